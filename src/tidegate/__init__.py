@@ -1,0 +1,1 @@
+"""Continuous SQL queries over data streams, exact at every instant."""

@@ -1,0 +1,1 @@
+"""The logical algebra and what is derived of its plans."""

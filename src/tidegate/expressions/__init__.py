@@ -1,0 +1,1 @@
+"""Expressions over columns: nodes, functions, typing, evaluation, Spark SQL text."""

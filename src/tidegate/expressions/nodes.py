@@ -1,0 +1,141 @@
+"""Bound, typed expressions: frozen values over the columns of one schema.
+
+Operators are calls too: ``a + b`` is ``Call("+", (a, b), …)``; the names are those of the table
+in `functions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tidegate.errors import NOWHERE, Span
+from tidegate.schema import Type
+
+Value = bool | int | float | str | datetime | timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; timestamps are aware datetimes in UTC, intervals are timedeltas."""
+
+    value: Value
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the registry, applied; arguments already have the types it asks for."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    argument: Expression
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose condition is true, else `otherwise`."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """Whether the argument equals one of the constants, with SQL's three values."""
+
+    argument: Expression
+    options: tuple[Literal, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def type(self) -> Type:
+        return Type.BOOLEAN
+
+
+Expression = Literal | Column | Call | Cast | Case | InList
+
+TRUE = Literal(True, Type.BOOLEAN)  # noqa: FBT003 - the value is the point
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case Literal() | Column():
+            return ()
+        case Call(arguments=arguments):
+            return arguments
+        case Cast(argument=argument):
+            return (argument,)
+        case InList(argument=argument, options=options):
+            return (argument, *options)
+        case Case(branches=branches, otherwise=otherwise):
+            return (*(part for branch in branches for part in branch), otherwise)
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all below it, parents first."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def columns_of(expression: Expression) -> frozenset[str]:
+    """The names of the columns that the expression reads."""
+    return frozenset(e.name for e in walk(expression) if isinstance(e, Column))
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Rebuild bottom-up, replacing each node by what `change` makes of it."""
+    match expression:
+        case Call(arguments=arguments):
+            expression = replace(expression, arguments=tuple(transform(a, change) for a in arguments))
+        case Cast(argument=argument):
+            expression = replace(expression, argument=transform(argument, change))
+        case InList(argument=argument):
+            expression = replace(expression, argument=transform(argument, change))
+        case Case(branches=branches, otherwise=otherwise):
+            expression = replace(
+                expression,
+                branches=tuple((transform(c, change), transform(v, change)) for c, v in branches),
+                otherwise=transform(otherwise, change),
+            )
+    return change(expression)
+
+
+def conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """The terms of a conjunction, flattened; none for the constant TRUE."""
+    match expression:
+        case Call("and", (left, right)):
+            return conjuncts(left) + conjuncts(right)
+        case Literal(value=True):
+            return ()
+    return (expression,)
+
+
+def conjunction(terms: tuple[Expression, ...]) -> Expression:
+    """The AND of all terms; TRUE of none."""
+    if not terms:
+        return TRUE
+    first, *rest = terms
+    for term in rest:
+        first = Call("and", (first, term), Type.BOOLEAN, Span(first.span.start, term.span.end))
+    return first

@@ -1,0 +1,1 @@
+"""Rules that rewrite logical plans without changing their meaning."""

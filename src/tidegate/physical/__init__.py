@@ -1,0 +1,1 @@
+"""Physical operators, their kernels and state."""

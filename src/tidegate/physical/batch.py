@@ -1,0 +1,82 @@
+"""Elements in columns: validities as NumPy arrays, payload as one Arrow record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.schema import Schema
+
+Times = npt.NDArray[np.int64]
+
+VALID_FROM, VALID_TO = "valid_from", "valid_to"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Elements of one stream, in no particular order, each valid in [start, end)."""
+
+    start: Times
+    end: Times
+    columns: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @staticmethod
+    def empty(schema: Schema) -> Batch:
+        none = np.empty(0, np.int64)
+        return Batch(none, none, pa.RecordBatch.from_pylist([], schema=schema.arrow))
+
+    def column(self, name: str) -> pa.Array:
+        return self.columns.column(name)
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Batch:
+        return Batch(self.start[rows], self.end[rows], take(self.columns, rows))
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> Batch:
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def with_columns(self, columns: pa.RecordBatch) -> Batch:
+        return Batch(self.start, self.end, columns)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """One record batch: valid_from, valid_to, then the payload."""
+        names = [VALID_FROM, VALID_TO, *self.columns.schema.names]
+        return pa.RecordBatch.from_arrays([pa.array(self.start), pa.array(self.end), *self.columns.columns], names)
+
+    @staticmethod
+    def from_arrow(rows: pa.RecordBatch) -> Batch:
+        """The inverse of `to_arrow`."""
+        payload = pa.RecordBatch.from_arrays(rows.columns[2:], schema=pa.schema(list(rows.schema)[2:]))
+        return Batch(rows.column(0).to_numpy(), rows.column(1).to_numpy(), payload)
+
+
+def take(columns: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
+    """Rows of a record batch by position; works without columns too."""
+    return columns.take(pa.array(rows)) if columns.num_columns else columns
+
+
+def concat(batches: Sequence[Batch]) -> Batch:
+    """All elements of several batches of one schema; there must be at least one batch."""
+    full = [b for b in batches if len(b)] or [batches[0]]
+    if len(full) == 1:
+        return full[0]
+    return Batch(
+        np.concatenate([b.start for b in full]),
+        np.concatenate([b.end for b in full]),
+        concat_columns([b.columns for b in full]),
+    )
+
+
+def concat_columns(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Record batches of one schema, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [pa.concat_arrays([p.column(i) for p in parts]) for i in range(parts[0].num_columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=parts[0].schema)

@@ -1,0 +1,33 @@
+"""Rows that could not take part, with the reason: nothing is lost silently."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pyarrow as pa
+
+
+class Reason(Enum):
+    """Why a row was set aside; the value is the code that users see."""
+
+    LATE = "late"
+    MALFORMED = "malformed"
+    NO_TIME = "no_time"
+    TIME_RANGE = "time_range"
+    DIVISION_BY_ZERO = "division_by_zero"
+    OVERFLOW = "overflow"
+    INVALID_CAST = "invalid_cast"
+    DOMAIN = "domain"
+
+
+DEAD_LETTER = pa.schema(
+    [
+        ("origin", pa.string()),  # the stream or query in which it happened
+        ("reason", pa.string()),  # a code, the value of a Reason
+        ("detail", pa.string()),  # a sentence
+        ("time", pa.int64()),  # application time of the row, where it is known
+        ("row", pa.string()),  # the row as JSON, or the raw text if it could not be read
+    ]
+)
+
+NO_DEAD_LETTERS = pa.RecordBatch.from_pylist([], schema=DEAD_LETTER)

@@ -1,0 +1,1 @@
+"""Pure columnar kernels of the time-interval algebra."""

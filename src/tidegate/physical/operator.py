@@ -1,0 +1,54 @@
+"""The contract of physical operators.
+
+An operator is a frozen value with its parameters. Its `step` is a pure function: from the state
+before, the new elements of each input and the inputs' watermarks, it makes the state after, the
+new output elements and the output's watermark. A runtime keeps the state between steps.
+
+Watermarks given to `step` hold *after* its batches: elements of this step may start anywhere at
+or after the previous watermark, elements of later steps start at or after the one given now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidegate.physical.batch import Batch
+from tidegate.physical.deadletters import NO_DEAD_LETTERS
+from tidegate.schema import Schema
+
+Chunks = Mapping[str, pa.RecordBatch]
+"""State: immutable record batches by name.
+
+A chunk that a step leaves alone must be handed on as the same object, so that the state store
+writes only what changed. What never changes once written (a run of a join, say) gets a name of
+its own; what is small and changes often goes into one chunk.
+"""
+
+NO_STATE: Chunks = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What an operator did with its new elements."""
+
+    state: Chunks
+    output: Batch
+    watermark: int
+    dead: pa.RecordBatch = field(default=NO_DEAD_LETTERS)
+
+
+class Operator(Protocol):
+    """One physical operator: parameters in the instance, state passed through."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns of the output."""
+        ...
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Absorb the new elements; `NO_STATE` is the state at the beginning."""
+        ...

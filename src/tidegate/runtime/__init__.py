@@ -1,0 +1,1 @@
+"""Stages and the runtimes that run them."""

@@ -1,0 +1,73 @@
+"""Application time: integer microseconds, half-open validities, watermarks.
+
+A raw element at `t` is valid in `[t, t + 1)`. A watermark `w` promises that no later element of
+the stream starts before `w`.
+"""
+
+from __future__ import annotations
+
+from tidegate.errors import QueryError, Span, nearest
+
+CHRONON = 1
+"""The shortest validity: one microsecond."""
+
+FOREVER = 2**62
+"""The watermark of a finished stream, and the end of a validity that never ends.
+
+Half of the 64-bit range, so that adding a window to any time of a row cannot overflow.
+"""
+
+BEGINNING = -(2**62)
+"""The watermark of a stream that has not begun."""
+
+EARLIEST, LATEST = -(2**61), 2**61
+"""Times of rows lie strictly between these; others are refused."""
+
+MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+
+_SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+
+
+def duration(amount: int, unit: str) -> int:
+    """Microseconds of an amount of a unit; the unit may be plural, short and in any case.
+
+    Examples
+    --------
+    >>> duration(10, "SECONDS")
+    10000000
+    >>> duration(1, "h") == 60 * duration(1, "minute")
+    True
+    """
+    word = unit.lower()
+    word = _SHORT.get(word, word)
+    word = word if word in MICROSECONDS else word.removesuffix("s")
+    if word not in MICROSECONDS:
+        raise QueryError("Q110", f"unknown unit of time '{unit}'", hint=nearest(word, MICROSECONDS))
+    return amount * MICROSECONDS[word]
+
+
+def parse_duration(text: str) -> int:
+    """Microseconds of a text such as ``5 seconds`` or ``100ms``.
+
+    Examples
+    --------
+    >>> parse_duration("5 seconds")
+    5000000
+    >>> parse_duration("100ms")
+    100000
+    """
+    digits = len(text.strip()) - len(text.strip().lstrip("0123456789"))
+    number, unit = text.strip()[:digits], text.strip()[digits:].strip()
+    if not number or not unit:
+        raise QueryError(
+            "Q110", f"'{text}' is no duration", Span(0, len(text)), text=text, hint="write for instance '5 seconds'"
+        )
+    return duration(int(number), unit)
