@@ -38,7 +38,7 @@ class Step:
     state: Chunks
     output: Batch
     watermark: int
-    dead: pa.RecordBatch = field(default=NO_DEAD_LETTERS)
+    dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
 
 
 class Operator(Protocol):
