@@ -103,7 +103,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """COUNT, SUM, AVG, MIN or MAX of a column; COUNT of no column counts elements."""
+    """One of "count", "sum", "avg", "min", "max" of a column; "count" of no column counts elements."""
 
     function: str
     column: str | None

@@ -1,0 +1,100 @@
+"""Plans as text, for people."""
+
+from __future__ import annotations
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Join,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    Union,
+    Window,
+    inputs,
+)
+from tidegate.expressions.nodes import TRUE, Column
+from tidegate.expressions.text import to_sql
+from tidegate.time import MICROSECONDS
+
+
+def explain(plan: Plan) -> str:
+    """The plan as an indented tree, one operator a line, each above what it reads.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Schema, Type
+    >>> print(explain(Distinct(Window(Scan("bid", Schema.of(price=Type.DOUBLE)), 60_000_000))))
+    Distinct
+      Window range 1 minute
+        Scan bid
+    """
+    return "\n".join(_lines(plan, ""))
+
+
+def _lines(plan: Plan, indent: str) -> list[str]:
+    below = [line for each in inputs(plan) for line in _lines(each, indent + "  ")]
+    return [indent + describe(plan), *below]
+
+
+def describe(plan: Plan) -> str:
+    """One operator with its parameters, without what it reads."""
+    match plan:
+        case Scan(stream=stream):
+            return f"Scan {stream}"
+        case Window(size=size, slide=slide):
+            moving = "" if slide == 1 else f" slide {in_words(slide)}"
+            return f"Window range {'unbounded' if size is None else in_words(size)}{moving}"
+        case Filter(predicate=predicate):
+            return f"Filter {to_sql(predicate)}"
+        case Map(outputs=outputs):
+            prefix = _common_prefix(plan)
+            return f"Map {', '.join(map(_output, outputs))}" if prefix is None else f"Rename to {prefix}"
+        case Union():
+            return "Union all"
+        case Join(predicate=predicate):
+            return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
+        case Aggregate(keys=keys, calls=calls):
+            by = f" by {', '.join(keys)}" if keys else ""
+            return f"Aggregate {', '.join(map(_call, calls))}{by}"
+        case Distinct():
+            return "Distinct"
+
+
+def in_words(microseconds: int) -> str:
+    """A duration in the largest unit of time that it is a whole number of.
+
+    Examples
+    --------
+    >>> in_words(18_000_000_000)
+    '5 hours'
+    """
+    unit, length = max(
+        ((unit, length) for unit, length in MICROSECONDS.items() if microseconds % length == 0), key=lambda u: u[1]
+    )
+    amount = microseconds // length
+    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
+
+
+def _output(output: Output) -> str:
+    match output.expression:
+        case Column(name=name) if name == output.name:
+            return name
+    return f"{to_sql(output.expression)} AS {output.name}"
+
+
+def _call(call: AggregateCall) -> str:
+    return f"{call.function}({call.column or '*'}) AS {call.name}"
+
+
+def _common_prefix(plan: Map) -> str | None:
+    """The alias, if all that the map does is to put it in front of the names of all columns."""
+    names = plan.source.schema.names
+    if not names or [o.expression for o in plan.outputs] != [Column(f.name, f.type) for f in plan.source.schema]:
+        return None
+    prefix = plan.outputs[0].name.removesuffix(names[0])
+    fits = all(o.name == prefix + name for o, name in zip(plan.outputs, names, strict=True))
+    return prefix[:-1] if fits and prefix.endswith(".") and len(prefix) > 1 else None

@@ -1,0 +1,71 @@
+"""Progress while a query runs, on a terminal; and the summary at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from tidegate.runtime.port import Progress
+from tidegate.session import RunningQuery
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def watch(running: RunningQuery, *, quiet: bool) -> None:
+    """Wait for the end; show how far it is if standard error is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        running.wait()
+        return
+    with Live(Text("starting …"), console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        while not running.wait(0.25):
+            live.update(Text(line(running.progress())))
+
+
+def line(progress: Progress) -> str:
+    """One line of figures.
+
+    Examples
+    --------
+    >>> line(Progress(rows_in=2000, rows_out={"q": 3}, state_bytes=1500, started=time.monotonic()))[:43]
+    '2,000 rows in · 3 rows out · watermark none'
+    """
+    parts = [f"{progress.rows_in:,} rows in", f"{sum(progress.rows_out.values()):,} rows out"]
+    parts.append(f"watermark {_instant(progress.watermark)}")
+    parts.append(f"state {_bytes(progress.state_bytes)}")
+    if progress.dead:
+        parts.append(f"{sum(progress.dead.values()):,} dead letters")
+    parts.append(f"{time.monotonic() - progress.started:.1f} s")
+    return " · ".join(parts)
+
+
+def summary(progress: Progress, out: Path | None) -> str:
+    """What happened, for the end of a run."""
+    lines = [line(progress)]
+    if progress.dead:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(progress.dead.items()))
+        where = f", in {out / 'dead_letters'}" if out is not None else ""
+        lines.append(f"dead letters: {reasons}{where}")
+    return "\n".join(lines)
+
+
+def _instant(watermark: int | None) -> str:
+    if watermark is None:
+        return "none"
+    try:
+        return (EPOCH + timedelta(microseconds=watermark)).isoformat(sep=" ").replace("+00:00", "Z")
+    except OverflowError:
+        return str(watermark)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError

@@ -1,0 +1,203 @@
+"""Files of a source: where they are, which count, and how they are opened.
+
+A location is an absolute path or a URI that pyarrow's file systems know; it names one file, a
+folder, or a glob (``*``, ``?`` and ``[…]`` within one level). Files whose names begin with a dot or
+an underscore are not data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.formats import SUFFIXES, Format, Position, format_of_name, format_option, option
+from tidegate.errors import DataError
+
+SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+"""Schemes of URIs that name files."""
+
+_SHOWN = 5
+"""How many names of files a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file: its name below the folder of its set, its path in the file system, its size."""
+
+    name: str
+    path: str
+    size: int
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.name.lower().endswith(".gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far each file was read, by name: those begun, and those that will not be opened again."""
+
+    offsets: Mapping[str, int]
+    done: Sequence[str]
+
+    @staticmethod
+    def of(position: Position | None) -> Progress:
+        return Progress({}, []) if position is None else Progress(position["offsets"], position["done"])
+
+    @property
+    def position(self) -> Position:
+        return {"offsets": dict(self.offsets), "done": list(self.done)}
+
+    def after(self, file: File, offset: int, *, is_done: bool) -> Progress:
+        if is_done:
+            return Progress({n: o for n, o in self.offsets.items() if n != file.name}, [*self.done, file.name])
+        return Progress({**self.offsets, file.name: offset}, self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """All files of one location, now and later.
+
+    `suffixes` says which files of a folder count (none: all); `tried` are the locations that were
+    looked at, for messages.
+    """
+
+    location: str
+    suffixes: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+
+    def files(self) -> list[File]:
+        """The files that are there now, by name."""
+        system, path = filesystem(self.location)
+        found = list(_listed(system, path))
+        if self.suffixes and found and not _is_file(system, path):
+            found = [f for f in found if f.name.lower().endswith(self.suffixes)]
+        return sorted(found, key=lambda f: f.name)
+
+    def existing(self, stream: SourceStream) -> list[File]:
+        """The files that are there now; that there is none is an error."""
+        found = self.files()
+        if not found:
+            tried = self.tried or (self.location,)
+            message = f"stream '{stream.name}': there is no data at {' nor at '.join(tried)}"
+            raise DataError("D102", message, hint=_missing_hint(self))
+        return found
+
+    @contextmanager
+    def opened(self, file: File, *, offset: int = 0) -> Iterator[Any]:
+        """The file's bytes from an offset on (counted after decompression)."""
+        system, _ = filesystem(self.location)
+        try:
+            with _stream(system, file, offset) as data:
+                yield data
+        except (OSError, EOFError, ValueError) as error:
+            raise unreadable(file, error) from error
+
+
+def unreadable(file: File, error: Exception) -> DataError:
+    return DataError("D104", f"{file.path} cannot be read: {error}")
+
+
+def filesystem(location: str) -> tuple[Any, str]:
+    """The pyarrow file system of a location, and the path within it."""
+    if not is_uri(location):
+        return fs.LocalFileSystem(), location
+    try:
+        return fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise DataError("D104", f"{location} cannot be reached: {error}") from error
+
+
+def is_uri(location: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", location) is not None
+
+
+def is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def resolve(stream: SourceStream) -> tuple[Format, FileSet]:
+    """The format and the files of a stream that is read from files."""
+    candidates = _candidates(stream)
+    location = next((c for c in candidates if FileSet(c).files()), candidates[0])
+    asked = format_option(stream)
+    kind = asked or format_of_name(location) or _format_inside(stream, FileSet(location, tried=candidates))
+    return kind, FileSet(location, () if asked else SUFFIXES[kind], candidates)
+
+
+def _candidates(stream: SourceStream) -> tuple[str, ...]:
+    if is_uri(stream.location):
+        return (stream.location,)
+    folders = dict.fromkeys([Path.cwd(), Path(option(stream, "base", default=".")).resolve()])
+    return tuple(dict.fromkeys(str((folder / stream.location).resolve()) for folder in folders))
+
+
+def _format_inside(stream: SourceStream, files: FileSet) -> Format:
+    found = files.existing(stream)
+    kinds = {kind for f in found if (kind := format_of_name(f.name)) is not None}
+    if len(kinds) == 1:
+        return kinds.pop()
+    names = ", ".join(f.name for f in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    what = "holds files of several formats" if kinds else "has no ending that tells its format"
+    message = f"stream '{stream.name}': {files.location} {what} ({names})"
+    raise DataError("D101", message, hint="add the option format = 'csv', 'jsonl' or 'parquet'")
+
+
+def _missing_hint(files: FileSet) -> str | None:
+    if not is_uri(files.location) and Path(files.location).is_dir():
+        endings = ", ".join(files.suffixes)
+        return f"the folder is there, but no file in it ends in {endings}" if endings else "the folder is empty"
+    return None
+
+
+def _is_file(system: Any, path: str) -> bool:
+    return bool(system.get_file_info(path).type == fs.FileType.File)
+
+
+def _listed(system: Any, path: str) -> Iterator[File]:
+    root, pattern = _split_glob(path)
+    if not pattern:
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.File:
+            yield File(info.base_name, info.path, info.size)
+            return
+        pattern = ["*"]
+    for info in _matching(system, root, pattern):
+        yield File(info.path[len(root) :].lstrip("/"), info.path, info.size)
+
+
+def _split_glob(path: str) -> tuple[str, list[str]]:
+    """The folder above the first wildcard, and the patterns of the levels below it."""
+    parts = path.rstrip("/").split("/")
+    first = next((i for i, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
+    return "/".join(parts[:first]) or "/", parts[first:]
+
+
+def _matching(system: Any, folder: str, pattern: Sequence[str]) -> Iterator[Any]:
+    head, *rest = pattern
+    for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+        if not fnmatchcase(info.base_name, head) or (is_hidden(info.base_name) and not is_hidden(head)):
+            continue
+        if not rest and info.type == fs.FileType.File:
+            yield info
+        elif rest and info.type == fs.FileType.Directory:
+            yield from _matching(system, info.path, rest)
+
+
+def _stream(system: Any, file: File, offset: int) -> Any:
+    if not file.is_compressed:
+        data = system.open_input_file(file.path)
+        data.seek(offset)
+        return data
+    data = system.open_input_stream(file.path, compression="gzip")
+    while offset > 0 and (skipped := len(data.read(min(offset, 1 << 20)))):
+        offset -= skipped
+    return data

@@ -1,0 +1,103 @@
+"""Kinds of data, told apart by location, and the options of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, overload
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.errors import DataError, nearest
+
+Position = Mapping[str, Any]
+"""How far a source has been read: plain JSON, which resumes exactly there."""
+
+
+class Format(Enum):
+    """What a source delivers; the value is how the option `format` names it."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    GENERATOR = "generator"
+    DATAFRAME = "dataframe"
+
+
+SUFFIXES = {
+    Format.CSV: (".csv", ".csv.gz"),
+    Format.JSONL: (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
+    Format.PARQUET: (".parquet",),
+}
+"""How the names of files of a format end."""
+
+COMMON_OPTIONS = ("format", "base")
+"""Options of every stream: `base` is the folder of the file that declares it."""
+
+
+def format_of_name(name: str) -> Format | None:
+    """The format that the end of a name speaks of.
+
+    Examples
+    --------
+    >>> format_of_name("data/bid.CSV.gz")
+    <Format.CSV: 'csv'>
+    """
+    return next((f for f, endings in SUFFIXES.items() if name.lower().endswith(endings)), None)
+
+
+def format_option(stream: SourceStream) -> Format | None:
+    """The format of files that the stream's options ask for, if they do."""
+    asked = option(stream, "format")
+    if asked is None:
+        return None
+    known = {f.value: f for f in SUFFIXES}
+    if asked.lower() not in known:
+        raise DataError("D101", f"stream '{stream.name}': there is no format '{asked}'", hint=nearest(asked, known))
+    return known[asked.lower()]
+
+
+@overload
+def option(stream: SourceStream, name: str) -> str | None: ...
+@overload
+def option(stream: SourceStream, name: str, *, default: str) -> str: ...
+def option(stream: SourceStream, name: str, *, default: str | None = None) -> str | None:
+    """What the user wrote for an option; names are compared without regard to case."""
+    return next((value for key, value in stream.options if key.lower() == name), default)
+
+
+def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
+    """An option that is true or false."""
+    text = option(stream, name)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise DataError("D105", f"stream '{stream.name}': {name} = '{text}'", hint="write true or false")
+    return text.lower() == "true"
+
+
+def check_options(stream: SourceStream, known: Sequence[str]) -> None:
+    """Refuse options that mean nothing, so that a slip of the pen is not ignored."""
+    allowed = (*COMMON_OPTIONS, *known)
+    for name, _ in stream.options:
+        if name.lower() not in allowed:
+            message = f"stream '{stream.name}': there is no option '{name}' here"
+            raise DataError("D105", message, hint=nearest(name, allowed))
+
+
+def find_name(name: str, available: Sequence[str]) -> int | None:
+    """Where a declared column is: the same name, or else the first that differs in case only."""
+    if name in available:
+        return list(available).index(name)
+    return next((i for i, other in enumerate(available) if other.lower() == name.lower()), None)
+
+
+def no_such_column(
+    stream: SourceStream, place: str, missing: str, found: Sequence[str], *, hint: str = ""
+) -> DataError:
+    """The error for a declared column that the data lacks; it shows both sides."""
+    message = (
+        f"stream '{stream.name}': {place} has no column '{missing}'\n"
+        f"   declared: {', '.join(stream.schema.names)}\n"
+        f"   found:    {', '.join(found)}"
+    )
+    return DataError("D103", message, hint=" ".join(filter(None, [nearest(missing, found), hint])) or None)

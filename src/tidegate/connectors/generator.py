@@ -1,0 +1,221 @@
+"""Made-up streams: ``generator://?rows=100000&seed=7&keys=20&interval=100ms&disorder=2s``.
+
+Every value is a pure function of seed, column and row number, by a counter-based hash (SplitMix64:
+Steele, Lea and Flood, 2014), so that a stream is the same however it is cut into batches.
+
+Parameters: `rows` (how many), `seed`, `keys` (how many distinct numbers and strings), `start` (the
+first time), `interval` (between two rows), `disorder` (how much earlier than its place a row's time
+may be), and for a column `c` of numbers `c.min` and `c.max`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.decode import Decoder, requested
+from tidegate.connectors.formats import Format, Position, check_options
+from tidegate.connectors.typed import typed_decoder
+from tidegate.errors import DataError, QueryError, nearest
+from tidegate.schema import Field, Type
+from tidegate.time import EARLIEST, LATEST, MICROSECONDS, parse_duration
+
+Hashes = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_DEFAULTS = {"seed": "0", "keys": "10", "start": "2026-01-01T00:00:00", "interval": "1s", "disorder": "0s"}
+_PARAMETERS = ("rows", *_DEFAULTS)
+READINGS = 200
+"""How many values a key sees in one turn of the wave that floating columns follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The parameters of a generator; `ranges` has the least and the largest value of columns."""
+
+    rows: int
+    seed: int
+    keys: int
+    start: int
+    interval: int
+    disorder: int
+    ranges: tuple[tuple[str, float, float], ...] = ()
+
+    @staticmethod
+    def of(stream: SourceStream) -> Recipe:
+        """The recipe that a location describes."""
+        given = dict(parse_qsl(urlsplit(stream.location).query, keep_blank_values=True))
+        _check_names(stream, given)
+        if "rows" not in given:
+            hint = "endless generators are not supported yet: add rows=100000, say"
+            raise DataError("D105", f"stream '{stream.name}': the generator has no number of rows", hint=hint)
+        try:
+            return _recipe(stream, _DEFAULTS | given)
+        except (ValueError, QueryError) as error:
+            message = f"stream '{stream.name}': {stream.location} cannot be understood: {error}"
+            raise DataError("D105", message, hint="for instance " + EXAMPLE) from error
+
+
+EXAMPLE = "generator://?rows=100000&seed=7&keys=20&interval=100ms&start=2026-01-01T00:00:00&disorder=2s"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSource:
+    """A stream of made-up rows."""
+
+    stream: SourceStream
+    recipe: Recipe
+
+    @property
+    def format(self) -> Format:
+        return Format.GENERATOR
+
+    def check(self) -> None:
+        check_options(self.stream, ())
+
+    def decoder(self, columns: frozenset[str]) -> Decoder:
+        return typed_decoder(self.stream, columns)
+
+    def read(
+        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        first: int = (position or {}).get("row", 0)
+        while first < self.recipe.rows:
+            count = min(rows, self.recipe.rows - first)
+            yield generate(self.stream, first, count, columns=columns), {"row": first + count}
+            first += count
+
+
+def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset[str] | None = None) -> pa.RecordBatch:
+    """Rows [first, first + count) of a generator's stream; all declared columns, or those asked for."""
+    recipe = Recipe.of(stream)
+    fields = stream.schema if columns is None else requested(stream, columns, time=True)
+    rows = np.arange(first, first + count, dtype=np.int64)
+    arrays = [_column(recipe, stream, field, rows) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=fields.arrow)
+
+
+def _column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> pa.Array:
+    hashes = _hashes(recipe.seed, field.name, rows)
+    if field.name == stream.time_column:
+        return pa.array(_times(recipe, rows, hashes)).cast(field.type.arrow)
+    match field.type:
+        case Type.BOOLEAN:
+            return pa.array(hashes >> np.uint64(63) == 1)
+        case Type.INT | Type.BIGINT:
+            return pa.array(_integers(recipe, field, hashes)).cast(field.type.arrow)
+        case Type.REAL | Type.DOUBLE:
+            return pa.array(_readings(recipe, stream, field, rows, hashes)).cast(field.type.arrow)
+        case Type.TIMESTAMP:
+            return pa.array(recipe.start + rows * recipe.interval).cast(field.type.arrow)
+        case Type.INTERVAL:
+            return pa.array(_below(hashes, MICROSECONDS["minute"])).cast(field.type.arrow)
+    return pc.binary_join_element_wise("k", pa.array(_below(hashes, recipe.keys)).cast(pa.string()), "")
+
+
+def _hashes(seed: int, column: str, rows: Rows) -> Hashes:
+    """The output of SplitMix64 at each row, for a state that seed and column choose."""
+    digest = blake2b(f"{seed}/{column}".encode(), digest_size=8).digest()
+    state = np.uint64(int.from_bytes(digest, "little"))
+    mixed = state + (rows.astype(np.uint64) + np.uint64(1)) * GOLDEN
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _below(hashes: Hashes, limit: int) -> Rows:
+    return (hashes % np.uint64(limit)).astype(np.int64)
+
+
+def _unit(hashes: Hashes) -> npt.NDArray[np.float64]:
+    """Numbers in [0, 1)."""
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _times(recipe: Recipe, rows: Rows, hashes: Hashes) -> Rows:
+    return recipe.start + rows * recipe.interval - _below(hashes, recipe.disorder + 1)
+
+
+def _integers(recipe: Recipe, field: Field, hashes: Hashes) -> Rows:
+    low, high = _range(recipe, field.name)
+    return int(low) + _below(hashes, int(high) - int(low) + 1)
+
+
+def _readings(
+    recipe: Recipe, stream: SourceStream, field: Field, rows: Rows, hashes: Hashes
+) -> npt.NDArray[np.float64]:
+    """A slow wave, shifted for each key, with noise: within [0, 100], or the column's own range."""
+    phase = rows / (READINGS * recipe.keys) + _key_of(recipe, stream, rows) / recipe.keys
+    slope = np.abs(2.0 * (phase - np.floor(phase)) - 1.0)
+    # A smooth step up and down, not a sine: only exact elementary operations, the same everywhere.
+    wave = slope * slope * (3.0 - 2.0 * slope)
+    values = np.round(90.0 * wave + 10.0 * _unit(hashes), 3)
+    low, high = _range(recipe, field.name)
+    return values if (low, high) == (0.0, 100.0) else low + (high - low) * (values / 100.0)
+
+
+def _key_of(recipe: Recipe, stream: SourceStream, rows: Rows) -> Rows:
+    """Which key a row belongs to, as its first column of strings or whole numbers says."""
+    keyed = (Type.STRING, Type.INT, Type.BIGINT)
+    names = [f.name for f in stream.schema if f.type in keyed and f.name != stream.time_column]
+    return _below(_hashes(recipe.seed, names[0], rows), recipe.keys) if names else np.zeros(len(rows), np.int64)
+
+
+def _range(recipe: Recipe, name: str) -> tuple[float, float]:
+    return next((low, high) for column, low, high in recipe.ranges if column == name)
+
+
+def _check_names(stream: SourceStream, given: Mapping[str, str]) -> None:
+    numeric = [f.name for f in stream.schema if f.type.is_numeric and f.name != stream.time_column]
+    known = {*_PARAMETERS, *(f"{name}.{end}" for name in numeric for end in ("min", "max"))}
+    for name in given:
+        if name not in known:
+            message = f"stream '{stream.name}': the generator has no parameter '{name}'"
+            raise DataError("D105", message, hint=nearest(name, known))
+
+
+def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
+    rows, keys = int(given["rows"]), int(given["keys"])
+    if rows < 0 or not 0 < keys < 2**31:
+        raise ValueError("rows must be at least 0, keys at least 1")
+    recipe = Recipe(
+        rows=rows,
+        seed=int(given["seed"]),
+        keys=keys,
+        start=_instant(given["start"]),
+        interval=parse_duration(given["interval"]),
+        disorder=parse_duration(given["disorder"]),
+        ranges=tuple(_column_range(f, given, keys) for f in stream.schema if f.type.is_numeric),
+    )
+    last = recipe.start + recipe.rows * recipe.interval
+    if recipe.start - recipe.disorder <= EARLIEST or last >= LATEST:
+        raise ValueError("its times are too far from 1970")
+    return recipe
+
+
+def _column_range(field: Field, given: Mapping[str, str], keys: int) -> tuple[str, float, float]:
+    """The range of a column of numbers: as many values as keys, or a width of 100."""
+    number, width = (int, keys - 1) if field.type.is_integer else (float, 100)
+    low = number(given.get(f"{field.name}.min", "0"))
+    high = number(given.get(f"{field.name}.max", low + width))
+    limit = 2**31 if field.type is Type.INT else 2**62
+    if not -limit <= low <= high < limit:
+        raise ValueError(f"{field.name} cannot lie between {low} and {high}")
+    return field.name, low, high
+
+
+def _instant(text: str) -> int:
+    # A plus sign in a query stands for a space; between time and zone only a plus sign makes sense.
+    moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -1,0 +1,197 @@
+"""JSON lines: one object a line; keys are column names, other keys are ignored.
+
+Whole blocks go through Arrow's reader where that cannot differ from reading line by line with
+`json`, which is the meaning: a missing key is NULL, a number may have any form that gives a value of
+the type (``1.0`` is an INT), a string is read like a field of a CSV file, and an object or array is
+a STRING with its JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as arrow_json
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.decode import Decoder, Parsed, ParsedColumn, make_decoder, parse_texts, requested
+from tidegate.connectors.files import FileSet
+from tidegate.connectors.formats import Format, Position
+from tidegate.connectors.lines import Lines, any_true, clean_lines, first_line, joined, read_lines
+from tidegate.schema import Field, Type
+
+_DIRECT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING)
+"""Types whose values Arrow reads itself; those of others are read as strings, then parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonParser:
+    """Reads lines as JSON objects."""
+
+    fields: tuple[Field, ...]
+    time_column: str
+
+    def parse(self, raw: pa.RecordBatch) -> Parsed:
+        lines = clean_lines(raw, space=" \t\r\n")
+        return self.parse_block(lines) or self.parse_singly(lines)
+
+    def parse_block(self, lines: Lines) -> Parsed | None:
+        """All lines at once, or None if that might differ from `parse_singly`."""
+        if not len(lines.texts) or lines.broken or not _is_plain(lines.texts):
+            return None
+        table = _read_block(lines.texts, self._schema())
+        # Each line begins and ends with a brace, so that as many rows as lines means one a line.
+        if table is None or table.num_rows != len(lines.texts):
+            return None
+        columns = {f.name: self._from_block(f, table.column(f.name).combine_chunks()) for f in self.fields}
+        return None if any(_has_special(c.values) for c in columns.values()) else Parsed(lines.texts, columns, {})
+
+    def parse_singly(self, lines: Lines) -> Parsed:
+        """Line by line: slower, and the definition of what a line means."""
+        broken, objects = dict(lines.broken), []
+        for row, line in enumerate(lines.texts.to_pylist()):
+            value = _load(line) if row not in broken else {}
+            if isinstance(value, str):
+                broken[row] = value
+            objects.append(value if isinstance(value, dict) else {})
+        return Parsed(lines.texts, {f.name: self._from_objects(f, objects) for f in self.fields}, broken)
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([(f.name, f.type.arrow if f.type in _DIRECT else pa.string()) for f in self.fields])
+
+    def _from_block(self, field: Field, values: pa.Array) -> ParsedColumn:
+        if field.type in _DIRECT:
+            return ParsedColumn(values, np.zeros(len(values), np.bool_), values)
+        return parse_texts(values, field.type, is_time=field.name == self.time_column)
+
+    def _from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
+        texts = [_text(each.get(field.name), field.type) for each in objects]
+        column = pa.array([t if _is_unicode(t) else None for t in texts], pa.string())
+        parsed = parse_texts(column, field.type, is_time=field.name == self.time_column)
+        wrong = np.fromiter((not _is_unicode(t) for t in texts), np.bool_, len(texts))
+        if not wrong.any():
+            return parsed
+        shown = [t if t is None else t.encode("utf-8", "backslashreplace").decode() for t in texts]
+        return ParsedColumn(parsed.values, parsed.bad | wrong, pa.array(shown, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSource:
+    """One file of JSON lines, or a folder or glob of them."""
+
+    stream: SourceStream
+    files: FileSet
+
+    @property
+    def format(self) -> Format:
+        return Format.JSONL
+
+    def check(self) -> None:
+        for file in self.files.existing(self.stream):
+            first_line(self.files, file)
+
+    def decoder(self, columns: frozenset[str]) -> Decoder:
+        fields = requested(self.stream, columns, time=True).fields
+        return make_decoder(self.stream, columns, JsonParser(fields, self.stream.time_column))
+
+    def read(
+        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        return read_lines(self.files, position, rows, growing=growing)
+
+
+_DIGITS = 30
+"""More digits than any whole number of a type has."""
+
+
+class _Number(str):
+    """The text of a JSON number, as written."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+
+
+def _is_plain(texts: pa.Array) -> bool:
+    """Whether Arrow's reader agrees with `json` on what these lines are, if it can read them.
+
+    A NUL ends its text early, and it takes `Inf` for a number.
+    """
+    braces = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    odd = pc.or_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "Inf"))
+    return bool(pc.all(braces, min_count=0).as_py()) and not any_true(odd)
+
+
+def _has_special(values: pa.Array) -> bool:
+    """Whether there is a number that JSON cannot write, or that was too large for its type."""
+    return bool(pa.types.is_floating(values.type)) and any_true(pc.invert(pc.is_finite(values)))
+
+
+def _read_block(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
+    text = joined(texts)
+    try:
+        return arrow_json.read_json(
+            pa.BufferReader(text),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _load(line: str) -> dict[str, Any] | str:
+    """The object of a line, or what is wrong with it."""
+    try:
+        value = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        return f"the line is no JSON: {error.msg} at character {error.pos + 1}"
+    except RecursionError:
+        return "the line is nested too deeply"
+    return value if isinstance(value, dict) else "the line is no JSON object"
+
+
+def _text(value: Any, type_: Type) -> str | None:
+    """The text that stands for a value of the type; that of an object is its JSON."""
+    match value:
+        case None:
+            return None
+        case _Number() if type_.is_integer:
+            return _integer_text(value)
+        case str():
+            return str(value)
+        case _:
+            return _dumped(value)
+
+
+def _integer_text(number: str) -> str:
+    """The number without fraction and exponent, if it is whole and of a size that can be a value."""
+    if number.lstrip("-").isdigit() or not number.lstrip("-")[0].isdigit():
+        return str(number)
+    exact = Decimal(number)
+    is_whole = exact.is_zero() or (abs(exact.adjusted()) < _DIGITS and exact == exact.to_integral_value())
+    return str(int(exact)) if is_whole else str(number)
+
+
+def _dumped(value: Any) -> str:
+    """JSON with numbers as they were written, which `json.dumps` would change."""
+    match value:
+        case _Number():
+            return str(value)
+        case dict():
+            return "{" + ", ".join(f"{_dumped(k)}: {_dumped(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_dumped, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _is_unicode(text: str | None) -> bool:
+    """Whether a string is text: JSON can write half of a surrogate pair, which no text has."""
+    return text is None or text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

@@ -1,0 +1,82 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.decode import Decoder, requested
+from tidegate.connectors.files import File, FileSet, Progress
+from tidegate.connectors.formats import Format, Position, check_options
+from tidegate.connectors.typed import check_column, check_schema, typed_decoder
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """One Parquet file, or a folder or glob of them; a file does not change once it is there."""
+
+    stream: SourceStream
+    files: FileSet
+
+    def __post_init__(self) -> None:
+        check_options(self.stream, ())
+
+    @property
+    def format(self) -> Format:
+        return Format.PARQUET
+
+    def check(self) -> None:
+        for file in self.files.existing(self.stream):
+            with self._opened(file) as data:
+                check_schema(self.stream, data.schema_arrow, file.path)
+
+    def decoder(self, columns: frozenset[str]) -> Decoder:
+        return typed_decoder(self.stream, columns)
+
+    def read(
+        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        progress = Progress.of(position)
+        for file in self.files.files():
+            if file.name not in progress.done:
+                begin = progress.offsets.get(file.name, 0)
+                for batch, offset, is_last in self._file_batches(file, begin, rows, columns):
+                    progress = progress.after(file, offset, is_done=is_last)
+                    yield batch, progress.position
+
+    def _file_batches(
+        self, file: File, offset: int, rows: int, columns: frozenset[str] | None
+    ) -> Iterator[tuple[pa.RecordBatch, int, bool]]:
+        with self._opened(file) as data:
+            for batch in _batches(data, offset, rows, self._names(file, data.schema_arrow, columns)):
+                offset += batch.num_rows
+                yield batch, offset, offset == data.metadata.num_rows
+
+    def _names(self, file: File, schema: pa.Schema, columns: frozenset[str] | None) -> list[str]:
+        wanted = self.stream.schema if columns is None else requested(self.stream, columns, time=True)
+        return [schema.names[check_column(self.stream, schema, field, file.path)] for field in wanted]
+
+    @contextmanager
+    def _opened(self, file: File) -> Iterator[Any]:
+        with self.files.opened(file) as data, pq.ParquetFile(data) as parquet:
+            yield parquet
+
+
+def _batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows from an offset on; row groups before it are not read."""
+    first = 0
+    for group in range(data.num_row_groups):
+        size = data.metadata.row_group(group).num_rows
+        skip = max(0, offset - first)
+        if skip < size:
+            for batch in data.iter_batches(batch_size=rows, row_groups=[group], columns=names):
+                if batch.num_rows > skip:
+                    yield batch.slice(skip)
+                skip = max(0, skip - batch.num_rows)
+        first += size

@@ -1,0 +1,183 @@
+"""Results to folders of files, exactly once.
+
+Whoever runs a query labels each step of it (the number of the batch, say). Rows of a step are
+staged by workers and published by the driver; publishing the same label again replaces what an
+earlier attempt published. At every point of a crash, running the step again, or only its
+`publish`, leads to the same files:
+
+    <folder>/.staging/<label>-<token>/<part>.<ext>     staged
+    <folder>/.staging/<label>-<token>.manifest         the parts, once publishing has begun
+    <folder>/<label>-<part>.<ext>                      published
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from tidegate.connectors.files import filesystem, is_uri
+from tidegate.connectors.lines import joined
+from tidegate.connectors.texts import csv_header, csv_lines, json_rows
+from tidegate.errors import DataError, InternalError, nearest
+
+SinkFormat = Literal["csv", "jsonl", "parquet"]
+_FORMATS: tuple[SinkFormat, ...] = ("csv", "jsonl", "parquet")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSink:
+    """A folder that takes results; `folder` is an absolute path or a URI, so that workers agree on it."""
+
+    folder: str
+    format: SinkFormat
+
+    def begin(self, label: str) -> str:
+        """Start a step: forget what earlier attempts at it staged; the token names this attempt."""
+        token = secrets.token_hex(8)
+        with self._files() as (system, folder):
+            for info in _children(system, f"{folder}/.staging"):
+                if _label(info.base_name.removesuffix(".manifest")) == label:
+                    _delete(system, info)
+            system.create_dir(_staging(folder, label, token), recursive=True)
+        return token
+
+    def write(self, label: str, token: str, part: str, rows: pa.RecordBatch) -> int:
+        """Stage the rows of one part, whole or not at all; how many bytes they take.
+
+        A part that is written again is replaced. No rows make no file.
+        """
+        if rows.num_rows == 0:
+            return 0
+        with self._files() as (system, folder):
+            path = f"{_staging(folder, label, token)}/{_checked(_PART, part)}.{self.format}"
+            temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+            with system.open_output_stream(temporary) as out:
+                _write(rows, self.format, out)
+                size = int(out.tell())
+            system.move(temporary, path)
+        return size
+
+    def publish(self, label: str, token: str) -> None:
+        """Make the staged parts the published ones of the label; again after a crash, as often as need be."""
+        with self._files() as (system, folder):
+            staging = _staging(folder, label, token)
+            parts = _manifest(system, staging, f".{self.format}")
+            if parts is None:
+                return
+            _remove_published(system, folder, label, keep=parts - _staged(system, staging, f".{self.format}"))
+            for part in sorted(_staged(system, staging, f".{self.format}") & parts):
+                system.move(f"{staging}/{part}", f"{folder}/{label}-{part}")
+            # The manifest goes last: without it, an empty folder would mean that nothing was staged.
+            _delete_if_there(system, staging)
+            _delete_if_there(system, f"{staging}.manifest")
+
+    @contextmanager
+    def _files(self) -> Iterator[tuple[Any, str]]:
+        try:
+            system, folder = filesystem(self.folder)
+            yield system, folder.rstrip("/")
+        except OSError as error:
+            hint = "is there space, and may the folder be written to?"
+            raise DataError("D106", f"cannot write to {self.folder}: {error}", hint=hint) from error
+
+
+def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A002 - the word of the language
+    """The sink at a location; a relative path is below the current folder."""
+    chosen = next((f for f in _FORMATS if f == format.lower()), None)
+    if chosen is None:
+        raise DataError("D101", f"results cannot be written as '{format}'", hint=nearest(format, _FORMATS))
+    return FileSink(location if is_uri(location) else str(Path(location).resolve()), chosen)
+
+
+def render(rows: pa.RecordBatch, format: SinkFormat, *, header: bool = True) -> str:  # noqa: A002
+    r"""The rows as CSV or JSON lines, each line with its end.
+
+    Examples
+    --------
+    >>> render(pa.RecordBatch.from_pydict({"a": [1, None], "b": ["x", ""]}), "csv")
+    'a,b\n1,x\n,""\n'
+    """
+    heading = csv_header(rows.schema) + "\n" if format == "csv" and header else ""
+    return heading + _body(rows, format).decode()
+
+
+def _write(rows: pa.RecordBatch, format_: SinkFormat, out: Any) -> None:
+    if format_ == "parquet":
+        pq.write_table(pa.Table.from_batches([rows]), out, compression="zstd")
+        return
+    if format_ == "csv":
+        out.write(csv_header(rows.schema).encode() + b"\n")
+    out.write(_body(rows, format_))
+
+
+def _body(rows: pa.RecordBatch, format_: SinkFormat) -> bytes:
+    return bytes(joined(csv_lines(rows) if format_ == "csv" else json_rows(rows)))
+
+
+def _staging(folder: str, label: str, token: str) -> str:
+    return f"{folder}/.staging/{_checked(_LABEL, label)}-{token}"
+
+
+def _checked(pattern: re.Pattern[str], name: str) -> str:
+    """A name that is safe in a path, and from which label and part can be told again."""
+    if not pattern.fullmatch(name):
+        raise InternalError("I302", f"'{name}' cannot name a label or a part of results")
+    return name
+
+
+def _label(name: str) -> str:
+    """The label of a staging folder or a published file: tokens and parts have no hyphen."""
+    return name.rpartition("-")[0]
+
+
+def _children(system: Any, folder: str) -> list[Any]:
+    return list(system.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
+
+
+def _staged(system: Any, staging: str, suffix: str) -> set[str]:
+    return {info.base_name for info in _children(system, staging) if info.base_name.endswith(suffix)}
+
+
+def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
+    """The parts to publish, decided once and for all; None if all is done already."""
+    path = f"{staging}.manifest"
+    if system.get_file_info(path).type == fs.FileType.File:
+        with system.open_input_stream(path) as stored:
+            return set(json.loads(stored.read()))
+    if system.get_file_info(staging).type == fs.FileType.NotFound:
+        return None
+    parts = _staged(system, staging, suffix)
+    with system.open_output_stream(f"{path}.tmp") as out:
+        out.write(json.dumps(sorted(parts)).encode())
+    system.move(f"{path}.tmp", path)
+    return parts
+
+
+def _remove_published(system: Any, folder: str, label: str, *, keep: set[str]) -> None:
+    """Remove what earlier attempts published; `keep` are parts that this one has moved already."""
+    kept = {f"{label}-{part}" for part in keep}
+    for info in _children(system, folder):
+        if info.type == fs.FileType.File and _label(info.base_name) == label and info.base_name not in kept:
+            system.delete_file(info.path)
+
+
+def _delete(system: Any, info: Any) -> None:
+    system.delete_dir(info.path) if info.type == fs.FileType.Directory else system.delete_file(info.path)
+
+
+def _delete_if_there(system: Any, path: str) -> None:
+    info = system.get_file_info(path)
+    if info.type != fs.FileType.NotFound:
+        _delete(system, info)

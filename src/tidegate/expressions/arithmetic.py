@@ -1,0 +1,120 @@
+"""Arithmetic that notices overflow and division by zero, row by row.
+
+Each kernel first tries Arrow's checked kernel on the whole column. Only if that refuses does it
+compute in NumPy, with integers that wrap around, and find the rows that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, nulls, numbers, outcome
+from tidegate.expressions.failures import Failure, Mask, failing, merge
+from tidegate.schema import Type
+
+Checked = Callable[..., Any]
+Wrapped = Callable[[Numbers, Numbers], Numbers]
+Overflows = Callable[[Numbers, Numbers, Numbers], Mask]
+"""Whether an operation on two numbers overflowed, given what it made of them."""
+
+
+def _binary(checked: Checked, wrapped: Wrapped, overflows: Overflows) -> Kernel:
+    def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
+        left, right = arguments
+        try:
+            return checked(left, right), None
+        except pa.ArrowInvalid:
+            a, b = numbers(left), numbers(right)
+            with np.errstate(over="ignore"):
+                result = wrapped(a, b)
+            return outcome(result, nulls(left, right), overflows(a, b, result), Failure.OVERFLOW, type_)
+
+    return kernel
+
+
+def _sum_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
+    return ((a ^ result) & (b ^ result)) < 0
+
+
+def _difference_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
+    return ((a ^ b) & (a ^ result)) < 0
+
+
+def _product_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
+    # Wrapped around or not, the quotient tells; but the least number divided by -1 overflows itself.
+    least = np.iinfo(result.dtype).min
+    some = np.where(a == 0, 1, a)
+    with np.errstate(over="ignore"):
+        return np.asarray(((a == -1) & (b == least)) | ((a != 0) & (result // some != b)))
+
+
+def _unary(checked: Checked, wrapped: Callable[[Numbers], Numbers]) -> Kernel:
+    """Negation and absolute value: of all integers, only the least has none."""
+
+    def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
+        (value,) = arguments
+        if type_ is Type.INTERVAL:  # Arrow's negation of an interval is not checked
+            bits, errors = kernel([value.view(pa.int64())], Type.BIGINT)
+            return bits.view(type_.arrow), errors
+        try:
+            return checked(value), None
+        except pa.ArrowInvalid:
+            a = numbers(value)
+            with np.errstate(over="ignore"):
+                result = wrapped(a)
+            return outcome(result, nulls(value), a == np.iinfo(a.dtype).min, Failure.OVERFLOW, type_)
+
+    return kernel
+
+
+def _divide(arguments: Sequence[Value], type_: Type) -> Outcome:
+    left, right = arguments
+    try:
+        return pc.divide_checked(left, right), None
+    except pa.ArrowInvalid:
+        zero = numbers(right) == 0
+        quotient = numbers(left) / np.where(zero, 1.0, numbers(right))
+        return outcome(quotient, nulls(left, right), _rows(zero, quotient), Failure.DIVISION_BY_ZERO, type_)
+
+
+def _integer_divide(arguments: Sequence[Value], type_: Type) -> Outcome:
+    left, right = arguments
+    try:
+        return pc.divide_checked(left, right), None
+    except pa.ArrowInvalid:
+        a, b = np.broadcast_arrays(numbers(left), numbers(right))
+        missing, zero = nulls(left, right), b == 0
+        wide = (b == -1) & (a == np.iinfo(a.dtype).min) & ~missing
+        quotient = pc.divide(pa.array(a), pa.array(np.where(zero | wide, a.dtype.type(1), b)))
+        errors = merge(failing(zero & ~missing, Failure.DIVISION_BY_ZERO), failing(wide, Failure.OVERFLOW))
+        return column(quotient.to_numpy(), missing | zero | wide, type_), errors
+
+
+def _modulo(arguments: Sequence[Value], type_: Type) -> Outcome:
+    left, right = arguments
+    a, b = numbers(left), numbers(right)
+    zero = b == 0
+    with np.errstate(invalid="ignore"):  # infinity modulo something is NaN, as IEEE 754 has it
+        rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
+    return outcome(rest, nulls(left, right), _rows(zero, rest), Failure.DIVISION_BY_ZERO, type_)
+
+
+def _rows(mask: Mask, like: Numbers) -> Mask:
+    return np.broadcast_to(mask, like.shape)
+
+
+ARITHMETIC: dict[str, Kernel] = {
+    "+": _binary(pc.add_checked, np.add, _sum_overflows),
+    "-": _binary(pc.subtract_checked, np.subtract, _difference_overflows),
+    "*": _binary(pc.multiply_checked, np.multiply, _product_overflows),
+    "/": _divide,
+    "div": _integer_divide,
+    "%": _modulo,
+    "negate": _unary(pc.negate_checked, np.negative),
+    "abs": _unary(pc.abs_checked, np.abs),
+}

@@ -1,0 +1,150 @@
+"""Which types go where: common types, implicit conversions, and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.nodes import Cast, Expression, Literal
+from tidegate.expressions.parse import parse_column
+from tidegate.schema import Type
+
+_WIDENINGS = {
+    (Type.INT, Type.BIGINT): 1,
+    (Type.BIGINT, Type.DOUBLE): 2,
+    (Type.INT, Type.DOUBLE): 3,
+    (Type.REAL, Type.DOUBLE): 1,
+}
+"""Conversions that happen by themselves, and how far they are."""
+
+_READING_A_CONSTANT = 9
+_NUMBERS = frozenset({Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE})
+
+
+def common_type(a: Type, b: Type) -> Type | None:
+    """The narrowest type that both convert to by themselves, if there is one.
+
+    Examples
+    --------
+    >>> common_type(Type.INT, Type.REAL).name
+    'DOUBLE'
+    >>> common_type(Type.INT, Type.STRING) is None
+    True
+    """
+    if a is b or b is Type.NULL:
+        return a
+    if a is Type.NULL or (a, b) in _WIDENINGS:
+        return b
+    if (b, a) in _WIDENINGS:
+        return a
+    return Type.DOUBLE if a.is_numeric and b.is_numeric else None
+
+
+def common_type_of(expressions: Iterable[Expression]) -> Type | None:
+    """The common type of several expressions; texts that are constants can be read as timestamps."""
+    every = list(expressions)
+    if any(e.type is Type.TIMESTAMP for e in every):
+        every = [e for e in every if not _is_text_constant(e)]
+    common: Type | None = Type.NULL
+    for each in every:
+        common = None if common is None else common_type(common, each.type)
+    return common
+
+
+def distance(expression: Expression, type_: Type) -> int | None:
+    """How far an expression is from a type; None if it does not convert by itself."""
+    if expression.type is type_ or expression.type is Type.NULL:
+        return 0
+    if type_ is Type.TIMESTAMP and _is_text_constant(expression):
+        return _READING_A_CONSTANT
+    return _WIDENINGS.get((expression.type, type_))
+
+
+def coerce(expression: Expression, type_: Type, span: Span) -> Expression:
+    """The expression as another type, if it converts by itself; else a QueryError."""
+    if expression.type is type_:
+        return expression
+    if distance(expression, type_) is None:
+        message = f"{type_.name} is needed here, but this is {expression.type.name}"
+        raise QueryError("Q121", message, span, hint=_cast_hint(expression.type, type_))
+    match expression:
+        case Literal(value=None):
+            return replace(expression, type=type_)
+        case Literal(value=str(text)):
+            return replace(expression, value=_timestamp(text, span), type=type_)
+        case Literal(value=int() | float() as number, type=own) if own is not Type.REAL:
+            return replace(expression, value=float(number) if type_ is Type.DOUBLE else number, type=type_)
+    return Cast(expression, type_, expression.span)
+
+
+def unify(expressions: Sequence[Expression], span: Span) -> tuple[Expression, ...] | None:
+    """All expressions as their common type, if they have one."""
+    type_ = common_type_of(expressions)
+    return None if type_ is None else tuple(coerce(e, type_, span) for e in expressions)
+
+
+def cast(expression: Expression, type_: Type, span: Span) -> Expression:
+    """The expression as another type, as ``CAST`` asks for; a QueryError if there is no such cast."""
+    if expression.type is type_:
+        return expression
+    match expression:
+        case Literal(value=None):
+            return Literal(None, type_, span)
+    if not castable(expression.type, type_):
+        message = f"{expression.type.name} cannot be cast to {type_.name}"
+        raise QueryError("Q121", message, span, hint=_function_hint(expression.type, type_))
+    return Cast(expression, type_, span)
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether ``CAST`` knows a way between the types."""
+    if target is Type.NULL:
+        return source is Type.NULL
+    if source in (target, Type.NULL, Type.STRING) or target is Type.STRING:
+        return True
+    return {source, target} <= _NUMBERS | {Type.BOOLEAN}
+
+
+def cast_can_fail(source: Type, target: Type) -> bool:
+    """Whether some value of a castable type has no counterpart."""
+    match source, target:
+        case _ if source is target:
+            return False
+        case Type.STRING, _:
+            return True
+        case (Type.NULL | Type.BOOLEAN, _) | (_, Type.STRING | Type.BOOLEAN | Type.REAL):
+            return False
+    return (source, target) not in _WIDENINGS
+
+
+def _is_text_constant(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.type is Type.STRING
+
+
+def _timestamp(text: str, span: Span) -> datetime:
+    values, bad = parse_column(pa.array([text], pa.string()), Type.TIMESTAMP)
+    if bad[0]:
+        raise QueryError("Q121", f"'{text}' is no timestamp", span, hint="write for instance '2026-08-22 14:30:00Z'")
+    try:
+        read: datetime = values[0].as_py()
+    except (ValueError, OverflowError):
+        raise QueryError("Q121", f"'{text}' is out of range", span, hint="years are from 1 to 9999") from None
+    return read
+
+
+def _cast_hint(source: Type, target: Type) -> str | None:
+    return f"write CAST(… AS {target.name})" if castable(source, target) else _function_hint(source, target)
+
+
+def _function_hint(source: Type, target: Type) -> str | None:
+    if source in (Type.TIMESTAMP, Type.INTERVAL) and target.is_numeric:
+        return "epoch_micros(…) and epoch_seconds(…) give numbers"
+    if source.is_numeric and target is Type.TIMESTAMP:
+        return "from_epoch_micros(…) gives a timestamp"
+    if source.is_numeric and target is Type.INTERVAL:
+        return "multiply an interval, for instance … * INTERVAL 1 SECOND"
+    return None

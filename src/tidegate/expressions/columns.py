@@ -1,0 +1,88 @@
+"""Arrow columns as NumPy arrays and back, for what Arrow's kernels lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expressions.failures import Errors, Failure, Mask, failing
+from tidegate.schema import Type
+
+Value = Any
+"""An Arrow array, or an Arrow scalar that stands for all rows (pyarrow is not typed)."""
+
+Outcome = tuple[Value, Errors | None]
+"""Values, which are NULL where a row fails, and the errors."""
+
+Kernel = Callable[[Sequence[Value], Type], Outcome]
+"""From arguments, of which at least one is an array, to an outcome of the given type."""
+
+Numbers = npt.NDArray[Any]
+
+
+def is_constant(value: Value) -> bool:
+    return isinstance(value, pa.Scalar)
+
+
+def constant(value: Value) -> Any:
+    """The value of an argument that is the same in all rows, as Python has it."""
+    return (value if is_constant(value) else value[0]).as_py()
+
+
+def spread(value: Value, rows: int) -> pa.Array:
+    """The value as an array."""
+    return pa.repeat(value, rows) if is_constant(value) else value
+
+
+def numbers(value: Value) -> Numbers:
+    """Numbers, 0 where NULL; times and intervals in microseconds; of a constant an array without axes."""
+    if is_constant(value):
+        return np.asarray(numbers(pa.repeat(value, 1))[0])
+    if pa.types.is_temporal(value.type):
+        value = value.view(pa.int64())
+    filled = value.fill_null(pa.scalar(0, value.type)) if value.null_count else value
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def nulls(*values: Value) -> Mask:
+    """Rows in which any of the values is NULL."""
+    missing = [np.asarray(not v.is_valid) if is_constant(v) else _null_mask(v) for v in values]
+    return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*missing)))
+
+
+def _null_mask(array: pa.Array) -> Mask:
+    if not array.null_count:
+        return np.zeros(len(array), np.bool_)
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+
+
+def truths(condition: Value, rows: int) -> Mask:
+    """Rows in which the condition is true: not false, not NULL."""
+    if is_constant(condition):
+        return np.full(rows, condition.as_py() is True)
+    return np.asarray(condition.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - Arrow's API
+
+
+def column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
+    """An Arrow array of the type; NULL in the rows of the mask."""
+    stored = pa.int64() if pa.types.is_temporal(type_.arrow) else type_.arrow
+    made = pa.array(values, mask=missing if missing.any() else None, from_pandas=False)
+    made = made if made.type == stored else made.cast(stored, safe=False)
+    return made if stored == type_.arrow else made.view(type_.arrow)
+
+
+def outcome(values: Numbers, missing: Mask, bad: Mask, failure: Failure, type_: Type) -> Outcome:
+    """Values of which some rows are NULL and some fail; a row that is NULL does not fail."""
+    errors = failing(bad & ~missing, failure)
+    return column(values, missing | bad, type_), errors
+
+
+def without(value: Value, rows: Mask) -> pa.Array:
+    """The value, NULL in the given rows."""
+    array = spread(value, len(rows))
+    return pc.if_else(pa.array(rows), pa.scalar(None, array.type), array)

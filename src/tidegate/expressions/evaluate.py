@@ -1,0 +1,152 @@
+"""Evaluate expressions over whole columns.
+
+A row for which an expression fails has no value but a Failure. Failures are lazy and do not
+depend on the order of operands: one side of AND fails a row only where the other is not false,
+one side of OR only where the other is not true, a branch only where it is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expressions import casts
+from tidegate.expressions.arithmetic import ARITHMETIC
+from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant, nulls, spread, truths, without
+from tidegate.expressions.comparison import COMPARISONS, is_in
+from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, merge, only_where
+from tidegate.expressions.instants import INSTANTS
+from tidegate.expressions.mathematics import MATHEMATICS
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
+from tidegate.expressions.strings import STRINGS
+from tidegate.schema import Type
+
+__all__ = ["ERRORS", "Evaluated", "Failure", "evaluate"]
+
+KERNELS: dict[str, Kernel] = {**ARITHMETIC, **COMPARISONS, **MATHEMATICS, **STRINGS, **INSTANTS}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluated:
+    """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: fine)."""
+
+    values: pa.Array
+    errors: Errors | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    columns: pa.RecordBatch
+    count: int
+
+
+def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Evaluated:
+    """Values of the expression for each row; the array has exactly the type `expression.type.arrow`.
+
+    Examples
+    --------
+    >>> a, zero = Column("a", Type.DOUBLE), Literal(0.0, Type.DOUBLE)
+    >>> result = evaluate(Call("/", (a, zero), Type.DOUBLE), pa.RecordBatch.from_pydict({"a": [1.0, None]}), 2)
+    >>> result.values.to_pylist(), [ERRORS[e] for e in result.errors]
+    ([None, None], ['division_by_zero', 'none'])
+    """
+    value, errors = _evaluate(expression, _Rows(columns, rows))
+    values = spread(value, rows)
+    if values.type != expression.type.arrow:
+        values = values.cast(expression.type.arrow)
+    return Evaluated(values, errors if errors is not None and errors.any() else None)
+
+
+def _evaluate(expression: Expression, rows: _Rows) -> Outcome:
+    match expression:
+        case Literal(value=value, type=type_):
+            return pa.scalar(value, type_.arrow), None
+        case Column(name=name):
+            return rows.columns.column(name), None
+        case Call("and" | "or" as name, (left, right)):
+            return _logical(name, _evaluate(left, rows), _evaluate(right, rows), rows.count)
+        case Call("coalesce", arguments):
+            return _coalesce([_evaluate(a, rows) for a in arguments], rows.count)
+        case Call(function, arguments, type_):
+            return _apply(KERNELS[function], arguments, type_, rows)
+        case Cast(argument, type_):
+            return _apply(casts.cast, (argument,), type_, rows)
+        case InList(argument, options):
+            chosen = [o.value for o in options]
+            kernel: Kernel = lambda values, _: (is_in(values[0], chosen, argument.type), None)  # noqa: E731
+            return _apply(kernel, (argument,), Type.BOOLEAN, rows)
+        case Case():
+            return _case(expression, rows)
+    assert_never(expression)
+
+
+def _apply(kernel: Kernel, arguments: Sequence[Expression], type_: Type, rows: _Rows) -> Outcome:
+    outcomes = [_evaluate(argument, rows) for argument in arguments]
+    values, errors = [v for v, _ in outcomes], reduce(merge, (e for _, e in outcomes), None)
+    if all(is_constant(v) for v in values):
+        result, new = _of_constants(kernel, values, type_, rows.count)
+    else:
+        result, new = kernel(values, type_)
+    if errors is None:
+        return result, new
+    return without(result, errors != 0), merge(errors, new)
+
+
+def _of_constants(kernel: Kernel, values: Sequence[Value], type_: Type, rows: int) -> Outcome:
+    """Compute for one row what is the same in all."""
+    result, errors = kernel([spread(v, 1) for v in values], type_)
+    return result[0], None if errors is None else np.full(rows, errors[0])
+
+
+def _logical(name: str, left: Outcome, right: Outcome, rows: int) -> Outcome:
+    # A side that failed is NULL, so the value is FALSE (or TRUE) only where the other side decides.
+    combine = pc.and_kleene if name == "and" else pc.or_kleene
+    value, errors = combine(left[0], right[0]), merge(left[1], right[1])
+    if errors is None:
+        return value, None
+    decided = truths(pc.invert(value) if name == "and" else value, rows)
+    return value, only_where(errors, ~decided)
+
+
+def _coalesce(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+    value = pc.coalesce(*(v for v, _ in outcomes))
+    if all(e is None for _, e in outcomes):
+        return value, None
+    open_, errors = np.ones(rows, np.bool_), None
+    for each, own in outcomes:
+        reached = only_where(own, open_)
+        errors = merge(errors, reached)
+        open_ &= np.broadcast_to(nulls(each), rows) & _fine(own, rows)
+    return (value, None) if errors is None else (without(value, errors != 0), errors)
+
+
+def _fine(errors: Errors | None, rows: int) -> Mask:
+    return np.ones(rows, np.bool_) if errors is None else errors == 0
+
+
+def _case(case: Case, rows: _Rows) -> Outcome:
+    open_, errors = np.ones(rows.count, np.bool_), None
+    chosen: list[tuple[Mask, Value]] = []
+    for condition, result in case.branches:
+        verdict, own = _evaluate(condition, rows)
+        errors = merge(errors, only_where(own, open_))
+        taken = truths(verdict, rows.count) & open_
+        open_ = open_ & ~taken & _fine(own, rows.count)
+        if taken.any():
+            errors = merge(errors, _choose(chosen, taken, _evaluate(result, rows)))
+    errors = merge(errors, _choose(chosen, open_, _evaluate(case.otherwise, rows)))
+    values = pa.nulls(rows.count, case.type.arrow)
+    for taken, value in chosen:
+        values = pc.if_else(pa.array(taken), value, values)
+    return values, errors
+
+
+def _choose(chosen: list[tuple[Mask, Value]], taken: Mask, result: Outcome) -> Errors | None:
+    chosen.append((taken, result[0]))
+    return only_where(result[1], taken)

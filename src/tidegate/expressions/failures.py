@@ -1,0 +1,46 @@
+"""The ways in which an expression can fail for a row."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Failure(IntEnum):
+    """Why a row has no value; the names are those of the dead letters' reasons."""
+
+    NONE = 0
+    DIVISION_BY_ZERO = 1
+    OVERFLOW = 2
+    INVALID_CAST = 3
+    DOMAIN = 4
+
+
+ERRORS: tuple[str, ...] = tuple(f.name.lower() for f in Failure)
+"""Codes by number: ``ERRORS[Failure.OVERFLOW]`` is ``"overflow"``."""
+
+Mask = npt.NDArray[np.bool_]
+Errors = npt.NDArray[np.int8]
+"""A Failure for each row."""
+
+
+def failing(mask: Mask, failure: Failure) -> Errors | None:
+    """Errors for the rows of the mask; None if there are no such rows."""
+    return np.where(mask, np.int8(failure), np.int8(0)) if mask.any() else None
+
+
+def merge(left: Errors | None, right: Errors | None) -> Errors | None:
+    """Rows that fail on either side; where both do, the smaller number, so that no order matters."""
+    if left is None or right is None:
+        return right if left is None else left
+    return np.where((left != 0) & (right != 0), np.minimum(left, right), np.maximum(left, right))
+
+
+def only_where(errors: Errors | None, mask: Mask) -> Errors | None:
+    """The errors of the rows of the mask."""
+    if errors is None:
+        return None
+    kept = np.where(mask, errors, np.int8(0))
+    return kept if kept.any() else None

@@ -1,0 +1,112 @@
+"""Functions of timestamps, in UTC and the proleptic Gregorian calendar.
+
+Arrow's calendar ends with the year 32767, so the calendar is NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, constant, nulls, numbers, outcome
+from tidegate.expressions.failures import Failure
+from tidegate.schema import Type
+from tidegate.time import MICROSECONDS
+
+_DAY = MICROSECONDS["day"]
+
+
+def _days(instants: Numbers) -> Numbers:
+    return np.floor_divide(instants, _DAY)
+
+
+def _months(instants: Numbers) -> Numbers:
+    """Months since January 1970."""
+    return _days(instants).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
+def _start_of_month(months: Numbers) -> Numbers:
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def _year(instants: Numbers) -> Numbers:
+    return _months(instants) // 12 + 1970
+
+
+def _day(instants: Numbers) -> Numbers:
+    return _days(instants) - _start_of_month(_months(instants)) + 1
+
+
+def _day_of_year(instants: Numbers) -> Numbers:
+    return _days(instants) - _start_of_month(_months(instants) // 12 * 12) + 1
+
+
+def _clock(unit: str, count: int) -> Callable[[Numbers], Numbers]:
+    """How many whole units have passed since the next larger one began, of which it has `count`."""
+    length = MICROSECONDS[unit]
+    return lambda instants: np.floor_divide(instants, length) % count
+
+
+PARTS: dict[str, Callable[[Numbers], Numbers]] = {
+    "year": _year,
+    "quarter": lambda instants: _months(instants) % 12 // 3 + 1,
+    "month": lambda instants: _months(instants) % 12 + 1,
+    "day": _day,
+    "dayofweek": lambda instants: (_days(instants) + 4) % 7 + 1,  # 1970 began on a Thursday; 1 is Sunday
+    "dayofyear": _day_of_year,
+    "hour": _clock("hour", 24),
+    "minute": _clock("minute", 60),
+    "second": _clock("second", 60),
+}
+
+
+def _part(compute: Callable[[Numbers], Numbers]) -> Kernel:
+    def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
+        return column(compute(numbers(arguments[0])), nulls(arguments[0]), type_), None
+
+    return kernel
+
+
+def _to_months(count: int) -> Callable[[Numbers], Numbers]:
+    return lambda instants: _start_of_month(_months(instants) // count * count) * _DAY
+
+
+def _to_units(length: int, *, offset: int = 0) -> Callable[[Numbers], Numbers]:
+    return lambda instants: instants - (instants - offset) % length
+
+
+TRUNCATIONS: dict[str, Callable[[Numbers], Numbers]] = {
+    **{unit: _to_units(length) for unit, length in MICROSECONDS.items() if unit != "week"},
+    "week": _to_units(MICROSECONDS["week"], offset=4 * _DAY),  # weeks begin on Monday, as 1970-01-05 was
+    "month": _to_months(1),
+    "quarter": _to_months(3),
+    "year": _to_months(12),
+}
+
+
+def _date_trunc(arguments: Sequence[Value], type_: Type) -> Outcome:
+    unit, times = arguments
+    instants = numbers(times)
+    with np.errstate(over="ignore"):
+        begun = TRUNCATIONS[constant(unit)](instants)
+    wrapped = begun > instants  # only at the very beginning of all time
+    return outcome(begun, nulls(times), wrapped, Failure.OVERFLOW, type_)
+
+
+def _epoch_seconds(arguments: Sequence[Value], type_: Type) -> Outcome:
+    return column(numbers(arguments[0]) / 1e6, nulls(arguments[0]), type_), None
+
+
+def _reread(arguments: Sequence[Value], type_: Type) -> Outcome:
+    """The same 64 bits as another type."""
+    return arguments[0].view(type_.arrow), None
+
+
+INSTANTS: dict[str, Kernel] = {
+    **{name: _part(compute) for name, compute in PARTS.items()},
+    "date_trunc": _date_trunc,
+    "epoch_micros": _reread,
+    "epoch_seconds": _epoch_seconds,
+    "from_epoch_micros": _reread,
+}

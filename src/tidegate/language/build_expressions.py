@@ -1,0 +1,172 @@
+"""From Lark's tree to the syntax tree: names, constants and expressions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lark import Token, Transformer, v_args
+from lark.tree import Meta
+
+from tidegate.errors import QueryError, Span
+from tidegate.language import syntax
+from tidegate.language.syntax import Expression, Name
+from tidegate.time import LATEST, duration, parse_duration
+
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+def span_of(place: Meta | Token) -> Span:
+    return Span(place.start_pos or 0, place.end_pos or 0)
+
+
+def not_yet(what: str, span: Span, *, hint: str | None = None) -> QueryError:
+    """The error for SQL that has a meaning, but not here."""
+    return QueryError("Q002", f"{what} not supported yet", span, hint=hint)
+
+
+def unquote(token: Token) -> str:
+    """The text between quotes, where a doubled quote stands for one; other tokens as they are."""
+    quote = token[0]
+    return token[1:-1].replace(quote * 2, quote) if quote in "'\"`" else str(token)
+
+
+def balanced(operator: str, terms: tuple[Expression, ...]) -> Expression:
+    """AND or OR of many terms, as a tree that is only logarithmically deep."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    left, right = balanced(operator, terms[:middle]), balanced(operator, terms[middle:])
+    return syntax.Operation(operator, (left, right), left.span.to(right.span))
+
+
+def _unless(negated: Token | None, expression: Expression) -> Expression:
+    return expression if negated is None else syntax.Operation("not", (expression,), expression.span)
+
+
+def microseconds(number: Token, unit: Token | None) -> int:
+    """What an amount of time is, checked to be whole and not beyond time itself."""
+    span = span_of(number) if unit is None else span_of(number).to(span_of(unit))
+    if not number.isdigit():
+        raise QueryError("Q111", f"'{number}' is not a whole number", span, hint="use a smaller unit of time")
+    try:
+        amount = duration(int(number), unit or "microsecond")
+    except QueryError as error:
+        raise QueryError(error.code, error.message, span_of(unit or number), hint=error.hint) from None
+    return _within_time(amount, span)
+
+
+def _within_time(amount: int, span: Span) -> int:
+    if amount > LATEST:
+        raise QueryError("Q111", "this is longer than time itself", span, hint="the longest is some 73 000 years")
+    return amount
+
+
+@v_args(meta=True, inline=True)
+class ExpressionBuilder(Transformer[Token, Any]):
+    """One method for each rule of the grammar that is about expressions."""
+
+    def name(self, meta: Meta, token: Token) -> Name:
+        return Name(unquote(token), span_of(meta))
+
+    def type(self, meta: Meta, name: Name, _length: None) -> Name:
+        return name
+
+    def number(self, meta: Meta, token: Token) -> Expression:
+        return syntax.Constant(int(token) if token.isdigit() else float(token), span_of(meta))
+
+    def text(self, meta: Meta, token: Token) -> Expression:
+        return syntax.Constant(unquote(token), span_of(meta))
+
+    def constant(self, meta: Meta, token: Token) -> Expression:
+        return syntax.Constant(_CONSTANTS[token.lower()], span_of(meta))
+
+    def timestamp(self, meta: Meta, token: Token) -> Expression:
+        try:
+            value = datetime.fromisoformat(unquote(token))
+        except ValueError:
+            hint = "write for instance TIMESTAMP '2026-01-31 12:00:00'"
+            raise QueryError("Q111", f"{token} is no point in time", span_of(token), hint=hint) from None
+        return syntax.Constant(value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC), span_of(meta))
+
+    def interval(self, meta: Meta, amount: Token, unit: Token | None) -> Expression:
+        if amount.type == "NUMBER":
+            return self._interval(meta, microseconds(amount, unit))
+        try:
+            length = parse_duration(f"{unquote(amount)} {unit or ''}".strip())
+        except QueryError as error:
+            raise QueryError(error.code, error.message, span_of(amount), hint=error.hint) from None
+        return self._interval(meta, _within_time(length, span_of(meta)))
+
+    def _interval(self, meta: Meta, amount: int) -> Expression:
+        return syntax.Constant(timedelta(microseconds=amount), span_of(meta))
+
+    def column_reference(self, meta: Meta, first: Name, second: Name | None) -> Expression:
+        qualifier, name = (None, first) if second is None else (first, second)
+        return syntax.ColumnReference(qualifier, name, span_of(meta))
+
+    def disjunction(self, meta: Meta, *terms: Expression) -> Expression:
+        return balanced("or", terms)
+
+    def conjunction(self, meta: Meta, *terms: Expression) -> Expression:
+        return balanced("and", terms)
+
+    def negation(self, meta: Meta, argument: Expression) -> Expression:
+        return syntax.Operation("not", (argument,), span_of(meta))
+
+    def binary(self, meta: Meta, left: Expression, sign: Token, right: Expression) -> Expression:
+        operator = "<>" if sign == "!=" else sign.lower()
+        return syntax.Operation(operator, (left, right), span_of(meta))
+
+    def between(
+        self, meta: Meta, argument: Expression, negated: Token | None, low: Expression, high: Expression
+    ) -> Expression:
+        return _unless(negated, syntax.Between(argument, low, high, span_of(meta)))
+
+    def in_list(self, meta: Meta, argument: Expression, negated: Token | None, *options: Expression) -> Expression:
+        return _unless(negated, syntax.OneOf(argument, options, span_of(meta)))
+
+    def like(
+        self, meta: Meta, argument: Expression, negated: Token | None, pattern: Expression, escape: Expression | None
+    ) -> Expression:
+        arguments = (argument, pattern) if escape is None else (argument, pattern, escape)
+        return _unless(negated, syntax.Operation("like", arguments, span_of(meta)))
+
+    def is_constant(self, meta: Meta, argument: Expression, negated: Token | None, constant: Token) -> Expression:
+        return _unless(negated, syntax.Operation(f"is_{constant.lower()}", (argument,), span_of(meta)))
+
+    def is_distinct(self, meta: Meta, left: Expression, negated: Token | None, right: Expression) -> Expression:
+        same = syntax.SameAs(left, right, span_of(meta))
+        return same if negated is not None else syntax.Operation("not", (same,), same.span)
+
+    def minus(self, meta: Meta, _sign: Token, argument: Expression) -> Expression:
+        match argument:
+            case syntax.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                return syntax.Constant(-value, span_of(meta))
+        return syntax.Operation("negate", (argument,), span_of(meta))
+
+    def plus(self, meta: Meta, _sign: Token, argument: Expression) -> Expression:
+        return argument
+
+    def cast(self, meta: Meta, argument: Expression, type_: Name) -> Expression:
+        return syntax.CastTo(argument, type_, span_of(meta))
+
+    cast_call = cast
+
+    def when(self, meta: Meta, condition: Expression, value: Expression) -> tuple[Expression, Expression]:
+        return condition, value
+
+    def case(self, meta: Meta, subject: Expression | None, *rest: Any) -> Expression:
+        *branches, otherwise = rest
+        return syntax.CaseWhen(subject, tuple(branches), otherwise, span_of(meta))
+
+    def call(self, meta: Meta, name: Name, *arguments: Expression | None) -> Expression:
+        given = tuple(a for a in arguments if a is not None)
+        return syntax.FunctionCall(name, given, span_of(meta))
+
+    def call_star(self, meta: Meta, name: Name) -> Expression:
+        return syntax.CountStar(name, span_of(meta))
+
+    def call_distinct(self, meta: Meta, name: Name, _argument: Expression) -> Expression:
+        hint = "select the distinct values in a subquery, and aggregate those"
+        raise not_yet(f"{name.text.upper()}(DISTINCT …) is", span_of(meta), hint=hint)

@@ -1,0 +1,117 @@
+"""What names mean in a query: streams and their columns in scope, types, names of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tidegate.errors import QueryError, nearest
+from tidegate.expressions.nodes import Column
+from tidegate.language import syntax
+from tidegate.language.syntax import Name
+from tidegate.schema import TYPE_NAMES, Field, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A stream of FROM: the name it goes by, its own name, its columns and what the plan calls those."""
+
+    alias: str
+    stream: str | None
+    columns: tuple[Field, ...]
+    plan_names: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[tuple[str, Column]]:
+        for field, name in zip(self.columns, self.plan_names, strict=True):
+            yield field.name, Column(name, field.type)
+
+    def named(self, name: str) -> Column | None:
+        return next((column for own, column in self if same(own, name)), None)
+
+
+Scope = tuple[Visible, ...]
+"""All streams of a FROM clause, in order."""
+
+
+def same(a: str | None, b: str) -> bool:
+    """Whether two identifiers are the same; case does not count."""
+    return a is not None and a.lower() == b.lower()
+
+
+def unique(wanted: str, taken: Iterable[str]) -> str:
+    """The wanted name, or the first of name_2, name_3, … that is not taken, whatever the case."""
+    known = {name.lower() for name in taken}
+    number, name = 1, wanted
+    while name.lower() in known:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def all_unique(wanted: Iterable[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for name in wanted:
+        names.append(unique(name, names))
+    return tuple(names)
+
+
+def find_type(name: Name) -> Type:
+    """The type of that name."""
+    if name.text.upper() not in TYPE_NAMES:
+        raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=nearest(name.text, TYPE_NAMES))
+    return TYPE_NAMES[name.text.upper()]
+
+
+def find_visible(scope: Scope, qualifier: Name) -> Visible:
+    """The stream that goes by a name; its own name will do if only one is meant by it."""
+    by_alias = [visible for visible in scope if same(visible.alias, qualifier.text)]
+    match by_alias or [visible for visible in scope if same(visible.stream, qualifier.text)]:
+        case [one]:
+            return one
+        case [first, second, *_]:
+            both = f"it may be {first.alias} or {second.alias}"
+            raise QueryError("Q103", f"'{qualifier.text}' is ambiguous", qualifier.span, hint=both)
+    hint = nearest(qualifier.text, (visible.alias for visible in scope))
+    raise QueryError("Q101", f"there is no '{qualifier.text}' in FROM", qualifier.span, hint=hint)
+
+
+def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
+    """The column that a reference means."""
+    name = reference.name
+    among = scope if reference.qualifier is None else (find_visible(scope, reference.qualifier),)
+    found = [(visible, column) for visible in among if (column := visible.named(name.text)) is not None]
+    match found:
+        case [(_, column)]:
+            return Column(column.name, column.type, reference.span)
+        case []:
+            raise _unknown_column(among, name)
+    (first, _), (second, _) = found[:2]
+    hint = f"write {first.alias}.{name.text} or {second.alias}.{name.text}"
+    raise QueryError("Q103", f"column '{name.text}' is ambiguous", name.span, hint=hint)
+
+
+def _unknown_column(among: Scope, name: Name) -> QueryError:
+    where = f"{among[0].stream or among[0].alias} has" if len(among) == 1 else "the streams of FROM have"
+    hint = nearest(name.text, (own for visible in among for own, _ in visible))
+    return QueryError("Q102", f"{where} no column '{name.text}'", name.span, hint=hint)
+
+
+def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
+    """The columns that a star stands for, by their own names."""
+    among = scope if star.qualifier is None else (find_visible(scope, star.qualifier),)
+    return tuple((own, Column(c.name, c.type, star.span)) for visible in among for own, c in visible)
+
+
+def output_name(expression: syntax.Expression, position: int) -> str:
+    """A readable name for a column that was given none."""
+    match expression:
+        case syntax.ColumnReference(name=name):
+            return name.text
+        case syntax.CountStar(name=name):
+            return name.text.lower()
+        case syntax.FunctionCall(name=name, arguments=arguments):
+            columns = [a.name.text for a in arguments if isinstance(a, syntax.ColumnReference)]
+            return "_".join([name.text.lower(), *columns])
+        case syntax.CastTo(argument=argument):
+            return output_name(argument, position)
+    return f"column_{position}"

@@ -1,0 +1,178 @@
+"""From text to the syntax tree."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import VisitError
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+
+from tidegate.errors import QueryError, Span
+from tidegate.language.build_expressions import not_yet, span_of
+from tidegate.language.build_statements import StatementBuilder
+from tidegate.language.syntax import Statement
+
+_NOT_YET = {
+    "OTHER_STATEMENT": ("{word} is", "statements are CREATE STREAM, SELECT and INSERT INTO"),
+    "OTHER_CLAUSE": ("{word} is", "a query over streams never ends, so it has no order, no first and no last row"),
+    "UNION_WITHOUT_ALL": ("UNION without ALL is", "write UNION ALL, with a SELECT DISTINCT around it if need be"),
+    "OTHER_SET_OPERATION": ("{word} is", None),
+    "OTHER_JOIN": ("{word} is", "write JOIN … ON or CROSS JOIN"),
+    "OTHER_FRAME": ("{word} in a window is", "write for instance WINDOW(RANGE 10 SECONDS)"),
+    "OTHER_RANGE": ("a window of varying size is", "write for instance WINDOW(RANGE 10 SECONDS)"),
+    "OTHER_CALL": ("{word} after a function is", "group a stream that has a WINDOW instead"),
+    "GRANULARITY": ("GRANULARITY is", "a SLIDE in the window makes results coarser too"),
+    "STREAM_FUNCTION": ("{word} is", None),
+    "IDLE_AFTER": ("IDLE AFTER is", None),
+    "LENGTH_OF_TYPE": ("a length or precision of a type is", "write the type alone"),
+    "QUERY_IN_EXPRESSION": ("a query inside an expression is", "put the query into FROM, and join with it"),
+}
+"""Terminals of SQL that is not there yet: how a sentence about it begins, and a hint."""
+
+_COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+_SYMBOLS = _COMPARISONS | {"PLUS", "MINUS", "CONCAT", "STAR", "SLASH", "PERCENT", "DOT", "LPAR"}
+_OPERATORS = _SYMBOLS | {"DIV", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "ESCAPE"}
+
+_SIGNS = {
+    "NAME": "a name",
+    "STRING": "a quoted text",
+    "NUMBER": "a number",
+    "UNIT": "a unit of time",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "STAR": "'*'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "SEMICOLON": "';'",
+    "$END": "the end",
+}
+
+_RARE = frozenset({"QUOTED", "CROSS", "INNER", "HAVING", "UNION", "_SOURCE", "_ORDERED_BY", "LSQB", "SEMICOLON"})
+"""Terminals that are not worth a mention beside others."""
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """The statements of a text.
+
+    Examples
+    --------
+    >>> [statement] = parse("SELECT price FROM bid WHERE price > 10")
+    >>> statement.query.sources[0].name.text
+    'bid'
+    """
+    try:
+        return _statements(text)
+    except QueryError as error:
+        raise error.with_text(text) from None
+    except RecursionError:
+        raise QueryError("Q003", "this is nested too deeply", text=text) from None
+
+
+def _statements(text: str) -> tuple[Statement, ...]:
+    try:
+        statements: tuple[Statement, ...] = StatementBuilder().transform(_grammar().parse(text))
+    except VisitError as error:
+        raise error.orig_exc from None
+    except UnexpectedInput as error:
+        raise _explained(error, text) from None
+    return statements
+
+
+@cache
+def _grammar() -> Lark:
+    text = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(
+        text,
+        parser="lalr",
+        propagate_positions=True,
+        edit_terminals=_end_keywords,
+        lexer_callbacks={name: _refuse(name) for name in _NOT_YET}
+        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed},
+    )
+
+
+def _end_keywords(terminal: TerminalDef) -> None:
+    """Let a keyword match whole words only, and before it could be a name."""
+    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
+        terminal.pattern = PatternRE(terminal.pattern.value + r"\b", tuple(terminal.pattern.flags))
+        terminal.priority = 1
+
+
+def _refuse(name: str) -> Callable[[Token], Token]:
+    what, hint = _NOT_YET[name]
+
+    def refuse(token: Token) -> Token:
+        raise not_yet(what.format(word=" ".join(token.upper().split())), span_of(token), hint=hint)
+
+    return refuse
+
+
+def _refuse_unclosed(token: Token) -> Token:
+    span = Span(span_of(token).start, span_of(token).start + 1)
+    what = "comment" if token.type == "UNCLOSED_COMMENT" else "quote"
+    raise QueryError("Q001", f"this {what} is never closed", span)
+
+
+# ---- explaining what was expected
+
+
+def _explained(error: UnexpectedInput, text: str) -> QueryError:
+    match error:
+        case UnexpectedToken(token=token):
+            expected = set(error.accepts or error.expected)
+            return _misspelt(token, expected, text) or _unexpected(token, expected, text)
+        case UnexpectedCharacters(pos_in_stream=position):
+            place = position or 0
+            return QueryError("Q001", f"unexpected character '{text[place]}'", Span(place, place + 1))
+    return QueryError("Q001", "this is no statement")
+
+
+def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
+    words = _in_words(expected)
+    if token.type == "$END":
+        end = len(text.rstrip())
+        return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
+    hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
+    return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
+
+
+def _misspelt(token: Token, expected: set[str], text: str) -> QueryError | None:
+    """The error for a word that is nearly a keyword, or follows one: that was taken for an alias then."""
+    keywords = _keywords(expected)
+    before = len(text) if token.type == "$END" else span_of(token).start
+    for word in (re.compile(r"\w+").match(text, before), re.search(r"\w+(?=\s*\Z)", text[:before])):
+        meant = None if word is None else _nearly(word[0].upper(), keywords)
+        if word and meant:
+            return QueryError("Q001", f"unexpected '{word[0]}'", Span(*word.span()), hint=f"did you mean {meant}?")
+    return None
+
+
+def _nearly(word: str, keywords: list[str]) -> str | None:
+    close = [] if word in keywords else difflib.get_close_matches(word, keywords, n=1, cutoff=0.7)
+    return close[0] if close else None
+
+
+def _keywords(terminals: set[str]) -> list[str]:
+    """Those of the terminals that are words, as they are written."""
+    words = (name.strip("_").replace("_", " ") for name in terminals - _SYMBOLS - _SIGNS.keys() - _NOT_YET.keys())
+    return sorted(word for word in words if "ANON" not in word)
+
+
+def _in_words(expected: set[str]) -> str:
+    """What may come here, as a person would say it."""
+    words: list[str] = []
+    if {"NAME", "NUMBER", "STRING"} <= expected:
+        words, expected = ["an expression"], expected & {"STAR", "RPAR"}
+    elif "PLUS" in expected:
+        words, expected = ["an operator"], expected - (_OPERATORS if "OR" in expected else _OPERATORS - {"AND"})
+    expected = expected - _RARE or expected
+    words += [_SIGNS[name] for name in _SIGNS if name in expected]
+    words += _keywords(expected)
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "something else"

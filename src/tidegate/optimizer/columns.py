@@ -1,0 +1,65 @@
+"""Projection push-down: each operator gets only the columns that someone above it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tidegate.algebra.plan import Aggregate, Distinct, Filter, Join, Map, Output, Plan, Scan, Union, Window
+from tidegate.expressions.functions import can_fail
+from tidegate.expressions.nodes import Column, Expression, columns_of
+from tidegate.schema import Schema
+
+
+def prune_columns(plan: Plan) -> Plan:
+    """The same plan without columns that nobody reads; its own schema stays."""
+    return _exactly(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
+
+
+def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
+    """A plan with at least the needed columns, in the order of the original."""
+    match plan:
+        case Scan():
+            return replace(plan, schema=_subset(plan.schema, needed))
+        case Filter(source=source, predicate=predicate):
+            return replace(plan, source=_prune(source, needed | columns_of(predicate)))
+        case Window(source=source):
+            return replace(plan, source=_prune(source, needed))
+        case Map(source=source, outputs=outputs):
+            # A column that can fail decides whether its row exists at all, read or not.
+            kept = tuple(o for o in outputs if o.name in needed or can_fail(o.expression))
+            return replace(plan, source=_prune(source, _read(o.expression for o in kept)), outputs=kept)
+        case Union(inputs=inputs):
+            kept_at = [i for i, name in enumerate(plan.schema.names) if name in needed]
+            return replace(plan, inputs=tuple(_at(each, kept_at) for each in inputs))
+        case Join(left=left, right=right, predicate=predicate):
+            wanted = needed | columns_of(predicate)
+            return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
+        case Aggregate(source=source, keys=keys, calls=calls):
+            read = frozenset(keys) | {c.column for c in calls if c.column is not None}
+            return replace(plan, source=_narrow(source, read))
+        case Distinct(source=source):
+            return replace(plan, source=prune_columns(source))
+
+
+def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:
+    names = tuple(n for n in plan.schema.names if n in needed)
+    return _exactly(_prune(plan, frozenset(names)), names)
+
+
+def _at(plan: Plan, positions: list[int]) -> Plan:
+    return _narrow(plan, frozenset(plan.schema.names[i] for i in positions))
+
+
+def _exactly(plan: Plan, names: tuple[str, ...]) -> Plan:
+    if plan.schema.names == names:
+        return plan
+    return Map(plan, tuple(Output(n, Column(n, plan.schema.type_of(n))) for n in names))
+
+
+def _subset(schema: Schema, needed: frozenset[str]) -> Schema:
+    return Schema(tuple(f for f in schema if f.name in needed))
+
+
+def _read(expressions: Iterable[Expression]) -> frozenset[str]:
+    return frozenset(name for e in expressions for name in columns_of(e))

@@ -1,0 +1,177 @@
+"""Grouping, aggregation and duplicate elimination: one operator.
+
+Duplicate elimination is grouping by all columns without any call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.plan import AggregateCall
+from tidegate.errors import InternalError
+from tidegate.physical.aggregate_state import Memory, Shape
+from tidegate.physical.aggregate_sweep import Advanced, advance
+from tidegate.physical.batch import Batch, concat
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
+from tidegate.physical.kernels import aggregate as kernel
+from tidegate.physical.operator import Chunks, Step
+from tidegate.schema import Field, Schema, Type
+from tidegate.time import FOREVER
+
+Ints = npt.NDArray[np.int64]
+
+
+class Emit(Enum):
+    """When a group's value comes out; either way only what can no longer change does.
+
+    SETTLED: all that lies before the watermark, cut there, at every step. CHANGES: a new value as soon
+    as the watermark passes its beginning, cut there; the rest of its validity when the value changes.
+    """
+
+    SETTLED = "settled"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateOperator:
+    """At every instant, one row for each group that is not empty: its keys, then its aggregates."""
+
+    source: Schema
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    emit: Emit
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Field(k, self.source.type_of(k)) for k in self.keys)
+        return Schema(keys + tuple(Field(c.name, c.type) for c in self.calls))
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Absorb the new elements and emit what the watermark settles."""
+        work = work_of(self)
+        memory = Memory.load(work.shape, state)
+        watermark = max(memory.watermark, min(watermarks[0], FOREVER))
+        arrived = _arrived(inputs[0], work.columns, memory.watermark)
+        now = arrived.start < watermark
+        memory = replace(memory, futures=memory.futures.add(arrived.filter(~now).to_arrow()))
+        if watermark == memory.watermark:
+            changed = state if state and not len(arrived) else memory.save()
+            return Step(changed, Batch.empty(self.schema), memory.output_watermark)
+        futures, come = memory.futures.take_before(watermark)
+        ends, expired = memory.ends.take_before(watermark)
+        due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+        memory = replace(memory, futures=futures, ends=ends)
+        done = advance(work.shape, work.calls, work.wanted, memory, due, expired, watermark)
+        output, dead = _output(self, work, done)
+        return Step(done.memory.save(), output, done.memory.output_watermark, dead)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """What follows from an operator's parameters alone."""
+
+    shape: Shape
+    columns: tuple[str, ...]
+    calls: Ints
+    wanted: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def work_of(operator: AggregateOperator) -> Work:
+    calls, source = operator.calls, operator.source
+    summed = _columns(calls, "sum", "avg")
+    kinds = tuple(kernel.DOUBLE if source.type_of(c).is_floating else kernel.INTEGER for c in summed)
+    counted = tuple(dict.fromkeys(summed + _columns(calls, "count")))
+    best = tuple(dict.fromkeys((c.function, c.column) for c in calls if c.column and c.function in ("min", "max")))
+    keeps_count = any(c.function not in ("min", "max") for c in calls)
+    shape = Shape(operator.keys, summed, kinds, counted, best, keeps_count, operator.emit is Emit.CHANGES)
+    averaged = _columns(calls, "avg")
+    return Work(
+        shape,
+        tuple(dict.fromkeys(operator.keys + counted + tuple(column for _, column in best))),
+        np.array([_operation(call, shape) for call in calls], np.int64).reshape(len(calls), 2),
+        tuple(int(kind == kernel.DOUBLE or c in averaged) for c, kind in zip(summed, kinds, strict=True)),
+    )
+
+
+def _columns(calls: Sequence[AggregateCall], *functions: str) -> tuple[str, ...]:
+    """Columns that are arguments of the functions, each once."""
+    return tuple(dict.fromkeys(c.column for c in calls if c.column is not None and c.function in functions))
+
+
+def _operation(call: AggregateCall, shape: Shape) -> tuple[int, int]:
+    match call.function, call.column:
+        case "count", None:
+            return kernel.COUNT_ALL, 0
+        case "count", str(column):
+            return kernel.COUNT, shape.counted.index(column)
+        case "sum", str(column):
+            at = shape.summed.index(column)
+            return kernel.SUM_DOUBLE if shape.kinds[at] == kernel.DOUBLE else kernel.SUM_INTEGER, at
+        case "avg", str(column):
+            return kernel.AVERAGE, shape.summed.index(column)
+        case "min" | "max", str(column):
+            return kernel.BEST, shape.best.index((call.function, column))
+        case _:
+            raise InternalError("I320", f"there is no aggregate {call.function} of {call.column or 'all columns'}")
+
+
+def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
+    """The columns in use of the elements that are valid at all."""
+    if len(batch) and batch.start.min() < watermark:
+        raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
+    chosen = Batch(batch.start, np.minimum(batch.end, FOREVER), batch.columns.select(list(columns)))
+    return chosen.filter(chosen.start < chosen.end)
+
+
+def _output(operator: AggregateOperator, work: Work, done: Advanced) -> tuple[Batch, pa.RecordBatch]:
+    """The pieces as elements; those with a sum that does not fit become dead letters."""
+    pieces, count = done.pieces, done.count
+    status = pieces.status[:, :count]
+    good = np.flatnonzero(~(status == kernel.OVERFLOW).any(axis=0))
+    owners = pa.array(pieces.group[good])
+    keys = [key.take(owners) for key in done.keys]
+    results = [
+        _result(call, operation, pieces.number[at, good], status[at, good] == kernel.NULL, done)
+        for at, (call, operation) in enumerate(zip(operator.calls, work.calls, strict=True))
+    ]
+    columns = pa.RecordBatch.from_arrays(keys + results, schema=operator.schema.arrow)
+    dead = NO_DEAD_LETTERS if len(good) == count else _dead_letters(operator, done)
+    return Batch(pieces.start[good], pieces.end[good], columns), dead
+
+
+def _result(
+    call: AggregateCall, operation: Ints, numbers: Ints, nulls: npt.NDArray[np.bool_], done: Advanced
+) -> pa.Array:
+    mask = nulls if nulls.any() else None
+    if operation[0] == kernel.BEST:
+        return done.codes[operation[1]].decode(numbers, mask)
+    return pa.array(numbers.view(np.float64) if call.type is Type.DOUBLE else numbers, mask=mask)
+
+
+def _dead_letters(operator: AggregateOperator, done: Advanced) -> pa.RecordBatch:
+    """One letter for each piece and sum that does not fit, when the piece begins."""
+    return pa.RecordBatch.from_pylist(list(_letters(operator, done)), schema=DEAD_LETTER)
+
+
+def _letters(operator: AggregateOperator, done: Advanced) -> Iterator[dict[str, object]]:
+    pieces = done.pieces
+    for at, call in enumerate(operator.calls):
+        failed = (pieces.status[at, : done.count] == kernel.OVERFLOW) & (pieces.fresh[: done.count] == 1)
+        for piece in np.flatnonzero(failed):
+            row = {k: key[int(pieces.group[piece])].as_py() for k, key in zip(operator.keys, done.keys, strict=True)}
+            yield {
+                "origin": f"SUM({call.column})",
+                "reason": Reason.OVERFLOW.value,
+                "detail": "the sum is outside of the range of BIGINT",
+                "time": int(pieces.start[piece]),
+                "row": json.dumps(row, default=str),
+            }

@@ -1,0 +1,213 @@
+"""From batches and remembered state to the arrays that the sweep works on, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.aggregate_state import GroupTable, Memory, Shape
+from tidegate.physical.batch import Batch
+from tidegate.physical.kernels.accumulators import Layout, moved, trimmed
+from tidegate.physical.kernels.aggregate import DOUBLE, Ends, Groups, Pieces, Program, Starts, Swept, sweep
+from tidegate.physical.kernels.exact_sum import digits_needed
+from tidegate.physical.kernels.frontier import Frontiers, gather, spread
+from tidegate.physical.kernels.groups import by_group, canonical, group_rows
+from tidegate.physical.kernels.order_codes import Coded, doubles, integers, order_codes, presence
+from tidegate.time import BEGINNING, FOREVER
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """Numbers of the summed columns (doubles by their bits), and where counted columns have a value."""
+
+    values: Ints
+    present: Flags
+
+    def take(self, rows: Ints) -> Arguments:
+        return Arguments(self.values[:, rows], self.present[:, rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """Codes for one frontier: of the rows remembered and of the new elements, which of these have one."""
+
+    ends: Ints
+    remembered: Ints
+    codes: Ints
+    present: Flags
+    coded: Coded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advanced:
+    """The state after, and what was emitted: keys by group, pieces, and how codes become values again."""
+
+    memory: Memory
+    keys: list[pa.Array]
+    pieces: Pieces
+    count: int
+    codes: tuple[Coded, ...]
+
+
+def advance(
+    shape: Shape, calls: Ints, wanted: Sequence[int], memory: Memory, due: Batch, expired: list[pa.RecordBatch],
+    watermark: int,
+) -> Advanced:  # fmt: skip
+    """Sweep up to the watermark: `due` become valid before it, `expired` end before it."""
+    keys = [canonical(due.column(name)) for name in shape.keys]
+    known = GroupTable.load(shape, memory, [key.type for key in keys])
+    found = group_rows(known.keys, keys, groups=len(known.ids), rows=len(due))
+    table = _with_founders(known, keys, found.founders, memory.ids_given)
+    arguments = _arguments(shape, [due.column(name) for name in shape.counted], len(due))
+    starts, best = _starts(shape, memory, due, found.groups, arguments, len(table.ids))
+    ends = _ends(shape, table, due, found.groups, arguments, expired, watermark)
+    layout = memory.layout.covering([_digits(s, starts, ends) for s in range(len(shape.summed))])
+    sums = moved(table.sums, memory.layout, layout, rows=len(table.ids)) if shape.keeps_count else table.sums
+    program = Program(layout.table(wanted), calls, shape.keeps_count, shape.holds_back and watermark < FOREVER)
+    frontiers = _frontiers(best, table.sizes, starts.bounds)
+    swept = sweep(program, starts, ends, Groups(sums, table.until, table.since), frontiers, watermark)
+    after = replace(
+        memory,
+        watermark=watermark,
+        ids_given=memory.ids_given + len(found.founders),
+        ends=memory.ends.add(_later_ends(shape, table, due, found.groups, arguments, watermark)),
+    )
+    after = _remembered(shape, after, replace(table, sums=sums), layout, swept, frontiers, best)
+    return Advanced(after, table.keys, swept.pieces, swept.count, tuple(b.coded for b in best))
+
+
+def _with_founders(known: GroupTable, keys: list[pa.Array], founders: Ints, ids_given: int) -> GroupTable:
+    """The known groups, then the new ones, which nothing is known of yet."""
+    if not len(founders):
+        return known
+    rows, new = pa.array(founders), len(founders)
+    return GroupTable(
+        [pa.concat_arrays([old, key.take(rows)]) for old, key in zip(known.keys, keys, strict=True)],
+        np.append(known.ids, ids_given + np.arange(new)),
+        np.append(known.since, np.full(new, BEGINNING)),
+        np.append(known.until, np.full(new, BEGINNING)),
+        known.sums,
+        known.sizes,
+    )
+
+
+def _arguments(shape: Shape, columns: Sequence[pa.Array], rows: int) -> Arguments:
+    values, present = np.empty((len(shape.summed), rows), np.int64), np.empty((len(columns), rows), np.uint8)
+    for at, kind in enumerate(shape.kinds):
+        values[at] = doubles(columns[at]).view(np.int64) if kind == DOUBLE else integers(columns[at])
+    for at, column in enumerate(columns):
+        present[at] = presence(column)
+    return Arguments(values, present)
+
+
+def _starts(
+    shape: Shape, memory: Memory, due: Batch, groups: Ints, arguments: Arguments, count: int
+) -> tuple[Starts, list[Best]]:
+    bounds, order = by_group(groups, due.start, count=count)
+    best = [_best(memory, due, at, function, name) for at, (function, name) in enumerate(shape.best)]
+    codes, coded = np.empty((len(best), len(due)), np.int64), np.empty((len(best), len(due)), np.uint8)
+    for at, each in enumerate(best):
+        codes[at], coded[at] = each.codes, each.present
+    return Starts(bounds, order, due.start, due.end, arguments.values, arguments.present, codes, coded), best
+
+
+def _best(memory: Memory, due: Batch, at: int, function: str, name: str) -> Best:
+    column = due.column(name)
+    rows = memory.frontiers[at] if memory.frontiers else None
+    remembered = column.slice(0, 0) if rows is None else rows.column("value")
+    ends = np.empty(0, np.int64) if rows is None else np.array(rows.column("end"))
+    coded = order_codes([remembered, column])
+    if function == "min":  # the frontier keeps the greatest; ~ turns the order round
+        coded = Coded(tuple(~c for c in coded.codes), lambda codes, nulls, decode=coded.decode: decode(~codes, nulls))
+    return Best(ends, coded.codes[0], coded.codes[1], presence(column), coded)
+
+
+def _frontiers(best: list[Best], sizes: list[Ints], bounds: Ints) -> Frontiers:
+    room = max((len(b.ends) + len(b.codes) for b in best), default=0)
+    groups = len(bounds) - 1
+    heads, tails = np.empty((len(best), groups), np.int64), np.empty((len(best), groups), np.int64)
+    frontiers = Frontiers(heads, tails, np.empty((len(best), room), np.int64), np.empty((len(best), room), np.int64))
+    for at, each in enumerate(best):
+        spread(sizes[at], bounds, each.ends, each.remembered, frontiers, at)
+    return frontiers
+
+
+def _ends(
+    shape: Shape, table: GroupTable, due: Batch, groups: Ints, arguments: Arguments, expired: list[pa.RecordBatch],
+    watermark: int,
+) -> Ends:  # fmt: skip
+    """Ends before the watermark: those that had to be waited for, and those of elements only just come."""
+    soon = np.flatnonzero(due.end < watermark) if shape.keeps_count else np.empty(0, np.int64)
+    parts = [_arguments(shape, rows.columns[2:], rows.num_rows) for rows in expired] + [arguments.take(soon)]
+    times = np.concatenate([*(rows.column(0).to_numpy() for rows in expired), due.end[soon]])
+    owners = [np.searchsorted(table.ids, rows.column(1).to_numpy()) for rows in expired]
+    bounds, order = by_group(np.concatenate([*owners, groups[soon]]), times, count=len(table.ids))
+    values = np.concatenate([p.values for p in parts], axis=1)
+    return Ends(bounds, order, times, values, np.concatenate([p.present for p in parts], axis=1))
+
+
+def _later_ends(
+    shape: Shape, table: GroupTable, due: Batch, groups: Ints, arguments: Arguments, watermark: int
+) -> pa.RecordBatch:
+    """Ends at or after the watermark, to be waited for; what ends never need not be."""
+    later = (due.end >= watermark) & (due.end < FOREVER) & shape.keeps_count
+    rows = np.flatnonzero(later)
+    rows = rows[np.argsort(due.end[rows], kind="stable")]
+    chosen = arguments.take(rows)
+    columns = [pa.array(due.end[rows]), pa.array(table.ids[groups[rows]])]
+    for at, present in enumerate(chosen.present):
+        absent = None if present.all() else present == 0
+        columns.append(pa.array(_numbers(shape, chosen, at), mask=absent))
+    return pa.RecordBatch.from_arrays(columns, ["time", "group", *(f"argument.{c}" for c in range(len(columns) - 2))])
+
+
+def _numbers(shape: Shape, arguments: Arguments, at: int) -> npt.NDArray[np.generic]:
+    if at >= len(shape.summed):
+        return np.ones(arguments.present.shape[1], np.bool_)
+    return arguments.values[at].view(np.float64) if shape.kinds[at] == DOUBLE else arguments.values[at]
+
+
+def _digits(column: int, starts: Starts, ends: Ends) -> tuple[int, int]:
+    """The digits of a summed column that the sweep will touch; meaningless, and unused, for integers."""
+    needs = [digits_needed(part.values[column], part.present[column]) for part in (starts, ends)]
+    some = [need for need in needs if need[0] < need[1]]
+    return min((low for low, _ in some), default=0), max((high for _, high in some), default=0)
+
+
+def _remembered(
+    shape: Shape, memory: Memory, table: GroupTable, layout: Layout, swept: Swept, frontiers: Frontiers,
+    best: list[Best],
+) -> Memory:  # fmt: skip
+    """Keep the live groups; what did not change stays the same object."""
+    if not swept.touched.any():
+        return memory
+    kept = np.flatnonzero(swept.alive)
+    if not len(kept) or memory.watermark == FOREVER:
+        smallest = Layout.smallest(layout.counted, layout.kinds)
+        return replace(memory, layout=smallest, groups=None, frontiers=())
+    sums, layout = trimmed(table.sums[kept], layout) if shape.keeps_count else (table.sums, layout)
+    rows = [gather(frontiers, at, kept) for at in range(len(best))]
+    changed = GroupTable(
+        table.keys if len(kept) == len(table.ids) else [key.take(pa.array(kept)) for key in table.keys],
+        table.ids[kept],
+        table.since[kept],
+        table.until if shape.keeps_count else table.until[kept],
+        sums,
+        [sizes for sizes, _, _ in rows],
+    )
+    chunks = tuple(_frontier_chunk(memory, at, each, rows[at]) for at, each in enumerate(best))
+    return replace(memory, layout=layout, groups=changed.save(shape), frontiers=chunks)
+
+
+def _frontier_chunk(memory: Memory, at: int, best: Best, rows: tuple[Ints, Ints, Ints]) -> pa.RecordBatch:
+    _, ends, codes = rows
+    if memory.frontiers and np.array_equal(ends, best.ends) and np.array_equal(codes, best.remembered):
+        return memory.frontiers[at]
+    return pa.RecordBatch.from_arrays([pa.array(ends), best.coded.decode(codes, None)], ["end", "value"])

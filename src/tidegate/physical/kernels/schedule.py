@@ -1,0 +1,91 @@
+"""Rows that wait for their time: a few sorted runs, consumed from the front.
+
+A run never changes once it is made: what was consumed of it is an offset kept beside it. So only
+what is new has to be written, and a step reads only the rows whose time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+MOST_RUNS = 8
+"""With more runs than this, runs are merged."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Rows in ascending order of their first column, a time; those before `consumed` are gone."""
+
+    name: str
+    rows: pa.RecordBatch
+    consumed: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return int(self.rows.num_rows) - self.consumed
+
+    def rest(self) -> pa.RecordBatch:
+        return self.rows.slice(self.consumed)
+
+    def until(self, time: int) -> int:
+        """How many rows are before the time."""
+        return int(np.searchsorted(self.rows.column(0).to_numpy(), time))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """Runs, oldest first; `made` counts all that there ever were, to give each a name of its own."""
+
+    name: str
+    runs: tuple[Run, ...] = ()
+    made: int = 0
+
+    @staticmethod
+    def load(name: str, chunks: Mapping[str, pa.RecordBatch], figures: Mapping[str, int]) -> Schedule:
+        """Find the runs of a schedule again among chunks; `figures` are those of `figures()`."""
+        named = sorted((n for n in figures if n.startswith(f"{name}.")), key=lambda n: int(n.rpartition(".")[2]))
+        return Schedule(name, tuple(Run(n, chunks[n], figures[n]) for n in named), figures.get(name, 0))
+
+    def figures(self) -> dict[str, int]:
+        return {self.name: self.made, **{run.name: run.consumed for run in self.runs}}
+
+    def chunks(self) -> dict[str, pa.RecordBatch]:
+        return {run.name: run.rows for run in self.runs}
+
+    def add(self, rows: pa.RecordBatch) -> Schedule:
+        """Let more rows wait; they may come in any order."""
+        if not rows.num_rows:
+            return self
+        return self._with_run(self.runs, [rows])._merged()
+
+    def take_before(self, time: int) -> tuple[Schedule, list[pa.RecordBatch]]:
+        """Part from the rows whose time is before the given one: sorted, one batch of each run."""
+        ends = [run.until(time) for run in self.runs]
+        due = [r.rows.slice(r.consumed, e - r.consumed) for r, e in zip(self.runs, ends, strict=True) if e > r.consumed]
+        if not due:
+            return self, []
+        left = (replace(run, consumed=end) for run, end in zip(self.runs, ends, strict=True))
+        return replace(self, runs=tuple(run for run in left if run.waiting)), due
+
+    def _with_run(self, runs: Iterable[Run], parts: Sequence[pa.RecordBatch]) -> Schedule:
+        run = Run(f"{self.name}.{self.made}", _sorted(pa.concat_batches(parts)))
+        return replace(self, runs=(*runs, run), made=self.made + 1)
+
+    def _merged(self) -> Schedule:
+        """Merge the youngest runs if there are too many, as many as keep sizes growing geometrically."""
+        if len(self.runs) <= MOST_RUNS:
+            return self
+        sizes = [run.waiting for run in self.runs]
+        first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
+        return self._with_run(self.runs[:first], [run.rest() for run in self.runs[first:]])
+
+
+def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    times = rows.column(0).to_numpy()
+    if (times[:-1] <= times[1:]).all():
+        return rows
+    return rows.take(pa.array(np.argsort(times, kind="stable")))

@@ -1,0 +1,37 @@
+"""The physical plan: operators over inputs, reading source streams at the leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.expressions.nodes import Expression
+from tidegate.physical.operator import Operator
+from tidegate.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The needed columns of a source stream.
+
+    `wanted` is a condition that every row of use fulfils; a source may leave out other rows, and
+    must not if it cannot tell. The plan above does not rely on it.
+    """
+
+    stream: str
+    schema: Schema
+    wanted: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator over its inputs."""
+
+    operator: Operator
+    inputs: tuple[PhysicalPlan, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.operator.schema
+
+
+PhysicalPlan = Read | Apply

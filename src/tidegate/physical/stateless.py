@@ -1,0 +1,120 @@
+"""Operators without state: filter, map, window, union."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.plan import Output
+from tidegate.expressions.evaluate import Evaluated, Failure, evaluate
+from tidegate.expressions.nodes import Expression
+from tidegate.expressions.text import to_sql
+from tidegate.physical.batch import Batch, concat
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
+from tidegate.physical.kernels.window import shift_watermark, slide_validities
+from tidegate.physical.operator import NO_STATE, Chunks, Step
+from tidegate.schema import Field, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOperator:
+    """Forward the elements for which the predicate is true."""
+
+    schema: Schema
+    predicate: Expression
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        verdict = evaluate(self.predicate, batch.columns, len(batch))
+        keep = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+        dead = NO_DEAD_LETTERS
+        if verdict.errors is not None:
+            keep = keep & (verdict.errors == 0)
+            dead = failed(batch, verdict, self.predicate, origin="filter")
+        return Step(NO_STATE, batch.filter(keep), watermarks[0], dead)
+
+
+@dataclass(frozen=True, slots=True)
+class MapOperator:
+    """Replace the columns of each element."""
+
+    outputs: tuple[Output, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs))
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        columns = [evaluate(o.expression, batch.columns, len(batch)) for o in self.outputs]
+        mapped = pa.RecordBatch.from_arrays([c.values for c in columns], schema=self.schema.arrow)
+        output = batch.with_columns(mapped)
+        dead = [
+            failed(batch, column, o.expression, origin=o.name)
+            for o, column in zip(self.outputs, columns, strict=True)
+            if column.errors is not None
+        ]
+        if not dead:
+            return Step(NO_STATE, output, watermarks[0])
+        fine = np.logical_and.reduce([c.errors == 0 for c in columns if c.errors is not None])
+        return Step(NO_STATE, output.filter(fine), watermarks[0], _first_of_each(dead, columns))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOperator:
+    """Extend validities of one chronon to the window, on the grid of the slide."""
+
+    schema: Schema
+    size: int | None
+    slide: int
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        start, end = slide_validities(batch.start, self.size, self.slide)
+        output = Batch(start, end, batch.columns).filter(end > start)
+        return Step(NO_STATE, output, shift_watermark(watermarks[0], self.slide))
+
+
+@dataclass(frozen=True, slots=True)
+class UnionOperator:
+    """All elements of all inputs; columns by position, names of the first."""
+
+    schema: Schema
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        renamed = [b.with_columns(b.columns.rename_columns(list(self.schema.names))) for b in inputs]
+        return Step(NO_STATE, concat(renamed), min(watermarks))
+
+
+def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: str) -> pa.RecordBatch:
+    """Dead letters of the elements for which the expression failed."""
+    assert result.errors is not None
+    rows = np.flatnonzero(result.errors)
+    reasons = [Reason[Failure(int(result.errors[r])).name].value for r in rows]
+    return dead_letters(batch.take(rows), reasons, f"in {to_sql(expression)}", origin=origin)
+
+
+def dead_letters(batch: Batch, reasons: Sequence[str], detail: str, *, origin: str) -> pa.RecordBatch:
+    """Every element of the batch as a dead letter."""
+    rows = [json.dumps(row, default=str) for row in batch.columns.to_pylist()] or [""] * len(batch)
+    count = len(batch)
+    columns = [[origin] * count, list(reasons), [detail] * count, batch.start, rows[:count]]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t) for c, t in zip(columns, DEAD_LETTER.types, strict=True)], schema=DEAD_LETTER
+    )
+
+
+def _first_of_each(dead: list[pa.RecordBatch], columns: list[Evaluated]) -> pa.RecordBatch:
+    # An element that fails in several columns is one dead letter, for the first of them.
+    failing: list[npt.NDArray[np.bool_]] = [c.errors != 0 for c in columns if c.errors is not None]
+    seen = np.zeros_like(failing[0])
+    kept = []
+    for letters, mask in zip(dead, failing, strict=True):
+        kept.append(letters.filter(pa.array(~seen[mask])))
+        seen |= mask
+    return pa.Table.from_batches(kept).combine_chunks().to_batches()[0]

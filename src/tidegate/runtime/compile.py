@@ -1,0 +1,70 @@
+"""From a bound program to a job: optimise, lower, cut, open the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.algebra.explain import explain
+from tidegate.algebra.plan import Plan
+from tidegate.catalog.catalog import Program, Query, SourceStream
+from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.source import Source, open_source
+from tidegate.errors import InternalError
+from tidegate.optimizer.optimize import optimize
+from tidegate.physical.lower import lower
+from tidegate.runtime.cut import cut
+from tidegate.runtime.port import Job
+from tidegate.runtime.stage import StageGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A query with its plan before and after the optimiser."""
+
+    query: Query
+    optimized: Plan
+    rules: tuple[str, ...]
+
+
+def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
+    """Optimise the queries of a program and cut them into stages."""
+    compiled = tuple(Compiled(q, *optimize(q.plan)) for q in program.queries)
+    return compiled, cut([(c.query.name, lower(c.optimized)) for c in compiled])
+
+
+def compile_job(
+    program: Program,
+    *,
+    buckets: int,
+    sinks: Mapping[str, FileSink],
+    sources: Mapping[str, Source] | None = None,
+) -> Job:
+    """A job that can be started; the sources are opened and checked.
+
+    `sources` are streams that are not opened by their location, by name.
+    """
+    compiled, graph = compile_queries(program)
+    given = sources or {}
+    opened = {s: given.get(s) or open_source(_source_stream(program, s)) for s in graph.streams}
+    for source in opened.values():
+        source.check()
+    return Job(graph, opened, sinks, buckets, _identity(compiled, opened))
+
+
+def _source_stream(program: Program, name: str) -> SourceStream:
+    stream = program.catalog.find(name)
+    if not isinstance(stream, SourceStream):
+        raise InternalError("I301", f"'{name}' is read as a source stream but is none")
+    return stream
+
+
+def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> dict[str, object]:
+    """What must not change between runs over one checkpoint."""
+    return {
+        "queries": {c.query.name: explain(c.optimized) for c in compiled},
+        "streams": {
+            name: [source.stream.location, source.stream.time_column, source.stream.delay]
+            for name, source in sources.items()
+        },
+    }

@@ -1,0 +1,230 @@
+"""The embedded runtime: all stages and buckets in this process, one step after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.connectors.decode import Decoder
+from tidegate.connectors.source import Source
+from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, count_reasons
+from tidegate.runtime.stage import Stage
+from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
+from tidegate.time import FOREVER
+
+ROWS_PER_STEP = 250_000
+IDLE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Engine:
+    """A job step by step: give it raw rows of streams, it gives results and dead letters."""
+
+    job: Job
+    store: StateStore | None = None
+    watermarks: dict[str, int] = field(default_factory=dict)
+    state: dict[tuple[int, int], Version] = field(default_factory=dict)
+    step_number: int = 0
+    decoders: dict[str, Decoder] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.watermarks = self.watermarks or self.job.first_watermarks()
+        self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
+
+    def step(self, raw: Mapping[str, list[pa.RecordBatch]]) -> tuple[Outbox, int]:
+        """Take in new rows of any streams; answers what came out, and how many rows went in."""
+        boxes = _Boxes(self.job)
+        latest: dict[str, int] = {}
+        rows = 0
+        for stream, batches in raw.items():
+            for batch in batches:
+                ingested = self.decoders[stream].decode(batch, self.watermarks[stream])
+                rows += ingested.rows
+                if ingested.dead.num_rows:
+                    boxes.out.dead.append(ingested.dead)
+                if ingested.latest is not None:
+                    latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
+                boxes.accept(read(self.job.graph, stream, ingested.batch, self.job.buckets))
+        self.watermarks = self.job.advanced(self.watermarks, latest)
+        self._levels(boxes, self.watermarks, keep=True)
+        self.step_number += 1
+        return boxes.out, rows
+
+    def finish(self) -> Outbox:
+        """All that is still held back, as if the streams had ended; the state stays as it was."""
+        boxes = _Boxes(self.job)
+        self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), keep=False)
+        return boxes.out
+
+    def _levels(self, boxes: _Boxes, watermarks: Mapping[str, int], *, keep: bool) -> None:
+        boxes.mark(source_marks(self.job.graph, watermarks))
+        for level in range(1, self.job.graph.levels):
+            for stage in self.job.graph.at(level):
+                for bucket in range(self.job.buckets):
+                    if runs_in(stage, bucket):
+                        self._run(stage, bucket, boxes, keep=keep)
+
+    def _run(self, stage: Stage, bucket: int, boxes: _Boxes, *, keep: bool) -> None:
+        outbox = Outbox()
+        before = self.state.get((stage.number, bucket), Version())
+        chunks = run(stage, before.chunks, boxes.inboxes[bucket], outbox, self.job.buckets)
+        if keep:
+            self.state[stage.number, bucket] = (
+                self.store.save(stage.number, bucket, self.step_number, chunks, before)
+                if self.store
+                else Version(None, chunks)
+            )
+        boxes.accept(outbox)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(chunk.nbytes for version in self.state.values() for chunk in version.chunks.values())
+
+
+class _Boxes:
+    """The inboxes of all buckets in one step, and what leaves the job."""
+
+    def __init__(self, job: Job) -> None:
+        self.inboxes = [Inbox() for _ in range(job.buckets)]
+        self.out = Outbox()
+
+    def accept(self, outbox: Outbox) -> None:
+        for parcel in outbox.parcels:
+            self.put(parcel)
+        self.mark(outbox.marks)
+        self.out.results.extend(outbox.results)
+        self.out.dead.extend(outbox.dead)
+
+    def put(self, parcel: Parcel) -> None:
+        self.inboxes[parcel.bucket].put(parcel)
+
+    def mark(self, marks: list[Mark]) -> None:
+        for mark in marks:
+            for inbox in self.inboxes:
+                inbox.mark(mark)
+
+
+class EmbeddedRun:
+    """A job that runs in a thread of this process."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        on_rows: OnRows,
+        once: bool,
+        checkpoint: str | None = None,
+        rows_per_step: int = ROWS_PER_STEP,
+    ) -> None:
+        self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
+        self.progress = Progress()
+        self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
+        self.positions: dict[str, Any] = {}
+        self._readers: dict[str, Iterator[tuple[pa.RecordBatch, Any]]] = {}
+        self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
+        self._recover()
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._guarded, name="tidegate", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def finish(self) -> None:
+        self.once = True
+        self.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _guarded(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            self._error = error
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            raw = {s: self._next(s, source) for s, source in self.job.sources.items()}
+            if any(raw.values()):
+                out, rows = self.engine.step(raw)
+                self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
+                self._record()
+            elif self.once:
+                self._deliver(self.engine.finish(), "final", 0)
+                return
+            else:
+                self._stopping.wait(IDLE_SECONDS)
+
+    def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
+        # A reader goes on where it stopped; one that has run dry is opened anew, to find new rows.
+        if stream not in self._readers:
+            self._readers[stream] = iter(
+                source.read(
+                    self.positions.get(stream),
+                    self.rows_per_step,
+                    columns=self.job.graph.columns(stream),
+                    growing=not self.once,
+                )
+            )
+        found = next(self._readers[stream], None)
+        if found is None:
+            del self._readers[stream]
+            return []
+        batch, self.positions[stream] = found
+        return [batch]
+
+    def _deliver(self, out: Outbox, label: str, rows: int) -> None:
+        self._count(out, rows)
+        outputs = [(query, batch.to_arrow()) for query, batch in out.results]
+        outputs += [(DEAD_LETTERS, dead) for dead in out.dead]
+        tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
+        for part, (name, output) in enumerate(outputs):
+            if name in tokens:
+                self.job.sinks[name].write(label, tokens[name], f"{part:05d}", output)
+            else:
+                self.on_rows(name, output)
+        for name, token in tokens.items():
+            self.job.sinks[name].publish(label, token)
+
+    def _count(self, out: Outbox, rows: int) -> None:
+        self.progress.rows_in += rows
+        self.progress.steps += 1
+        for query, batch in out.results:
+            self.progress.count_out(query, len(batch))
+        for dead in out.dead:
+            self.progress.count_dead(count_reasons(dead))
+        self.progress.watermarks = self.engine.watermarks
+        self.progress.state_bytes = self.engine.state_bytes
+
+    def _record(self) -> None:
+        if self.checkpoint is None:
+            return
+        files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
+        self.checkpoint.write(Record(self.engine.step_number, self.engine.watermarks, files, dict(self.positions)))
+
+    def _recover(self) -> None:
+        if self.checkpoint is None:
+            return
+        self.checkpoint.claim({**self.job.identity, "buckets": self.job.buckets})
+        if (record := self.checkpoint.last()) is None:
+            return
+        store = self.engine.store
+        assert store is not None
+        self.positions = dict(record.positions)
+        state = {
+            (int(stage), int(bucket)): store.load(int(stage), int(bucket), file)
+            for (stage, bucket), file in ((key.split("/"), file) for key, file in record.state.items())
+        }
+        self.engine = replace(self.engine, watermarks=dict(record.watermarks), state=state, step_number=record.step)

@@ -1,0 +1,102 @@
+"""What a runtime is given, and what it gives back: the same for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidegate.connectors.decode import Decoder
+from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.source import Source
+from tidegate.runtime.stage import StageGraph
+from tidegate.time import BEGINNING, FOREVER
+
+DEAD_LETTERS = "dead_letters"
+"""The output that holds what could not take part; beside the queries by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A compiled program: its stages, where rows come from and where results go.
+
+    An output without a file sink is handed to `on_rows`, in the process that started the job.
+    """
+
+    graph: StageGraph
+    sources: Mapping[str, Source]
+    sinks: Mapping[str, FileSink]
+    buckets: int
+    identity: Mapping[str, object] = field(default_factory=dict)
+
+    def decoder(self, stream: str) -> Decoder:
+        return self.sources[stream].decoder(self.graph.columns(stream))
+
+    def delay(self, stream: str) -> int:
+        return self.sources[stream].stream.delay
+
+    def first_watermarks(self) -> dict[str, int]:
+        return dict.fromkeys(self.graph.streams, BEGINNING)
+
+    def advanced(self, before: Mapping[str, int], latest: Mapping[str, int]) -> dict[str, int]:
+        """Watermarks after a step in which these were the largest times of the streams."""
+        return {
+            stream: max(mark, latest[stream] - self.delay(stream)) if stream in latest else mark
+            for stream, mark in before.items()
+        }
+
+
+OnRows = Callable[[str, pa.RecordBatch], None]
+"""Takes rows of an output: the name of the query (or `DEAD_LETTERS`), and the rows."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Running figures of a job, as shown to people and exported as metrics."""
+
+    rows_in: int = 0
+    rows_out: dict[str, int] = field(default_factory=dict)
+    dead: dict[str, int] = field(default_factory=dict)
+    watermarks: dict[str, int] = field(default_factory=dict)
+    state_bytes: int = 0
+    steps: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def watermark(self) -> int | None:
+        """The slowest stream's watermark, once every stream has begun."""
+        slowest = min(self.watermarks.values(), default=BEGINNING)
+        return slowest if BEGINNING < slowest < FOREVER else None
+
+    def count_dead(self, reasons: Mapping[str, int]) -> None:
+        for reason, count in reasons.items():
+            self.dead[reason] = self.dead.get(reason, 0) + count
+
+    def count_out(self, query: str, rows: int) -> None:
+        self.rows_out[query] = self.rows_out.get(query, 0) + rows
+
+
+class Run(Protocol):
+    """A job that runs until it has read all, or is stopped."""
+
+    progress: Progress
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; answers whether it has come. Raises what ended the job badly."""
+        ...
+
+    def finish(self) -> None:
+        """Take the inputs as finished: read all that is there, deliver every result, end."""
+        ...
+
+    def stop(self) -> None:
+        """End after the current step; what it made is delivered."""
+        ...
+
+
+def count_reasons(dead: pa.RecordBatch) -> dict[str, int]:
+    """How many dead letters there are of each reason."""
+    return {c["values"]: c["counts"] for c in dead.column("reason").value_counts().to_pylist()}

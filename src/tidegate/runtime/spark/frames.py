@@ -1,0 +1,41 @@
+"""A streaming DataFrame of Spark as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.decode import Decoder
+from tidegate.connectors.formats import Format
+from tidegate.connectors.typed import typed_decoder
+from tidegate.errors import InternalError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameSource:
+    """Rows that Spark brings by itself."""
+
+    stream: SourceStream
+    frame: DataFrame
+    format: Format = Format.DATAFRAME
+
+    def check(self) -> None:
+        """The frame's own schema was taken: there is nothing to compare."""
+
+    def decoder(self, columns: frozenset[str]) -> Decoder:
+        return typed_decoder(self.stream, columns)
+
+    def read(
+        self, position: Any, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        raise InternalError("I302", "a streaming DataFrame is read by Spark alone")
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    return to_arrow_schema(frame.schema)

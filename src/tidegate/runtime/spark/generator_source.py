@@ -1,0 +1,87 @@
+"""The deterministic generator as a streaming data source of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition, ReadAllAvailable, ReadLimit
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import StructType
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.generator import Recipe, generate
+from tidegate.runtime.spark.rows import TRAVELLING, Kind, batch_row, write_rows
+from tidegate.schema import Field, Schema, Type
+
+NAME = "tidegate_generator"
+ROWS_PER_BATCH = 500_000
+ROWS_PER_PARTITION = 50_000
+
+
+class GeneratorSource(DataSource):
+    """Rows of a generator, already wrapped for travelling."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return TRAVELLING
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
+        return _Reader(_stream(self.options["stream"]), int(self.options["number"]), int(self.options["rows"]))
+
+
+@dataclass
+class _Slice(InputPartition):
+    first: int
+    count: int
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, stream: SourceStream, number: int, rows_per_batch: int) -> None:
+        self.stream, self.number, self.rows_per_batch = stream, number, rows_per_batch
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"row": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self.rows_per_batch)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        end = Recipe.of(self.stream).rows
+        if isinstance(limit, ReadAllAvailable):
+            return {"row": end}
+        return {"row": min(end, start["row"] + self.rows_per_batch)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        firsts = range(start["row"], end["row"], ROWS_PER_PARTITION)
+        return [_Slice(first, min(ROWS_PER_PARTITION, end["row"] - first)) for first in firsts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Slice)
+        batch = generate(self.stream, partition.first, partition.count)
+        yield from write_rows([batch_row(0, Kind.ELEMENTS, self.number, batch)])
+
+
+def options(stream: SourceStream, number: int, rows_per_batch: int = ROWS_PER_BATCH) -> dict[str, str]:
+    """A stream as options of the data source; `_stream` is the inverse."""
+    content: dict[str, Any] = {
+        "name": stream.name,
+        "schema": [[f.name, f.type.name] for f in stream.schema],
+        "location": stream.location,
+        "time_column": stream.time_column,
+        "options": stream.options,
+    }
+    return {"stream": json.dumps(content), "number": str(number), "rows": str(rows_per_batch)}
+
+
+def _stream(text: str) -> SourceStream:
+    content = json.loads(text)
+    schema = Schema(tuple(Field(name, Type[type_]) for name, type_ in content["schema"]))
+    pairs = tuple((key, value) for key, value in content["options"])
+    return SourceStream(content["name"], schema, content["location"], content["time_column"], options=pairs)

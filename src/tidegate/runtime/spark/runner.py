@@ -1,0 +1,179 @@
+"""The Spark runtime: one streaming query whose micro-batches run all stages as one Spark job."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tidegate.errors import DataError, TidegateError
+from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress
+from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
+from tidegate.runtime.spark.sources import travelling_rows
+from tidegate.runtime.spark.tasks import Orders, read_sources, run_level
+from tidegate.runtime.state import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to run on Spark."""
+
+    checkpoint: str
+    once: bool
+    trigger: str = "0 seconds"
+
+
+class SparkRun:
+    """A job as one streaming query of a Spark session."""
+
+    def __init__(self, job: Job, spark: SparkSession, settings: SparkSettings, *, on_rows: OnRows) -> None:
+        self.job, self.spark, self.settings, self.on_rows = job, spark, settings, on_rows
+        self.progress = Progress()
+        self.checkpoint = Checkpoint(settings.checkpoint)
+        self.checkpoint.claim({**job.identity, "buckets": job.buckets})
+        self.outputs = (*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS)
+        self._error: TidegateError | None = None
+        self._finished = False
+        self.query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        rows: DataFrame | None = None
+        for number, stream in enumerate(self.job.graph.streams):
+            one = travelling_rows(self.spark, self.job, stream, number)
+            rows = one if rows is None else rows.union(one)
+        assert rows is not None
+        writer = rows.writeStream.foreachBatch(self._batch).option(
+            "checkpointLocation", posixpath.join(self.settings.checkpoint, "spark")
+        )
+        trigger = (
+            writer.trigger(availableNow=True)
+            if self.settings.once
+            else writer.trigger(processingTime=self.settings.trigger)
+        )
+        return trigger.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        try:
+            ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]  # fractions are fine
+        except StreamingQueryException as error:
+            raise self._error or _explained(error) from error
+        if ended is False:
+            return False
+        if self.settings.once and not self._finished:
+            self._finish()
+        return True
+
+    def finish(self) -> None:
+        if not self.settings.once:
+            self.query.processAllAvailable()
+            self.query.stop()
+        self.wait()
+        if not self._finished:
+            self._finish()
+
+    def stop(self) -> None:
+        self.query.stop()
+
+    def _batch(self, rows: DataFrame, step: int) -> None:
+        """One micro-batch. Whatever was done of it before a crash is done again, to the same end."""
+        try:
+            before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
+            self._step(self._orders(before, step), rows, f"batch-{step:08d}")
+        except TidegateError as error:
+            self._error = error
+            raise
+
+    def _finish(self) -> None:
+        """Bring out what is still held back, as if the streams had ended; the checkpoint stays."""
+        self._finished = True
+        before = self.checkpoint.last()
+        if before is None or self.job.graph.levels == 1:
+            return
+        orders = replace(self._orders(before, before.step + 1), finishing=True)
+        empty = self.spark.range(0, self.job.buckets, 1, self.job.buckets).selectExpr(
+            "cast(id AS INT) AS bucket", "0 AS kind", "-1 AS number", "0 AS port", "cast('' AS BINARY) AS payload"
+        )
+        self._step(orders, empty, "final")
+
+    def _orders(self, before: Record, step: int) -> Orders:
+        graph = self.job.graph
+        return Orders(
+            graph=graph,
+            buckets=self.job.buckets,
+            step=step,
+            streams=graph.streams,
+            delays={s: self.job.delay(s) for s in graph.streams},
+            watermarks=before.watermarks,
+            outputs=self.outputs,
+            sinks={},
+            store=StateStore(self.settings.checkpoint),
+            files=before.state,
+            decoders={s: self.job.decoder(s) for s in graph.streams},
+        )
+
+    def _step(self, orders: Orders, rows: DataFrame, label: str) -> None:
+        tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
+        orders = replace(orders, sinks={n: (self.job.sinks[n], label, t) for n, t in tokens.items()})
+        if not orders.finishing:
+            rows = rows.mapInArrow(read_sources(orders), TRAVELLING)
+        for level in range(1, self.job.graph.levels):
+            rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(run_level(orders, level), TRAVELLING)
+        outcome = _Outcome(orders, rows.toArrow().to_batches())
+        for name, token in tokens.items():
+            self.job.sinks[name].publish(label, token)
+        if not orders.finishing:
+            self.checkpoint.write(outcome.record())
+        self._account(outcome)
+
+    def _account(self, outcome: _Outcome) -> None:
+        for name, rows in outcome.results:
+            self.on_rows(name, rows)
+        progress = self.progress
+        progress.steps += 1
+        for report in outcome.reports:
+            progress.rows_in += report["rows"]
+            progress.count_dead(report["dead"])
+            for query, count in report["out"].items():
+                progress.count_out(query, count)
+        if not outcome.orders.finishing:
+            progress.watermarks = outcome.watermarks
+            progress.state_bytes = sum(r["state_bytes"] for r in outcome.reports)
+
+
+class _Outcome:
+    """What came back of all tasks of a step."""
+
+    def __init__(self, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
+        self.orders = orders
+        self.reports: list[Mapping[str, Any]] = []
+        self.results: list[tuple[str, pa.RecordBatch]] = []
+        latest: dict[str, int] = {}
+        for row in read_rows(batches):
+            match row.kind:
+                case Kind.REPORT:
+                    self.reports.append(row.value)
+                case Kind.RESULT:
+                    self.results.append((orders.outputs[row.number], row.batch))
+                case Kind.LATEST:
+                    stream = orders.streams[row.number]
+                    latest[stream] = max(row.value, latest.get(stream, row.value))
+                case _:
+                    raise AssertionError(row.kind)
+        self.watermarks = orders.advanced(latest)
+
+    def record(self) -> Record:
+        files = {key: file for report in self.reports for key, file in report["files"].items()}
+        return Record(self.orders.step, self.watermarks, files)
+
+
+def _explained(error: StreamingQueryException) -> DataError:
+    text = str(error)
+    reason = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:300])
+    return DataError("D401", f"Spark ended the query: {reason.strip()[:500]}")

@@ -1,0 +1,140 @@
+"""Source streams as Spark streaming DataFrames of travelling rows.
+
+Spark brings lines or columns; what they mean is decided by the connectors' decoders, the same as
+in every runtime. Columns nobody reads and rows nobody wants are left out by Spark itself, as
+near to the source as it can.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType
+
+from tidegate.connectors.files import FileSet
+from tidegate.connectors.formats import Format
+from tidegate.errors import DataError
+from tidegate.expressions.nodes import Expression, columns_of, conjunction, conjuncts
+from tidegate.expressions.spark import spark_sql
+from tidegate.runtime.port import Job
+from tidegate.runtime.spark import generator_source
+from tidegate.runtime.spark.rows import TRAVELLING
+from tidegate.runtime.spark.tasks import wrap, wrap_latest
+from tidegate.schema import Schema, Type
+
+SPARK_TYPES = {
+    Type.BOOLEAN: "boolean",
+    Type.INT: "int",
+    Type.BIGINT: "bigint",
+    Type.REAL: "float",
+    Type.DOUBLE: "double",
+    Type.STRING: "string",
+    Type.TIMESTAMP: "timestamp",
+}
+
+
+def travelling_rows(spark: SparkSession, job: Job, stream: str, number: int) -> DataFrame:
+    """The raw rows of a stream on their way to the stages."""
+    source = job.sources[stream]
+    match source.format:
+        case Format.GENERATOR:
+            return _generated(spark, job, stream, number)
+        case Format.CSV | Format.JSONL:
+            lines = _files(spark, job, stream, "text").selectExpr("value AS line")
+            return lines.mapInArrow(wrap(number), TRAVELLING)
+        case Format.PARQUET:
+            return _columns(_files(spark, job, stream, "parquet"), job, stream, number)
+        case Format.DATAFRAME:
+            return _columns(source.frame, job, stream, number)  # type: ignore[attr-defined]
+
+
+def _generated(spark: SparkSession, job: Job, stream: str, number: int) -> DataFrame:
+    spark.dataSource.register(generator_source.GeneratorSource)
+    reader = spark.readStream.format(generator_source.NAME)
+    return reader.options(**generator_source.options(job.sources[stream].stream, number)).load()
+
+
+def _columns(raw: DataFrame, job: Job, stream: str, number: int) -> DataFrame:
+    """Typed columns: only those that are read, only rows that someone wants."""
+    time = job.sources[stream].stream.time_column
+    found = {name.lower(): name for name in raw.columns}
+    names = [_quoted(found.get(n.lower(), n)) for n in sorted(job.graph.columns(stream) | {time})]
+    condition = pushed_condition(job, stream, raw)
+    if condition is None:
+        return raw.select(*names).mapInArrow(wrap(number), TRAVELLING)
+    # Rows without a time are dead letters, wanted or not. The watermark is that of all rows: a
+    # second look at the time column alone, of the very same micro-batch.
+    column = _quoted(found.get(time.lower(), time))
+    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names)
+    return kept.mapInArrow(wrap(number), TRAVELLING).union(
+        raw.selectExpr(_microseconds(raw.schema[found[time.lower()]].dataType, column)).mapInArrow(
+            wrap_latest(number), TRAVELLING
+        )
+    )
+
+
+def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
+    """What Spark can check of the condition that a row must fulfil to be of use to any reader."""
+    same = _columns_as_declared(job.sources[stream].stream.schema, raw)
+    texts = []
+    for wanted in job.graph.wanted(stream):
+        terms = tuple(t for t in conjuncts(wanted) if columns_of(t) <= same and spark_sql(t) is not None)
+        if not terms:
+            return None
+        texts.append(spark_sql(conjunction(terms)))
+    return " OR ".join(f"({t})" for t in dict.fromkeys(texts))
+
+
+def pushable(wanted: Expression) -> str | None:
+    """The part of a condition that Spark checks where columns are as declared, for EXPLAIN."""
+    terms = tuple(t for t in conjuncts(wanted) if spark_sql(t) is not None)
+    return spark_sql(conjunction(terms)) if terms else None
+
+
+def _columns_as_declared(schema: Schema, raw: DataFrame) -> frozenset[str]:
+    """Columns whose type in Spark is the declared one: elsewhere a comparison might differ."""
+    types = {f.name: f.dataType.simpleString() for f in raw.schema}
+    return frozenset(f.name for f in schema if types.get(f.name) == SPARK_TYPES.get(f.type, ""))
+
+
+def _files(spark: SparkSession, job: Job, stream: str, kind: str) -> DataFrame:
+    source = job.sources[stream]
+    files: FileSet = source.files  # type: ignore[attr-defined]
+    folder, pattern = spark_path(files)
+    # Spark would forget files a week older than the newest one, silently: never do that.
+    reader = spark.readStream.format(kind).option("maxFileAge", "36500d")
+    if pattern:
+        reader = reader.option("pathGlobFilter", pattern)
+    limit = dict(source.stream.options).get("files_per_batch")
+    if limit is not None:
+        reader = reader.option("maxFilesPerTrigger", limit)
+    if kind == "parquet":
+        reader = reader.schema(spark.read.parquet(*(f.path for f in files.existing(source.stream)[:1])).schema)
+    return reader.load(folder)
+
+
+def spark_path(files: FileSet) -> tuple[str, str | None]:
+    """The folder or glob that Spark watches, and which names count: a stream is never one file."""
+    present = files.files()
+    if len(present) == 1 and posixpath.basename(files.location) == present[0].name:
+        return posixpath.dirname(files.location) or ".", present[0].name
+    if not files.suffixes or any(c in files.location for c in "*?["):
+        return files.location, None
+    return files.location, "{" + ",".join(f"*{s}" for s in files.suffixes) + "}"
+
+
+def _microseconds(type_: DataType, column: str) -> str:
+    match type_.simpleString():
+        case "timestamp":
+            return f"unix_micros({column}) AS latest"
+        case "timestamp_ntz":
+            return f"unix_micros(cast({column} || 'Z' AS TIMESTAMP)) AS latest"
+        case "bigint" | "int":
+            return f"cast({column} AS BIGINT) AS latest"
+        case other:
+            raise DataError("D103", f"a time column cannot be of type {other}", hint="TIMESTAMP or BIGINT")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,223 @@
+"""What runs in Spark's Python workers: wrapping raw rows, reading them, running stages.
+
+Each function here takes and gives Arrow batches and is handed to `mapInArrow`. Nothing is kept
+between calls but a cache of decoded state; the files are the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from tidegate.connectors.decode import Decoder
+from tidegate.connectors.sinks import FileSink
+from tidegate.physical.batch import Batch
+from tidegate.runtime.port import count_reasons
+from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
+from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
+from tidegate.time import EARLIEST, FOREVER, LATEST
+
+ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_CACHE: dict[tuple[str, int, int], Version] = {}
+"""The newest version that this process wrote or read, by store, stage and bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the driver tells every task of one step."""
+
+    graph: StageGraph
+    buckets: int
+    step: int
+    streams: tuple[str, ...]
+    delays: Mapping[str, int]
+    watermarks: Mapping[str, int]
+    outputs: tuple[str, ...]
+    sinks: Mapping[str, tuple[FileSink, str, str]]
+    """File sinks by output, with the label and token of this step."""
+    store: StateStore
+    files: Mapping[str, str]
+    """The state file of each ``stage/bucket`` to start from."""
+    finishing: bool = False
+    decoders: Mapping[str, Decoder] = field(default_factory=dict)
+
+    def advanced(self, latest: Mapping[str, int]) -> dict[str, int]:
+        """Watermarks after this step; every task computes the same."""
+        if self.finishing:
+            return dict.fromkeys(self.streams, FOREVER)
+        return {
+            s: max(mark, latest[s] - self.delays[s]) if s in latest else mark for s, mark in self.watermarks.items()
+        }
+
+
+def wrap(stream: int) -> ArrowFunction:
+    """Raw rows of a stream, each Arrow batch as one travelling row."""
+
+    def wrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from write_rows(batch_row(0, Kind.ELEMENTS, stream, b) for b in batches if b.num_rows)
+
+    return wrapped
+
+
+def wrap_latest(stream: int) -> ArrowFunction:
+    """The largest time among rows that may be left out before they reach us."""
+
+    def wrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        times = [t for b in batches if (t := pc.max(_possible(b.column(0))).as_py()) is not None]
+        if times:
+            yield from write_rows([value_row(0, Kind.LATEST, stream, max(times))])
+
+    return wrapped
+
+
+def read_sources(orders: Orders) -> ArrowFunction:
+    """Decode raw rows and run the stages that read source streams."""
+
+    def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(orders, f"read-{_partition():05d}")
+        for row in read_rows(batches):
+            stream = orders.streams[row.number]
+            if row.kind is Kind.LATEST:
+                task.saw(stream, row.value)
+                continue
+            ingested = orders.decoders[stream].decode(row.batch, orders.watermarks[stream])
+            task.rows += ingested.rows
+            if ingested.latest is not None:
+                task.saw(stream, ingested.latest)
+            if ingested.dead.num_rows:
+                task.outbox.dead.append(ingested.dead)
+            task.collect(read(orders.graph, stream, ingested.batch, orders.buckets))
+        yield from write_rows(task.finished(range(orders.buckets)))
+
+    return reading
+
+
+def run_level(orders: Orders, level: int) -> ArrowFunction:
+    """Run the stages of a level in the bucket of this partition."""
+
+    def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bucket = _partition()
+        task = _Task(orders, f"stage-{level}-{bucket:05d}")
+        inbox, forwarded = Inbox(), []
+        numbers = {s.number for s in orders.graph.at(level)}
+        for row in read_rows(batches):
+            if row.kind is Kind.LATEST:
+                task.saw(orders.streams[row.number], row.value)
+            elif row.kind is Kind.ELEMENTS and row.number in numbers:
+                inbox.put(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
+            elif row.kind is Kind.MARK and row.number in numbers:
+                inbox.mark(Mark((row.number, row.port), row.value))
+            else:
+                forwarded.append(row)
+        for mark in source_marks(orders.graph, orders.advanced(task.latest)):
+            inbox.mark(mark)
+        for stage in orders.graph.at(level):
+            if runs_in(stage, bucket):
+                task.run(stage.number, bucket, inbox)
+        yield from write_rows([*forwarded, *task.finished([bucket])])
+
+    return running
+
+
+class _Task:
+    """What one task has made so far."""
+
+    def __init__(self, orders: Orders, name: str) -> None:
+        self.orders, self.name = orders, name
+        self.outbox = Outbox()
+        self.latest: dict[str, int] = {}
+        self.rows = 0
+        self.files: dict[str, str] = {}
+        self.state_bytes = 0
+
+    def saw(self, stream: str, time: int) -> None:
+        self.latest[stream] = max(time, self.latest.get(stream, time))
+
+    def collect(self, outbox: Outbox) -> None:
+        self.outbox.parcels += outbox.parcels
+        self.outbox.results += outbox.results
+        self.outbox.dead += outbox.dead
+
+    def run(self, number: int, bucket: int, inbox: Inbox) -> None:
+        """Run a stage from the state that the driver named, and write the state after."""
+        orders, key = self.orders, f"{number}/{bucket}"
+        before = _load(orders.store, number, bucket, orders.files.get(key))
+        chunks = run(orders.graph.stages[number], before.chunks, inbox, self.outbox, orders.buckets)
+        if orders.finishing:
+            return
+        version = orders.store.save(number, bucket, orders.step, chunks, before)
+        _CACHE[orders.store.root, number, bucket] = version
+        assert version.file is not None
+        self.files[key] = version.file
+        self.state_bytes += version.bytes
+
+    def finished(self, buckets: range | list[int]) -> Iterator[Row]:
+        """All rows that leave the task; those for everybody go to each of the buckets."""
+        orders = self.orders
+        for parcel in self.outbox.parcels:
+            number, port = parcel.to
+            yield batch_row(parcel.bucket, Kind.ELEMENTS, number, parcel.batch.to_arrow(), port=port)
+        for mark in self.outbox.marks:
+            for bucket in range(orders.buckets):
+                yield value_row(bucket, Kind.MARK, mark.to[0], mark.watermark, port=mark.to[1])
+        for stream, time in self.latest.items():
+            for bucket in buckets:
+                yield value_row(bucket, Kind.LATEST, orders.streams.index(stream), time)
+        yield from self._delivered(buckets[0])
+        yield value_row(buckets[0], Kind.REPORT, 0, self._report())
+
+    def _outputs(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for query, batch in self.outbox.results:
+            yield query, batch.to_arrow()
+        for dead in self.outbox.dead:
+            yield self.orders.outputs[-1], dead
+
+    def _delivered(self, bucket: int) -> Iterator[Row]:
+        """Results for file sinks are written here; others travel to the driver."""
+        for part, (name, rows) in enumerate(self._outputs()):
+            if name in self.orders.sinks:
+                sink, label, token = self.orders.sinks[name]
+                sink.write(label, token, f"{self.name}-{part:05d}", rows)
+            else:
+                yield batch_row(bucket, Kind.RESULT, self.orders.outputs.index(name), rows)
+
+    def _report(self) -> dict[str, object]:
+        reasons: dict[str, int] = {}
+        for dead in self.outbox.dead:
+            for reason, count in count_reasons(dead).items():
+                reasons[reason] = reasons.get(reason, 0) + count
+        out: dict[str, int] = {}
+        for query, batch in self.outbox.results:
+            out[query] = out.get(query, 0) + len(batch)
+        return {
+            "rows": self.rows,
+            "out": out,
+            "dead": reasons,
+            "files": self.files,
+            "state_bytes": self.state_bytes,
+        }
+
+
+def _load(store: StateStore, stage: int, bucket: int, file: str | None) -> Version:
+    cached = _CACHE.get((store.root, stage, bucket))
+    if cached is not None and file is not None and cached.file == file:
+        return cached
+    return store.load(stage, bucket, file)
+
+
+def _possible(times: pa.Array) -> pa.Array:
+    """Times that a row can have; others make dead letters, and must not move the watermark."""
+    return times.filter(pc.and_(pc.greater(times, EARLIEST), pc.less(times, LATEST)))
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()

@@ -1,0 +1,179 @@
+"""Stages: pieces of a physical plan that need one partitioning, and the graph they form.
+
+A stage runs the same way in every runtime: `step` takes the new elements and watermarks of its
+ports and the state of one bucket, and answers the new state and output. Stages of level 0 read
+source streams, keep no state, and can run wherever rows happen to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.expressions.nodes import Expression
+from tidegate.physical.batch import Batch, concat_columns
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
+from tidegate.physical.operator import NO_STATE, Chunks, Operator, Step
+from tidegate.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A place where elements enter a stage."""
+
+    index: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator inside a stage."""
+
+    operator: Operator
+    inputs: tuple[Node | Port, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.operator.schema
+
+
+@dataclass(frozen=True, slots=True)
+class FromStream:
+    """A port fed by a source stream; rows for which `wanted` is not true are of no use to it."""
+
+    stream: str
+    wanted: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class FromStage:
+    """A port fed by another stage."""
+
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToStage:
+    """Output goes to a port of another stage: hashed by columns, or all to one bucket without any."""
+
+    stage: int
+    port: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToQuery:
+    """Output is the result of a query."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A fused piece of the plan of a query. `partition` names what its buckets are hashed by."""
+
+    number: int
+    query: str
+    level: int
+    feeds: tuple[FromStream | FromStage, ...]
+    root: Node | Port
+    target: ToStage | ToQuery
+    partition: tuple[str, ...] | None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all elements must meet in one bucket."""
+        return self.partition == ()
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Run the operators of the stage bottom-up, each with its part of the state."""
+        run = _Run(state, inputs, watermarks)
+        output, watermark = run.visit(self.root)
+        return Step(run.kept, output, watermark, _letters_of(self.query, run.dead))
+
+    def watermark(self, watermark: int) -> int:
+        """The output's watermark for one of the input; for stages of one port and without state."""
+        empty = Batch.empty(_port_schema(self.root))
+        return self.step(NO_STATE, [empty], [watermark]).watermark
+
+
+class _Run:
+    """One step through a stage: operators are numbered in the order they are visited."""
+
+    def __init__(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> None:
+        self.state = _by_operator(state)
+        self.inputs, self.watermarks = inputs, watermarks
+        self.kept: dict[str, pa.RecordBatch] = {}
+        self.dead: list[pa.RecordBatch] = []
+        self.visited = 0
+
+    def visit(self, node: Node | Port) -> tuple[Batch, int]:
+        if isinstance(node, Port):
+            return self.inputs[node.index], self.watermarks[node.index]
+        below = [self.visit(each) for each in node.inputs]
+        number, self.visited = self.visited, self.visited + 1
+        step = node.operator.step(
+            self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
+        )
+        self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
+        if step.dead.num_rows:
+            self.dead.append(step.dead)
+        return step.output, step.watermark
+
+
+@dataclass(frozen=True, slots=True)
+class StageGraph:
+    """All stages of a program, and the columns and rows that they need of each source stream."""
+
+    stages: tuple[Stage, ...]
+
+    def at(self, level: int) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if s.level == level)
+
+    @property
+    def levels(self) -> int:
+        return 1 + max(s.level for s in self.stages)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Source streams in the order of first use."""
+        return tuple(dict.fromkeys(f.stream for s in self.stages for f in s.feeds if isinstance(f, FromStream)))
+
+    def readers(self, stream: str) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if any(_reads(f, stream) for f in s.feeds))
+
+    def wanted(self, stream: str) -> tuple[Expression, ...]:
+        """What each reader of a stream wants of its rows."""
+        return tuple(f.wanted for s in self.readers(stream) for f in s.feeds if isinstance(f, FromStream))
+
+    def columns(self, stream: str) -> frozenset[str]:
+        """The columns that any stage reads of a stream."""
+        return frozenset(n for s in self.readers(stream) for n in _port_schema(s.root).names)
+
+
+def _by_operator(state: Chunks) -> Mapping[int, Chunks]:
+    parts: dict[int, dict[str, pa.RecordBatch]] = {}
+    for name, chunk in state.items():
+        number, _, rest = name.partition("/")
+        parts.setdefault(int(number), {})[rest] = chunk
+    return parts
+
+
+def _port_schema(node: Node | Port) -> Schema:
+    while isinstance(node, Node):
+        node = node.inputs[0]
+    return node.schema
+
+
+def _reads(feed: FromStream | FromStage, stream: str) -> bool:
+    return isinstance(feed, FromStream) and feed.stream == stream
+
+
+def _letters_of(query: str, dead: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Dead letters of all operators, with the query as their origin."""
+    if not dead:
+        return NO_DEAD_LETTERS
+    letters = concat_columns(dead)
+    return letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))

@@ -1,0 +1,182 @@
+"""Versioned state in files: what changed in each step, checksummed, never overwritten.
+
+A *version* of the state of one bucket of a stage is one file. It holds the chunks that changed
+since the version before, and a manifest that says where every chunk is: here or in a file of an
+earlier version. Files are written under a temporary name and renamed; their name has a random
+part, so two attempts at the same step cannot disturb each other. Which file counts is decided by
+the record of the step (see `checkpoint`).
+
+    chunk … chunk manifest(JSON) | length of manifest | crc32 of manifest | magic
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import secrets
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tidegate.errors import DataError
+from tidegate.physical.operator import NO_STATE, Chunks
+
+MAGIC = b"TGST"
+FOOTER = struct.Struct("<QI4s")
+MOST_FILES = 24
+"""A version that refers to more files than this rewrites the smaller half of what it refers to."""
+CLEAN_EVERY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk is: a file of the bucket's folder, and bytes in it."""
+
+    file: str
+    offset: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """The state of one bucket as of one step, and where its chunks are."""
+
+    file: str | None = None
+    chunks: Chunks = field(default_factory=lambda: NO_STATE)
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        return sum(p.length for p in self.places.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StateStore:
+    """State files of all stages and buckets below one folder or URI."""
+
+    root: str
+
+    def save(self, stage: int, bucket: int, step: int, chunks: Chunks, before: Version) -> Version:
+        """Write what differs from the version before; its bytes are in the file when this returns."""
+        kept = {n: before.places[n] for n, c in chunks.items() if before.chunks.get(n) is c}
+        for crowded in _crowded(kept):
+            kept = {n: p for n, p in kept.items() if p.file != crowded}
+        name = f"{step:010d}-{secrets.token_hex(4)}"
+        places, body = dict(kept), bytearray()
+        for chunk_name in sorted(chunks.keys() - kept.keys()):
+            data = serialize(chunks[chunk_name])
+            places[chunk_name] = Place(name, len(body), len(data), zlib.crc32(data))
+            body += data
+        self._write(stage, bucket, name, body, places)
+        version = Version(name, chunks, places)
+        if step % CLEAN_EVERY == 0:
+            self._clean(stage, bucket, step, keep=_files(version) | _files(before))
+        return version
+
+    def load(self, stage: int, bucket: int, file: str | None) -> Version:
+        """Read a version by the name of its file; None is the empty state of the beginning."""
+        if file is None:
+            return Version()
+        places = self._manifest(stage, bucket, file)
+        chunks: dict[str, pa.RecordBatch] = {}
+        for name in sorted({p.file for p in places.values()}):
+            data = self._read(stage, bucket, name)
+            for chunk_name, place in places.items():
+                if place.file == name:
+                    part = data.slice(place.offset, place.length)
+                    _verify(part, place.crc, self._path(stage, bucket, name))
+                    chunks[chunk_name] = deserialize(part)
+        return Version(file, chunks, places)
+
+    def _path(self, stage: int, bucket: int, name: str) -> str:
+        return posixpath.join(self.root, "state", str(stage), str(bucket), name)
+
+    def _write(self, stage: int, bucket: int, name: str, body: bytearray, places: Mapping[str, Place]) -> None:
+        manifest = json.dumps({n: [p.file, p.offset, p.length, p.crc] for n, p in places.items()}).encode()
+        system, path = file_system(self._path(stage, bucket, name))
+        system.create_dir(posixpath.dirname(path), recursive=True)
+        with system.open_output_stream(path + ".part") as out:
+            out.write(bytes(body))
+            out.write(manifest)
+            out.write(FOOTER.pack(len(manifest), zlib.crc32(manifest), MAGIC))
+        system.move(path + ".part", path)
+
+    def _read(self, stage: int, bucket: int, name: str) -> pa.Buffer:
+        system, path = file_system(self._path(stage, bucket, name))
+        try:
+            with system.open_input_file(path) as file:
+                return file.read_buffer()
+        except FileNotFoundError as error:
+            raise DataError("D301", f"the checkpoint lacks the state file {path}") from error
+
+    def _manifest(self, stage: int, bucket: int, name: str) -> dict[str, Place]:
+        data, path = self._read(stage, bucket, name), self._path(stage, bucket, name)
+        if data.size < FOOTER.size:
+            raise _damaged(path)
+        length, crc, magic = FOOTER.unpack(data.slice(data.size - FOOTER.size).to_pybytes())
+        if magic != MAGIC or length > data.size - FOOTER.size:
+            raise _damaged(path)
+        manifest = data.slice(data.size - FOOTER.size - length, length)
+        _verify(manifest, crc, path)
+        return {n: Place(*where) for n, where in json.loads(manifest.to_pybytes()).items()}
+
+    def _clean(self, stage: int, bucket: int, step: int, keep: frozenset[str]) -> None:
+        """Remove files of steps that can no longer be replayed and that nobody refers to."""
+        system, folder = file_system(posixpath.dirname(self._path(stage, bucket, "x")))
+        for info in system.get_file_info(fs.FileSelector(folder)):
+            if info.base_name not in keep and _step_of(info.base_name) < step - 1:
+                system.delete_file(info.path)
+
+
+def file_system(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path in it."""
+    if "://" in location:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(location)
+        return found
+    return fs.LocalFileSystem(), location
+
+
+def serialize(chunk: pa.RecordBatch) -> bytes:
+    """A record batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, chunk.schema) as writer:
+        writer.write_batch(chunk)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def deserialize(data: pa.Buffer | bytes) -> pa.RecordBatch:
+    """The inverse of `serialize`."""
+    return pa.ipc.open_stream(data).read_next_batch()
+
+
+def _files(version: Version) -> frozenset[str]:
+    return frozenset(p.file for p in version.places.values()) | ({version.file} if version.file else set())
+
+
+def _crowded(places: Mapping[str, Place]) -> list[str]:
+    """Files to empty so that a version does not depend on too many: those with the least in them."""
+    held: dict[str, int] = {}
+    for place in places.values():
+        held[place.file] = held.get(place.file, 0) + place.length
+    if len(held) <= MOST_FILES:
+        return []
+    return sorted(held, key=lambda f: held[f])[: len(held) // 2]
+
+
+def _step_of(name: str) -> int:
+    return int(name.split("-", 1)[0])
+
+
+def _verify(data: pa.Buffer, crc: int, path: str) -> None:
+    if zlib.crc32(data) != crc:
+        raise _damaged(path)
+
+
+def _damaged(path: str) -> DataError:
+    return DataError("D302", f"the state file {path} is damaged", hint="start anew with an empty checkpoint folder")

@@ -1,0 +1,150 @@
+"""What happens in one bucket in one step, the same in every runtime.
+
+Stages send each other *parcels* (elements for one bucket of a stage's port) and *marks* (the
+watermark of one sender). A runtime moves them; this module makes and uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.batch import Batch, concat
+from tidegate.physical.kernels.hashing import bucket_of, hash_columns
+from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
+from tidegate.schema import Schema
+
+Address = tuple[int, int]
+"""A port: the number of the stage, and of the port in it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parcel:
+    """Elements for one bucket of a port."""
+
+    to: Address
+    bucket: int
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The watermark of one sender of a port; goes to all its buckets."""
+
+    to: Address
+    watermark: int
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What has arrived for the stages of one bucket."""
+
+    batches: dict[Address, list[Batch]] = field(default_factory=dict)
+    watermarks: dict[Address, int] = field(default_factory=dict)
+
+    def put(self, parcel: Parcel) -> None:
+        self.batches.setdefault(parcel.to, []).append(parcel.batch)
+
+    def mark(self, mark: Mark) -> None:
+        """Several senders of one port: the slowest counts."""
+        self.watermarks[mark.to] = min(mark.watermark, self.watermarks.get(mark.to, mark.watermark))
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What one bucket made in one step."""
+
+    parcels: list[Parcel] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    results: list[tuple[str, Batch]] = field(default_factory=list)
+    dead: list[pa.RecordBatch] = field(default_factory=list)
+
+    def send(self, stage: Stage, output: Batch, buckets: int) -> None:
+        match stage.target:
+            case ToQuery(query=query):
+                if len(output):
+                    self.results.append((query, output))
+            case ToStage(stage=number, port=port, keys=keys):
+                parts = split(output, keys, buckets)
+                self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
+
+
+def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
+    """Run the stages that read a source stream over its new elements."""
+    outbox = Outbox()
+    for stage in graph.readers(stream):
+        schema = port_schemas(stage.root)[0]
+        columns = batch.columns.select(list(schema.names))
+        step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
+        outbox.send(stage, step.output, buckets)
+        if step.dead.num_rows:
+            outbox.dead.append(step.dead)
+    return outbox
+
+
+def run(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int) -> Chunks:
+    """Run a stage in one bucket over what has arrived; answers its new state."""
+    inputs, watermarks = [], []
+    for port, schema in port_schemas(stage.root).items():
+        address = (stage.number, port)
+        inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
+        watermarks.append(inbox.watermarks[address])
+    step = stage.step(state, inputs, watermarks)
+    outbox.send(stage, step.output, buckets)
+    if isinstance(stage.target, ToStage):
+        outbox.marks.append(Mark((stage.target.stage, stage.target.port), step.watermark))
+    if step.dead.num_rows:
+        outbox.dead.append(step.dead)
+    return step.state
+
+
+def runs_in(stage: Stage, bucket: int) -> bool:
+    """Whether the stage has anything to do in a bucket."""
+    return bucket == 0 or not stage.is_single
+
+
+def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]:
+    """Marks of the stages that read source streams, from the streams' watermarks."""
+    marks = []
+    for stage in graph.at(0):
+        (feed,) = stage.feeds
+        if isinstance(feed, FromStream) and isinstance(stage.target, ToStage):
+            mark = stage.watermark(watermarks[feed.stream])
+            marks.append(Mark((stage.target.stage, stage.target.port), mark))
+    return marks
+
+
+def senders(graph: StageGraph, stage: Stage, port: int, buckets: int) -> int:
+    """How many marks a port gets in each step."""
+    feed = stage.feeds[port]
+    assert isinstance(feed, FromStage)
+    sender = graph.stages[feed.stage]
+    return 1 if sender.level == 0 or sender.is_single else buckets
+
+
+def split(batch: Batch, keys: tuple[str, ...], buckets: int) -> Iterator[tuple[int, Batch]]:
+    """The batch by bucket; all of it to bucket 0 when there are no keys."""
+    if not len(batch):
+        return
+    if not keys or buckets == 1:
+        yield 0, batch
+        return
+    bucket = bucket_of(hash_columns([batch.column(k) for k in keys]), buckets)
+    sorted_rows = batch.take(np.argsort(bucket, kind="stable"))
+    ends = np.cumsum(np.bincount(bucket, minlength=buckets))
+    for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        if end > begin:
+            part = slice(begin, end)
+            columns = sorted_rows.columns.slice(begin, end - begin)
+            yield number, Batch(sorted_rows.start[part], sorted_rows.end[part], columns)
+
+
+def port_schemas(node: Node | Port) -> dict[int, Schema]:
+    """The schemas of the ports below a node, by number."""
+    if isinstance(node, Port):
+        return {node.index: node.schema}
+    return {index: schema for each in node.inputs for index, schema in port_schemas(each).items()}

@@ -1,0 +1,269 @@
+"""The façade: streams and queries from Python."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+import pyarrow as pa
+
+from tidegate.algebra.explain import explain
+from tidegate.catalog.catalog import Catalog, Program, Query
+from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.source import Source
+from tidegate.errors import QueryError, nearest
+from tidegate.language.binder import bind
+from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.compile import compile_job, compile_queries
+from tidegate.runtime.embedded.runner import EmbeddedRun
+from tidegate.runtime.explain import explain_stages
+from tidegate.runtime.frames import Frame, frame_source
+from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, Run
+from tidegate.schema import Schema
+from tidegate.time import parse_duration
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+RuntimeName = Literal["spark", "embedded"]
+EMBEDDED_BUCKETS = 1
+
+
+class Session:
+    """Streams by name, and the queries that run over them.
+
+    Parameters
+    ----------
+    spark
+        A Spark session to run on; by default a local one is started when it is first needed.
+    runtime
+        ``"spark"``, or ``"embedded"``: in this process, without Spark or Java.
+    buckets
+        Into how many parts the keys are hashed; by default as many as Spark has cores.
+
+    Examples
+    --------
+    >>> session = Session(runtime="embedded")
+    >>> session.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
+    >>> query = session.sql("SELECT MAX(value) AS top FROM reading WINDOW(RANGE 15)")
+    >>> query.finish().to_pylist()
+    [{'valid_from': 0, 'valid_to': 10, 'top': 1.0}, {'valid_from': 10, 'valid_to': 25, 'top': 3.0}]
+    """
+
+    def __init__(
+        self,
+        *,
+        spark: SparkSession | None = None,
+        runtime: RuntimeName = "spark",
+        master: str = "local[*]",
+        buckets: int | None = None,
+    ) -> None:
+        self.runtime: RuntimeName = runtime
+        self.master, self.buckets = master, buckets
+        self.catalog = Catalog()
+        self._spark = spark
+        self._owns_spark = False
+        self._sources: dict[str, Source] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True)
+        self._numbers = itertools.count(1)
+        self._running: list[RunningQuery] = []
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session; a local one is started if none was given."""
+        if self._spark is None:
+            from tidegate.runtime.spark.session import start_spark
+
+            self._spark = start_spark(self.master)
+            self._owns_spark = True
+        return self._spark
+
+    def stream(self, name: str, data: DataFrame | pa.Table | pd.DataFrame, *, time: str, delay: str = "0 s") -> None:
+        """Register a stream: a Spark DataFrame (streaming or not), an Arrow table or a pandas frame.
+
+        `time` names the column of application time, a timestamp or integer microseconds.
+        """
+        frame = Frame(name, data, time, parse_duration(delay))
+        source = frame_source(frame, folder=None if self.runtime == "embedded" else self._folder.name)
+        self._sources[name.lower()] = source
+        self.catalog = self.catalog.with_stream(source.stream)
+
+    def sql(
+        self,
+        text: str,
+        *,
+        once: bool = False,
+        checkpoint: str | None = None,
+        out: str | None = None,
+        format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 - the word of the command line
+        on_rows: OnRows | None = None,
+    ) -> RunningQuery | None:
+        """Run statements; answers the running query, or None if the text only defines streams.
+
+        Definitions stay known to the session. Results are kept in memory, or written below `out`,
+        or handed to `on_rows` as they come. With `once` the inputs are taken as finished: all that
+        is there is read, every result comes out, and the query ends.
+        """
+        program = bind(text, self.catalog)
+        self.catalog = program.catalog
+        # A derived stream runs when someone asks for it.
+        program = replace(program, queries=tuple(q for q in program.queries if self.catalog.find(q.name) is None))
+        return self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
+
+    def run(
+        self,
+        program: Program,
+        *,
+        once: bool = False,
+        checkpoint: str | None = None,
+        out: str | None = None,
+        format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 - the word of the command line
+        on_rows: OnRows | None = None,
+    ) -> RunningQuery | None:
+        """Run the queries of a bound program; see `sql`."""
+        if not program.queries:
+            return None
+        where = checkpoint or str(Path(self._folder.name) / f"checkpoint-{next(self._numbers)}")
+        sinks = _sinks(program, out, format)
+        job = compile_job(program, buckets=self._buckets(where), sinks=sinks, sources=self._named_sources())
+        results = _Results()
+        run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
+        query = RunningQuery(program, run, results, job)
+        self._running.append(query)
+        return query
+
+    def explain(self, text: str) -> str:
+        """The plans of the queries in a text, without running them."""
+        return explain_program(bind(text, self.catalog))
+
+    def close(self) -> None:
+        """Stop all queries, and Spark if this session started it."""
+        for query in self._running:
+            query.stop()
+        self._running.clear()
+        if self._owns_spark and self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _buckets(self, checkpoint: str) -> int:
+        """As asked for; else as the checkpoint has it; else one for each core of Spark."""
+        if self.buckets is not None:
+            return self.buckets
+        known = Checkpoint(checkpoint).identity()
+        if known is not None:
+            return int(known["buckets"])
+        return EMBEDDED_BUCKETS if self.runtime == "embedded" else max(2, self.spark.sparkContext.defaultParallelism)
+
+    def _named_sources(self) -> dict[str, Source]:
+        return {source.stream.name: source for source in self._sources.values()}
+
+    def _start(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> Run:
+        if self.runtime == "embedded":
+            return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
+        from tidegate.runtime.spark.runner import SparkRun, SparkSettings
+
+        return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
+
+
+class RunningQuery:
+    """A handle on the queries of one text, running together."""
+
+    def __init__(self, program: Program, run: Run, results: _Results, job: Job) -> None:
+        self.program, self._run, self._results, self.job = program, run, results, job
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(q.name for q in self.program.queries)
+
+    def explain(self) -> str:
+        """The plans before and after the optimiser, and the stages."""
+        return explain_program(self.program)
+
+    def progress(self) -> Progress:
+        """Rows in and out, dead letters, watermarks and bytes of state so far."""
+        return self._run.progress
+
+    def results(self, name: str | None = None) -> pa.Table:
+        """The rows that have come out so far, with ``valid_from`` and ``valid_to``."""
+        query = self._query(name)
+        return self._results.table(query.name, query.plan.schema)
+
+    def dead_letters(self) -> pa.Table:
+        """Rows that could not take part, with the reason."""
+        return self._results.dead()
+
+    def to_pandas(self, name: str | None = None) -> pd.DataFrame:
+        return self.results(name).to_pandas()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; answers whether it has come. Raises what ended the query badly."""
+        return self._run.wait(timeout)
+
+    def finish(self, name: str | None = None) -> pa.Table:
+        """Take the inputs as finished: read all that is there, end, and answer the results."""
+        self._run.finish()
+        return self.results(name)
+
+    def stop(self) -> None:
+        """End after the current step."""
+        self._run.stop()
+
+    def _query(self, name: str | None) -> Query:
+        if name is None and len(self.names) == 1:
+            return self.program.queries[0]
+        for query in self.program.queries:
+            if query.name == name:
+                return query
+        raise QueryError("Q301", f"there is no query '{name}'", hint=nearest(name or "", self.names))
+
+
+class _Results:
+    """Rows in memory, by output."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, list[pa.RecordBatch]] = {}
+
+    def add(self, name: str, rows: pa.RecordBatch) -> None:
+        self.batches.setdefault(name, []).append(rows)
+
+    def table(self, name: str, schema: Schema) -> pa.Table:
+        validity = [pa.field("valid_from", pa.int64()), pa.field("valid_to", pa.int64())]
+        return pa.Table.from_batches(self.batches.get(name, []), schema=pa.schema([*validity, *schema.arrow]))
+
+    def dead(self) -> pa.Table:
+        from tidegate.physical.deadletters import DEAD_LETTER
+
+        return pa.Table.from_batches(self.batches.get(DEAD_LETTERS, []), schema=DEAD_LETTER)
+
+
+def explain_program(program: Program) -> str:
+    """The plans of a program's queries and the stages they run in, as text."""
+    compiled, graph = compile_queries(program)
+    parts = []
+    for each in compiled:
+        parts.append(f"query {each.query.name}\n\nlogical plan\n{explain(each.query.plan)}")
+        parts.append(f"optimised plan ({', '.join(each.rules) or 'no rule applied'})\n{explain(each.optimized)}")
+    return "\n\n".join([*parts, explain_stages(graph)])
+
+
+def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
+    sinks = {q.name: FileSink(str(Path(q.into).absolute()), format_) for q in program.queries if q.into is not None}
+    if out is None:
+        return sinks
+    folder = Path(out).absolute()
+    named = {q.name: FileSink(str(folder / q.name), format_) for q in program.queries if q.into is None}
+    return {**sinks, **named, DEAD_LETTERS: FileSink(str(folder / DEAD_LETTERS), "jsonl")}

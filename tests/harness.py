@@ -1,0 +1,67 @@
+"""Run plans through the real operators, stages and the embedded runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from reference.values import canonical_row
+from strategies.streams import Delivery, Streams
+
+from tidegate.algebra.plan import Plan
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.memory import MemorySource
+from tidegate.optimizer.optimize import optimize
+from tidegate.physical.lower import lower
+from tidegate.runtime.cut import cut
+from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.port import Job
+from tidegate.runtime.work import Outbox
+from tidegate.schema import Field, Schema, Type
+
+TIME = "t__"
+OutputRow = tuple[int, int, tuple[object, ...]]
+
+
+def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True) -> Job:
+    """A job for one plan over streams of memory, with a time column of its own."""
+    graph = cut([("query", lower(optimize(plan)[0] if optimized else plan))])
+    sources = {
+        name: MemorySource(_stream(name, schema, delay), _table(schema, [])) for name, schema in source.schemas.items()
+    }
+    return Job(graph, {s: sources[s] for s in graph.streams}, {}, buckets)
+
+
+def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimized: bool = True) -> list[Outbox]:
+    """What comes out of each arrival, and at the end."""
+    engine = Engine(job_of(plan, source, buckets=delivery.buckets, delay=delay, optimized=optimized))
+    outboxes = []
+    for arrival in delivery.arrivals[:-1]:
+        raw = {
+            name: _table(source.schemas[name], elements).to_batches()
+            for name, elements in arrival.elements.items()
+            if name in engine.watermarks
+        }
+        outboxes.append(engine.step(raw)[0])
+    return [*outboxes, engine.finish()]
+
+
+def rows_of(outboxes: Sequence[Outbox]) -> list[OutputRow]:
+    """Output rows as (start, end, values), values in canonical form."""
+    return [
+        (start, end, canonical_row(values.values()))
+        for outbox in outboxes
+        for _, batch in outbox.results
+        for start, end, values in zip(
+            batch.start.tolist(), batch.end.tolist(), batch.columns.to_pylist() or [{}] * len(batch), strict=True
+        )
+    ]
+
+
+def _stream(name: str, schema: Schema, delay: int) -> SourceStream:
+    return SourceStream(name, schema + Schema((Field(TIME, Type.BIGINT),)), f"dataframe://{name}", TIME, delay)
+
+
+def _table(schema: Schema, elements: Sequence[tuple[int, Mapping[str, object]]]) -> pa.Table:
+    columns = {f.name: pa.array([row[f.name] for _, row in elements], f.type.arrow) for f in schema}
+    return pa.table({**columns, TIME: pa.array([t for t, _ in elements], pa.int64())})

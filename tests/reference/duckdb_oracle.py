@@ -1,0 +1,156 @@
+"""A second opinion: the relation at one instant, computed by DuckDB.
+
+A plan becomes one SQL query over tables named after the streams, which hold the raw elements
+with their times in the column `t__`. Every intermediate result keeps `t__`: below a window it is
+computed for all instants of raw elements, above it for the instants that were asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from math import isclose
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from reference.duckdb_expressions import fails, quote, value
+from reference.semantics import Raw, Relation
+from reference.values import INTEGER_RANGES, NAN, Row, canonical_row
+from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Filter, Join, Map, Plan, Scan, Union, Window
+from tidegate.schema import Schema, Type
+
+TIME, INSTANTS, WANTED = "t__", "instants__", "wanted__"
+
+
+def duckdb_relation_at(plan: Plan, tables: Mapping[str, pa.Table], instant: int) -> Relation:
+    """The multiset of rows of the plan at an instant, as DuckDB computes it."""
+    rows = _executed(snapshot_sql(plan), {**tables, INSTANTS: _instants(tables)}, {"instant": instant})
+    return Counter(canonical_row(row) for row in rows)
+
+
+def duckdb_relations(plan: Plan, tables: Mapping[str, pa.Table], instants: Iterable[int]) -> dict[int, Relation]:
+    """The relations at several instants, in one query."""
+    found: dict[int, Relation] = {t: Counter() for t in instants}
+    wanted = pa.table({TIME: pa.array(list(found), pa.int64())})
+    query = f"SELECT {TIME}, {_columns(plan.schema)} FROM ({_history(plan, WANTED)}) AS snapshots"
+    for t, *row in _executed(query, {**tables, INSTANTS: _instants(tables), WANTED: wanted}, {}):
+        found[t][canonical_row(row)] += 1
+    return found
+
+
+def _executed(query: str, tables: Mapping[str, pa.Table], parameters: dict[str, int]) -> list[tuple[Any, ...]]:
+    with connection().cursor() as cursor:
+        for name, table in tables.items():
+            cursor.register(name, table)
+        return cursor.execute(query, parameters).fetchall()  # type: ignore[no-any-return]
+
+
+@cache
+def connection() -> Any:
+    return duckdb.connect(config={"threads": 1})
+
+
+def tables_of(schemas: Mapping[str, Schema], streams: Raw) -> dict[str, pa.Table]:
+    """Raw streams as the tables that the oracle reads."""
+    return {name: _table(schema, streams[name]) for name, schema in schemas.items()}
+
+
+def _table(schema: Schema, elements: Sequence[tuple[int, Mapping[str, object]]]) -> pa.Table:
+    columns = pa.schema([(TIME, pa.int64()), *schema.arrow])
+    return pa.Table.from_pylist([{TIME: t, **row} for t, row in elements], schema=columns)
+
+
+def _instants(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """All times of raw elements: there only, a plan of elements of one chronon can have rows."""
+    times = {t for table in tables.values() for t in table.column(TIME).to_pylist()}
+    return pa.table({TIME: pa.array(sorted(times), pa.int64())})
+
+
+def snapshot_sql(plan: Plan) -> str:
+    """DuckDB SQL of the relation at `$instant`; what stands below windows reads instants from `instants__`."""
+    instant = f"(SELECT CAST($instant AS BIGINT) AS {TIME})"
+    return f"SELECT {_columns(plan.schema)} FROM ({_history(plan, instant)}) AS snapshot"
+
+
+def _history(plan: Plan, instants: str) -> str:
+    """SQL of the plan's rows with their instants, for the instants of a relation."""
+    match plan:
+        case Scan(stream=stream):
+            rows = f"SELECT {TIME}, {_columns(plan.schema)} FROM {quote(stream)}"
+            return f"{rows} WHERE {TIME} IN (SELECT {TIME} FROM {instants} AS i)"
+        case Window():
+            return _window(plan, instants)
+        case Filter(source=source, predicate=predicate):
+            where = f"NOT {fails(predicate)} AND {value(predicate)}"
+            return f"SELECT * FROM ({_history(source, instants)}) AS filtered WHERE {where}"
+        case Map(source=source, outputs=outputs):
+            made = ", ".join(f"{value(o.expression)} AS {quote(o.name)}" for o in outputs)
+            where = " AND ".join(f"NOT {fails(o.expression)}" for o in outputs)
+            return f"SELECT {TIME}, {made} FROM ({_history(source, instants)}) AS mapped WHERE {where}"
+        case Union(inputs=inputs):
+            return " UNION ALL ".join(f"SELECT * FROM ({_history(each, instants)}) AS united" for each in inputs)
+        case Join():
+            return _join(plan, instants)
+        case Aggregate():
+            return _aggregate(plan, instants)
+        case Distinct(source=source):
+            return f"SELECT DISTINCT * FROM ({_history(source, instants)}) AS repeated"
+
+
+def _window(window: Window, instants: str) -> str:
+    """Formula (17.1) as a condition on pairs of an instant and a row of the source."""
+    grid = window.slide
+    end = f"(i.{TIME} + 1 - ((i.{TIME} + 1) % {grid} + {grid}) % {grid})"  # ⌊(t̂+1)/a⌋·a, also of negative instants
+    low = "" if window.size is None else f" AND e.{TIME} >= {end} - {window.size}"
+    elements = f"({_history(window.source, INSTANTS)}) AS e"
+    columns = f"i.{TIME}, {_columns(window.schema)}"
+    return f"SELECT {columns} FROM {instants} AS i JOIN {elements} ON e.{TIME} < {end}{low}"
+
+
+def _join(join: Join, instants: str) -> str:
+    names = f"a.{TIME}, {_columns(join.schema)}"
+    left, right = _history(join.left, instants), _history(join.right, instants)
+    pairs = f"({left}) AS a JOIN ({right}) AS b ON a.{TIME} = b.{TIME}"
+    return f"SELECT {names} FROM {pairs} WHERE NOT {fails(join.predicate)} AND {value(join.predicate)}"
+
+
+def _aggregate(plan: Aggregate, instants: str) -> str:
+    """Grouping by the instant too: where there are no rows, there is no group."""
+    keys = ", ".join([TIME, *(quote(k) for k in plan.keys)])
+    made = "".join(f", {_called(c)} AS {quote(c.name)}" for c in plan.calls)
+    low, high = INTEGER_RANGES[Type.BIGINT]
+    sums = [f"sum({quote(str(c.column))})" for c in plan.calls if c.function == "sum" and c.type is Type.BIGINT]
+    having = " AND ".join(["TRUE", *(f"COALESCE({s} BETWEEN {low} AND {high}, TRUE)" for s in sums)])
+    return f"SELECT {keys}{made} FROM ({_history(plan.source, instants)}) AS grouped GROUP BY {keys} HAVING {having}"
+
+
+def _called(call: AggregateCall) -> str:
+    argument = "*" if call.column is None else quote(call.column)
+    computed = f"{call.function}({argument})"
+    return f"TRY_CAST({computed} AS BIGINT)" if call.type is Type.BIGINT else computed
+
+
+def _columns(schema: Schema) -> str:
+    return ", ".join(quote(name) for name in schema.names)
+
+
+def assert_relations_close(actual: Relation, expected: Relation, *, tolerance: float = 1e-9) -> None:
+    """Check that two relations are equal up to the rounding of floats."""
+    left, missing = list((actual - expected).elements()), []
+    for row in (expected - actual).elements():
+        partner = next((other for other in left if _is_close(row, other, tolerance)), None)
+        left.remove(partner) if partner is not None else missing.append(row)
+    assert (missing, left) == ([], []), f"missing {missing}, surplus {left}"
+
+
+def _is_close(row: Row, other: Row, tolerance: float) -> bool:
+    return len(row) == len(other) and all(_agree(a, b, tolerance) for a, b in zip(row, other, strict=True))
+
+
+def _agree(a: object, b: object, tolerance: float) -> bool:
+    if isinstance(a, float) and isinstance(b, float) and a is not NAN and b is not NAN:
+        return isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+    return a is b or a == b

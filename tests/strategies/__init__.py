@@ -1,0 +1,1 @@
+"""Hypothesis strategies: streams, expressions, plans and ways to deliver elements, over tiny domains."""

@@ -1,0 +1,108 @@
+"""Streams over tiny domains, where ties are the rule, and the ways in which they can arrive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from tidegate.schema import Field, Schema, Type
+from tidegate.time import BEGINNING, FOREVER
+
+RawElement = tuple[int, dict[str, object]]
+
+EXACT = {
+    Type.INT: (0, 1, 2, -1, None),
+    Type.DOUBLE: (0.0, 1.0, -0.0, 0.5, -2.0, math.nan, None),
+    Type.STRING: ("", "a", "b", "7", None),
+}
+"""Values whose sums, products and quotients by powers of two are doubles: no order of adding matters."""
+
+VALUES = {**EXACT, Type.DOUBLE: (*EXACT[Type.DOUBLE], 0.1, 1e16, -1e16, math.inf, -math.inf)}
+"""The same, and values whose sum depends on the order in which a naive sum adds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Source streams by name: their columns, and their raw elements in order of time."""
+
+    schemas: Mapping[str, Schema]
+    elements: Mapping[str, Sequence[RawElement]]
+
+
+@st.composite
+def streams(
+    draw: DrawFn,
+    *,
+    most: int = 3,
+    size: int = 6,
+    times: tuple[int, int] = (0, 10),
+    values: Mapping[Type, Sequence[object]] = VALUES,
+) -> Streams:
+    """One to `most` streams with up to `size` elements each; column k is an INT of 0, 1 and 2."""
+    names = [f"s{i}" for i in range(draw(st.integers(1, most)))]
+    schemas = {name: _schema(draw) for name in names}
+    fewest = draw(st.sampled_from([min(3, size), min(5, size), 0]))
+    span = draw(st.sampled_from([times, (times[0], times[0] + 3)]))
+    elements = {n: draw(_elements(schema, (fewest, size), span, values)) for n, schema in schemas.items()}
+    return Streams(schemas, elements)
+
+
+def _schema(draw: DrawFn) -> Schema:
+    types = draw(st.lists(st.sampled_from([Type.DOUBLE, Type.INT, Type.STRING]), min_size=1, max_size=2))
+    others = tuple(Field(name, type_) for name, type_ in zip("ab", types, strict=False))
+    return Schema((Field("k", Type.INT), *others))
+
+
+def _elements(
+    schema: Schema, size: tuple[int, int], times: tuple[int, int], values: Mapping[Type, Sequence[object]]
+) -> SearchStrategy[list[RawElement]]:
+    columns = {f.name: st.sampled_from((0, 1, 2) if f.name == "k" else values[f.type]) for f in schema}
+    element = st.tuples(st.integers(*times), st.fixed_dictionaries(columns))
+    return st.lists(element, min_size=size[0], max_size=size[1]).map(lambda found: sorted(found, key=lambda e: e[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One step: the new elements of each stream, and the watermarks that hold after them."""
+
+    elements: Mapping[str, Sequence[RawElement]]
+    watermarks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How elements arrive; the last arrival finishes every stream."""
+
+    arrivals: tuple[Arrival, ...]
+    buckets: int
+
+
+@st.composite
+def deliveries(draw: DrawFn, source: Streams, delay: int = 0, *, most: int = 4) -> Delivery:
+    """Any arrival order in which an element at t comes after elements up to t + delay at the latest."""
+    steps = draw(st.integers(1, most))
+    batches = {name: _cut(draw, _shuffled(draw, found, delay), steps) for name, found in source.elements.items()}
+    arrivals = []
+    for step in range(steps):
+        done = {name: [t for batch in cut[: step + 1] for t, _ in batch] for name, cut in batches.items()}
+        marks = {name: max(times, default=BEGINNING + delay) - delay for name, times in done.items()}
+        arrivals.append(Arrival({name: cut[step] for name, cut in batches.items()}, marks))
+    end = Arrival({name: [] for name in batches}, dict.fromkeys(batches, FOREVER))
+    return Delivery((*arrivals, end), draw(st.sampled_from([1, 2, 5])))
+
+
+def _shuffled(draw: DrawFn, elements: Sequence[RawElement], delay: int) -> list[RawElement]:
+    """Each element waits for up to the delay, and ties fall as they may: that gives every order allowed."""
+    waits = st.tuples(st.integers(0, delay), st.integers(0, 3))
+    drawn = draw(st.lists(waits, min_size=len(elements), max_size=len(elements)))
+    order = sorted(range(len(elements)), key=lambda i: (elements[i][0] + drawn[i][0], drawn[i][1]))
+    return [elements[i] for i in order]
+
+
+def _cut(draw: DrawFn, elements: list[RawElement], pieces: int) -> list[list[RawElement]]:
+    cuts = sorted(draw(st.lists(st.integers(0, len(elements)), min_size=pieces - 1, max_size=pieces - 1)))
+    return [elements[a:b] for a, b in zip([0, *cuts], [*cuts, len(elements)], strict=True)]
