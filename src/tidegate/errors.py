@@ -48,6 +48,10 @@ class TidegateError(Exception):
     def __str__(self) -> str:
         return self.render()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors of workers travel to the driver.
+        return _error, (type(self), self.__dict__)
+
 
 class QueryError(TidegateError):
     """The text of a query is wrong, at a known place."""
@@ -80,6 +84,12 @@ class DataError(TidegateError):
 
 class InternalError(TidegateError):
     """A promise that Tidegate makes to itself is broken."""
+
+
+def _error(kind: type[TidegateError], content: dict[str, object]) -> TidegateError:
+    error = kind.__new__(kind)
+    error.__dict__.update(content)
+    return error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -15,8 +15,8 @@ COMPARISONS = ("=", "<", "<>", ">=", "<=", ">")
 
 LITERALS = {
     **EXACT,
-    Type.INT: (*EXACT[Type.INT], 2**31 - 1),
-    Type.BIGINT: (0, 1, 2, -1, None, 2**63 - 1),
+    Type.INT: (*EXACT[Type.INT], 2**31 - 1, -(2**31)),
+    Type.BIGINT: (0, 1, 2, -1, None, 2**63 - 1, -(2**63)),
     Type.BOOLEAN: (True, False, None),
 }
 

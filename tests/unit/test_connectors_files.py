@@ -106,9 +106,7 @@ def test_an_empty_glob_and_an_empty_folder_are_missing_data(tmp_path):
         f"error[D102]: stream 's': there is no data at {tmp_path}\n   = hint: the folder is empty"
     )
     (tmp_path / "out.csv").mkdir()
-    assert failure(tmp_path / "out.csv").endswith(
-        "hint: the folder is there, but no file in it ends in .csv, .csv.gz"
-    )
+    assert failure(tmp_path / "out.csv").endswith("hint: the folder is there, but no file in it ends in .csv, .csv.gz")
 
 
 def test_an_unknown_dataframe_is_missing_data():
@@ -156,6 +154,17 @@ def test_a_glob_reaches_below_folders_and_skips_hidden_ones(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name + "\n")
     assert lines(open_source(stream(tmp_path / "*" / "?.jsonl"))) == ["x/1.jsonl", "y/2.jsonl"]
+
+
+def test_a_name_with_brackets_is_a_name_if_there_is_such_a_file(tmp_path):
+    (tmp_path / "a[1].jsonl").write_text("1\n")
+    assert lines(open_source(stream(tmp_path / "a[1].jsonl"))) == ["1"]
+
+
+def test_files_that_count_are_known_to_hadoop_too(tmp_path):
+    (tmp_path / "a.csv").write_text("t,v\n")
+    assert open_source(stream(tmp_path)).files.name_filter == "*{.csv,.csv.gz}"
+    assert open_source(stream(tmp_path, format="csv")).files.name_filter == "*"
 
 
 def test_batches_have_at_most_the_rows_asked_for_and_resume_anywhere(tmp_path):

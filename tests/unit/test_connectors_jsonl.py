@@ -56,7 +56,13 @@ def test_keys_are_columns_and_a_missing_key_is_null():
 
 def test_numbers_of_any_form_fit_if_their_value_does():
     assert values(of_column("i", "1.0", "1e3", "-0", "-2.50e1", "0e9")) == [1, 1000, 0, -25, 0]
-    assert values(of_column("d", "1", "1.5", "-0.0", "1e-999", "12345678901234567890")) == [1, 1.5, 0, 0, 12345678901234567890.0]
+    assert values(of_column("d", "1", "1.5", "-0.0", "1e-999", "12345678901234567890")) == [
+        1,
+        1.5,
+        0,
+        0,
+        12345678901234567890.0,
+    ]
     assert dead(of_column("i", "1.5", "3000000000", "1e400", "true"))[0][:3] == (
         "malformed",
         "column 'i': '1.5' is no INT",
@@ -137,7 +143,7 @@ def test_times_that_are_missing_or_late_are_set_aside_as_json():
 
 
 def test_blank_lines_and_outer_space_do_not_matter():
-    out = decoder("t").decode(raw("", "  \t", ' {"t": 1} \r', "\ufeff{\"t\": 2}"), BEGINNING)
+    out = decoder("t").decode(raw("", "  \t", ' {"t": 1} \r', '\ufeff{"t": 2}'), BEGINNING)
     assert (values(out), out.rows) == ([1, 2], 2)
 
 
@@ -165,13 +171,17 @@ NUMBERS = st.one_of(
     st.floats(allow_nan=False).map(json.dumps),
     st.floats(width=32).map(json.dumps),
     st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?", fullmatch=True),
-    st.sampled_from(["0", "1", "2147483648", "9223372036854775808", "1.7976931348623159e308", "3.4028236e38", "Inf", "01"]),
+    st.sampled_from(
+        ["0", "1", "2147483648", "9223372036854775808", "1.7976931348623159e308", "3.4028236e38", "Inf", "01"]
+    ),
 )
 SIMPLE = st.one_of(
     NUMBERS,
     st.text(max_size=5).map(json.dumps),
     st.text(alphabet='a"\\/\0\x1f\x7f\ud800é{}', max_size=4).map(lambda s: f'"{s}"'),
-    st.sampled_from(["null", "true", "false", '"7"', '"2026-01-01"', '"2026-01-01T00:00:00.5+01:00"', "nul", "", "{}", "[1,]"]),
+    st.sampled_from(
+        ["null", "true", "false", '"7"', '"2026-01-01"', '"2026-01-01T00:00:00.5+01:00"', "nul", "", "{}", "[1,]"]
+    ),
 )
 KEYS = st.sampled_from([*SCHEMA.names, "other", "\\u0074"])
 OBJECTS = st.lists(st.tuples(KEYS, SIMPLE), max_size=4).map(
@@ -188,7 +198,7 @@ def is_text(line: str) -> bool:
     return line.strip(" \t\r\n") != "" and "\n" not in line
 
 
-@settings(max_examples=500)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(LINE.map(lambda line: line.strip(" \t\r\n")).filter(is_text), min_size=1, max_size=4))
 @example(['{"t":1} {"t":2}', "{}"])
 @example(['{"s":"}', '{"}'])
@@ -211,7 +221,12 @@ VALUES = {
 }
 
 
-@given(st.lists(st.fixed_dictionaries({}, optional={f.name: VALUES[f.type] for f in SCHEMA if f.type in VALUES}), min_size=1))
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({}, optional={f.name: VALUES[f.type] for f in SCHEMA if f.type in VALUES}), min_size=1
+    )
+)
 def test_objects_that_python_writes_take_the_fast_path_and_come_back(objects):
     fields = tuple(f for f in SCHEMA if f.type in VALUES)
     parsed = JsonParser(fields, "t").parse_block(Lines(pa.array([json.dumps(o) for o in objects]), {}))
@@ -220,6 +235,7 @@ def test_objects_that_python_writes_take_the_fast_path_and_come_back(objects):
         assert parsed.columns[field.name].values.to_pylist() == [o.get(field.name) for o in objects]
 
 
+@settings(deadline=None)
 @given(st.lists(LINE.filter(is_text), max_size=8), st.integers(0, 8))
 def test_cutting_lines_into_blocks_anywhere_decodes_the_same(lines, cut):
     one = make_decoder(STREAM, frozenset(SCHEMA.names), JsonParser(SCHEMA.fields, "t"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -96,6 +96,14 @@ def test_a_worker_that_comes_too_late_cannot_add_to_what_is_published(tmp_path):
     assert files(tmp_path) == {}
 
 
+def test_files_of_others_in_the_folder_are_left_alone(tmp_path):
+    for name in ("b-notes.txt", "b-a-0.jsonl", "c-0.jsonl", "b-0.jsonl.bak"):
+        (tmp_path / name).write_text(name)
+    out = sink(tmp_path)
+    out.publish("b", out.begin("b"))
+    assert sorted(files(tmp_path)) == ["b-0.jsonl.bak", "b-a-0.jsonl", "b-notes.txt", "c-0.jsonl"]
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "_x", "a b"])
 def test_names_that_are_unsafe_in_a_path_are_refused(tmp_path, name):
     out = sink(tmp_path)
@@ -105,7 +113,7 @@ def test_names_that_are_unsafe_in_a_path_are_refused(tmp_path, name):
         out.write("b", out.begin("b"), name or "a-b", number(1))
 
 
-class Crash(Exception):
+class CrashError(Exception):
     """The process died."""
 
 
@@ -123,7 +131,7 @@ class Fragile:
 
     def _change(self, real: Callable[..., object], *args: object, **options: object) -> object:
         if self.left == 0:
-            raise Crash
+            raise CrashError
         self.left -= 1
         return real(*args, **options)
 
@@ -135,7 +143,7 @@ def crash_after(changes: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[],
         patched.setattr(sinks, "filesystem", lambda location: (fragile, location))
         try:
             act()
-        except Crash:
+        except CrashError:
             return True
     return False
 
@@ -289,12 +297,20 @@ def test_json_lines_are_objects_with_exact_integers():
 
 def test_numbers_that_json_does_not_know_are_strings():
     odd = pa.RecordBatch.from_pydict({"d": [float("nan"), float("inf"), -float("inf"), -0.0, 2.0]})
-    assert [json.loads(line)["d"] for line in render(odd, "jsonl").splitlines()] == ["NaN", "Infinity", "-Infinity", 0, 2]
+    assert [json.loads(line)["d"] for line in render(odd, "jsonl").splitlines()] == [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        0,
+        2,
+    ]
     assert render(odd, "csv", header=False).splitlines() == ["NaN", "Infinity", "-Infinity", "-0", "2"]
 
 
 def test_dead_letters_are_rows_like_any_other(tmp_path):
-    letters = pa.RecordBatch.from_pylist([{"origin": "s", "reason": "late", "row": '{"a": "\x01"}'}], schema=DEAD_LETTER)
+    letters = pa.RecordBatch.from_pylist(
+        [{"origin": "s", "reason": "late", "row": '{"a": "\x01"}'}], schema=DEAD_LETTER
+    )
     out = sink(tmp_path)
     token = out.begin("dead")
     out.write("dead", token, "0", letters)
@@ -306,6 +322,7 @@ def test_dead_letters_are_rows_like_any_other(tmp_path):
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.one_of(st.none(), TEXTS), st.floats()), max_size=6))
 def test_python_reads_what_is_written(rows):
     batch = pa.RecordBatch.from_arrays(
@@ -325,6 +342,7 @@ MOMENTS = st.integers(-(2**61) + 1, 2**61 - 1)
 LINES = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=6)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

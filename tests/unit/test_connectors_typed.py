@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
@@ -20,7 +20,7 @@ from tidegate.connectors.source import open_source
 from tidegate.connectors.typed import cast_column, typed_decoder
 from tidegate.errors import DataError
 from tidegate.schema import Schema, Type
-from tidegate.time import BEGINNING
+from tidegate.time import BEGINNING, FOREVER
 
 SCHEMA = Schema.of(t=Type.BIGINT, v=Type.INT, s=Type.STRING)
 EVERY = frozenset(SCHEMA.names)
@@ -103,6 +103,7 @@ def test_timestamps_of_any_unit_and_zone_are_microseconds_in_utc(given_values, m
     assert column.values.cast(pa.int64()).to_pylist() == micros
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))), st.sampled_from([Type.INT, Type.BIGINT]))
 def test_narrowing_keeps_what_fits_and_nothing_else(numbers, type_):
     limit = 2 ** (type_.arrow.bit_width - 1)
@@ -129,7 +130,8 @@ def test_rows_that_cannot_take_part_are_shown_as_json():
 def test_a_value_beyond_all_times_is_shown_as_it_is():
     schema = Schema.of(t=Type.BIGINT, z=Type.TIMESTAMP, v=Type.INTERVAL)
     raw = pa.RecordBatch.from_arrays(
-        [pa.array([1, 2]), pa.array([2**62, 0], pa.timestamp("s")), pa.array([0, 2**62], pa.duration("ms"))], schema.names
+        [pa.array([1, 2]), pa.array([2**62, 0], pa.timestamp("s")), pa.array([0, 2**62], pa.duration("ms"))],
+        schema.names,
     )
     out = typed_decoder(stream(schema=schema), frozenset(schema.names)).decode(raw, BEGINNING)
     assert [letter[1] for letter in dead(out)] == [
@@ -138,8 +140,17 @@ def test_a_value_beyond_all_times_is_shown_as_it_is():
     ]
 
 
+@pytest.mark.parametrize("type_", [Type.INT, Type.BIGINT, Type.TIMESTAMP])
+def test_a_row_can_be_late_by_ages_whatever_type_its_time_has(type_):
+    schema = Schema.of(t=type_)
+    raw = pa.RecordBatch.from_arrays([pa.array([1], pa.int32()).cast(pa.int64()).cast(type_.arrow)], ["t"])
+    [(reason, detail, time, _)] = dead(typed_decoder(stream(schema=schema), frozenset()).decode(raw, FOREVER))
+    assert (reason, time) == ("late", 1)
+    assert detail.startswith("late by 53375995.58365 days: the time ")
+
+
 def test_a_bigint_time_may_be_a_timestamp_of_the_data():
-    moments = pa.array([datetime(1970, 1, 1, 0, 0, 1)], pa.timestamp("ms"))
+    moments = pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)], pa.timestamp("ms"))
     table = pa.table({"t": moments, "v": [1], "s": ["a"]})
     [(batch, _)] = MemorySource(stream(), table).read(None, 1)
     assert typed_decoder(stream(), EVERY).decode(batch, BEGINNING).batch.columns["t"].to_pylist() == [1_000_000]

@@ -8,7 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from tidegate import __version__
@@ -138,16 +137,11 @@ def _options(
 def main() -> NoReturn:
     """Run the command; errors are told in words, and by the exit code."""
     try:
-        code = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = QueryError.exit_code
-    except click.Abort:
-        code = 1
+        app()
     except TidegateError as error:
         print(error.render(), file=sys.stderr)
-        code = error.exit_code
-    sys.exit(code)
+        sys.exit(error.exit_code)
+    sys.exit(0)
 
 
 def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:

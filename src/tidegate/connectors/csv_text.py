@@ -177,6 +177,9 @@ class CsvSource:
             return None, list(self.stream.schema.names)
         lines = (first_line(self.files, file) for file in self.files.existing(self.stream))
         line = next(filter(None, lines), "")
+        if not line:
+            message = f"stream '{self.stream.name}': {self.files.location} is empty: there is no header to go by"
+            raise DataError("D103", message, hint="write the header line, or add the option header = 'false'")
         return line, self._names(line)
 
     def _names(self, line: str) -> list[str]:

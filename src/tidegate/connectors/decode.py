@@ -7,7 +7,7 @@ late nor how far the stream has come depends on which other columns a query happ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.texts import column_texts, human_duration, json_rows, time_text
+from tidegate.connectors.texts import column_texts, human_duration, json_rows
 from tidegate.errors import InternalError
 from tidegate.expressions.parse import parse_column
 from tidegate.physical.batch import Batch, Times
@@ -26,6 +26,9 @@ from tidegate.schema import Schema, Type
 from tidegate.time import CHRONON, EARLIEST, LATEST
 
 Mask = npt.NDArray[np.bool_]
+
+TIME_TYPES = (Type.TIMESTAMP, Type.BIGINT, Type.INT)
+"""Types that a time column may have; whole numbers are microseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +93,10 @@ class Decoder:
 def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
     """The declared columns of these names, in declared order; with the time column if `time`."""
     unknown = columns - frozenset(stream.schema.names)
-    if unknown or stream.time_column not in stream.schema:
-        missing = ", ".join(sorted(unknown)) or stream.time_column
-        raise InternalError("I301", f"stream '{stream.name}' declares no column {missing}")
+    if unknown:
+        raise InternalError("I301", f"stream '{stream.name}' declares no column {', '.join(sorted(unknown))}")
+    if not any(f.name == stream.time_column and f.type in TIME_TYPES for f in stream.schema):
+        raise InternalError("I301", f"column '{stream.time_column}' of stream '{stream.name}' cannot be its time")
     wanted = columns | {stream.time_column} if time else columns
     return Schema(tuple(f for f in stream.schema if f.name in wanted))
 
@@ -134,6 +138,9 @@ class _Verdict:
         codes = np.select(conditions, [1, 2, 3, 4, 1], 0).astype(np.int8)
         return _Verdict(watermark, times, given & in_range, codes)
 
+    def rows(self, reason: Reason) -> list[int]:
+        return np.flatnonzero(self.codes == _BY_CODE.index(reason)).tolist()
+
     @property
     def latest(self) -> int | None:
         return int(self.times[self.known].max()) if self.known.any() else None
@@ -143,37 +150,49 @@ def _letters(decoder: Decoder, parsed: Parsed, verdict: _Verdict) -> pa.RecordBa
     rows = np.flatnonzero(verdict.codes)
     if not len(rows):
         return NO_DEAD_LETTERS
-    reasons = [reason.value for code in verdict.codes[rows] if (reason := _BY_CODE[code]) is not None]
+    details = _details(decoder.time_column, parsed, verdict)
     columns = [
         pa.array([decoder.stream] * len(rows), pa.string()),
-        pa.array(reasons, pa.string()),
-        pa.array([_detail(decoder, parsed, verdict, int(row)) for row in rows], pa.string()),
+        pa.array([reason.value for code in verdict.codes[rows] if (reason := _BY_CODE[code])], pa.string()),
+        pa.array([details[row] for row in rows.tolist()], pa.string()),
         pa.array(verdict.times[rows], mask=~verdict.known[rows]),
         _shown(parsed, verdict, rows),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)
 
 
-def _detail(decoder: Decoder, parsed: Parsed, verdict: _Verdict, row: int) -> str:
-    """What is wrong with a row, in a sentence."""
-    name, time = decoder.time_column, int(verdict.times[row])
-    type_ = Type.of_arrow(parsed.columns[name].values.type)
-    match _BY_CODE[verdict.codes[row]]:
-        case Reason.LATE:
-            late, mark = human_duration(verdict.watermark - time), time_text(verdict.watermark, type_)
-            return f"late by {late}: the time {time_text(time, type_)} is before the watermark {mark}"
-        case Reason.NO_TIME:
-            return f"the time column '{name}' is empty"
-        case Reason.TIME_RANGE:
-            return f"column '{name}': {time} microseconds is too far from 1970 to be a time"
-    return parsed.broken.get(row) or _bad_value(parsed, row)
+def _details(time_column: str, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
+    """A sentence for each row that has a fault; the one that counts is written last."""
+    details: dict[int, str] = {}
+    for name, column in reversed(list(parsed.columns.items())):
+        details.update(_bad_values(name, column))
+    details.update(parsed.broken)
+    for row in verdict.rows(Reason.NO_TIME):
+        details[row] = f"the time column '{time_column}' is empty"
+    for row in verdict.rows(Reason.TIME_RANGE):
+        time = int(verdict.times[row])
+        details[row] = f"column '{time_column}': {time} microseconds is too far from 1970 to be a time"
+    return details | _late(parsed.columns[time_column].values, verdict)
 
 
-def _bad_value(parsed: Parsed, row: int) -> str:
-    name, column = next((n, c) for n, c in parsed.columns.items() if c.bad[row])
-    type_, text = Type.of_arrow(column.values.type), column_texts(column.given.slice(row, 1))[0].as_py()
-    shown = repr(text) if pa.types.is_string(column.given.type) else text
-    return f"column '{name}': {shown} is no {type_.name if type_ else column.values.type}"
+def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
+    rows = np.flatnonzero(column.bad)
+    type_, is_text = Type.of_arrow(column.values.type), pa.types.is_string(column.given.type)
+    for row, text in zip(rows.tolist(), column_texts(column.given.take(pa.array(rows))).to_pylist(), strict=True):
+        yield row, f"column '{name}': {repr(text) if is_text else text} is no {type_.name if type_ else ''}"
+
+
+def _late(times: pa.Array, verdict: _Verdict) -> dict[int, str]:
+    rows = verdict.rows(Reason.LATE)
+    # As values of their column, for a person to compare with others.
+    shown = column_texts(times.take(pa.array(rows, pa.int64()))).to_pylist()
+    wide = times.type if pa.types.is_timestamp(times.type) else pa.int64()
+    mark = column_texts(pa.array([verdict.watermark], pa.int64()).cast(wide))[0].as_py()
+    return {
+        row: f"late by {human_duration(verdict.watermark - int(verdict.times[row]))}: "
+        f"the time {time} is before the watermark {mark}"
+        for row, time in zip(rows, shown, strict=True)
+    }
 
 
 def _shown(parsed: Parsed, verdict: _Verdict, rows: npt.NDArray[np.intp]) -> pa.Array:

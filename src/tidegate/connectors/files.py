@@ -77,10 +77,22 @@ class FileSet:
     def files(self) -> list[File]:
         """The files that are there now, by name."""
         system, path = filesystem(self.location)
-        found = list(_listed(system, path))
-        if self.suffixes and found and not _is_file(system, path):
-            found = [f for f in found if f.name.lower().endswith(self.suffixes)]
-        return sorted(found, key=lambda f: f.name)
+        try:
+            info = system.get_file_info(path)
+            if info.type == fs.FileType.File:
+                return [File(info.base_name, info.path, info.size)]
+            found = _listed(system, path, is_folder=info.type == fs.FileType.Directory)
+            return sorted((f for f in found if self._counts(f)), key=lambda f: f.name)
+        except OSError as error:
+            raise DataError("D104", f"{self.location} cannot be read: {error}") from error
+
+    def _counts(self, file: File) -> bool:
+        return not self.suffixes or file.name.lower().endswith(self.suffixes)
+
+    @property
+    def name_filter(self) -> str:
+        """The names of files that count in a folder, as a glob of Hadoop."""
+        return f"*{{{','.join(self.suffixes)}}}" if self.suffixes else "*"
 
     def existing(self, stream: SourceStream) -> list[File]:
         """The files that are there now; that there is none is an error."""
@@ -158,18 +170,10 @@ def _missing_hint(files: FileSet) -> str | None:
     return None
 
 
-def _is_file(system: Any, path: str) -> bool:
-    return bool(system.get_file_info(path).type == fs.FileType.File)
-
-
-def _listed(system: Any, path: str) -> Iterator[File]:
-    root, pattern = _split_glob(path)
+def _listed(system: Any, path: str, *, is_folder: bool) -> Iterator[File]:
+    root, pattern = (path, ["*"]) if is_folder else _split_glob(path)
     if not pattern:
-        info = system.get_file_info(path)
-        if info.type == fs.FileType.File:
-            yield File(info.base_name, info.path, info.size)
-            return
-        pattern = ["*"]
+        return
     for info in _matching(system, root, pattern):
         yield File(info.path[len(root) :].lstrip("/"), info.path, info.size)
 

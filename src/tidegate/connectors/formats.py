@@ -30,8 +30,9 @@ SUFFIXES = {
 }
 """How the names of files of a format end."""
 
-COMMON_OPTIONS = ("format", "base")
-"""Options of every stream: `base` is the folder of the file that declares it."""
+COMMON_OPTIONS = ("format", "base", "files_per_batch")
+"""Options of every stream: `base` is the folder of the file that declares it, `files_per_batch` how
+many files Spark takes at a time."""
 
 
 def format_of_name(name: str) -> Format | None:

@@ -30,10 +30,12 @@ from tidegate.connectors.lines import joined
 from tidegate.connectors.texts import csv_header, csv_lines, json_rows
 from tidegate.errors import DataError, InternalError, nearest
 
-SinkFormat = Literal["csv", "jsonl", "parquet"]
+TextFormat = Literal["csv", "jsonl"]
+SinkFormat = TextFormat | Literal["parquet"]
 _FORMATS: tuple[SinkFormat, ...] = ("csv", "jsonl", "parquet")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")  # no hyphen: what is before the last one is the label
+_PUBLISHED = re.compile(rf"{_PART.pattern}\.(?:{'|'.join(_FORMATS)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class FileSink:
         token = secrets.token_hex(8)
         with self._files() as (system, folder):
             for info in _children(system, f"{folder}/.staging"):
-                if _label(info.base_name.removesuffix(".manifest")) == label:
+                if info.base_name.rpartition("-")[0] == label:
                     _delete(system, info)
             system.create_dir(_staging(folder, label, token), recursive=True)
         return token
@@ -101,7 +103,7 @@ def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A00
     return FileSink(location if is_uri(location) else str(Path(location).resolve()), chosen)
 
 
-def render(rows: pa.RecordBatch, format: SinkFormat, *, header: bool = True) -> str:  # noqa: A002
+def render(rows: pa.RecordBatch, format: TextFormat, *, header: bool = True) -> str:  # noqa: A002
     r"""The rows as CSV or JSON lines, each line with its end.
 
     Examples
@@ -122,7 +124,7 @@ def _write(rows: pa.RecordBatch, format_: SinkFormat, out: Any) -> None:
     out.write(_body(rows, format_))
 
 
-def _body(rows: pa.RecordBatch, format_: SinkFormat) -> bytes:
+def _body(rows: pa.RecordBatch, format_: TextFormat) -> bytes:
     return bytes(joined(csv_lines(rows) if format_ == "csv" else json_rows(rows)))
 
 
@@ -135,11 +137,6 @@ def _checked(pattern: re.Pattern[str], name: str) -> str:
     if not pattern.fullmatch(name):
         raise InternalError("I302", f"'{name}' cannot name a label or a part of results")
     return name
-
-
-def _label(name: str) -> str:
-    """The label of a staging folder or a published file: tokens and parts have no hyphen."""
-    return name.rpartition("-")[0]
 
 
 def _children(system: Any, folder: str) -> list[Any]:
@@ -167,9 +164,9 @@ def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
 
 def _remove_published(system: Any, folder: str, label: str, *, keep: set[str]) -> None:
     """Remove what earlier attempts published; `keep` are parts that this one has moved already."""
-    kept = {f"{label}-{part}" for part in keep}
     for info in _children(system, folder):
-        if info.type == fs.FileType.File and _label(info.base_name) == label and info.base_name not in kept:
+        whose, _, part = info.base_name.rpartition("-")
+        if whose == label and _PUBLISHED.fullmatch(part) and part not in keep:
             system.delete_file(info.path)
 
 

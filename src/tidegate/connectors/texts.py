@@ -65,12 +65,6 @@ def json_rows(rows: pa.RecordBatch) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, "}", "")
 
 
-def time_text(time: int, type_: Type | None) -> str:
-    """A time as a column of the type shows it."""
-    shown = pa.array([time], pa.int64())
-    return str(column_texts(shown.cast(type_.arrow) if type_ is Type.TIMESTAMP else shown)[0])
-
-
 def human_duration(microseconds: int) -> str:
     """A duration in the largest unit in which it is at least one.
 
@@ -107,19 +101,17 @@ def _float_texts(values: pa.Array) -> pa.Array:
 
 def _time_texts(values: pa.Array) -> pa.Array:
     """Timestamps and intervals of any unit; as plain counts if one of them is beyond all microseconds."""
-    is_fine = values.type.unit == "ns"
-    if pa.types.is_timestamp(values.type):
-        micros, target, show = pa.timestamp("us", values.type.tz), Type.TIMESTAMP, format_timestamps
-    else:
-        micros, target, show = pa.duration("us"), Type.INTERVAL, _interval_texts
+    is_fine, is_instant = values.type.unit == "ns", pa.types.is_timestamp(values.type)
+    unit = pa.timestamp("us", values.type.tz) if is_instant else pa.duration("us")
     try:
-        return show(values.cast(micros, safe=not is_fine).cast(pa.int64()).cast(target.arrow))
+        micros = values.cast(unit, safe=not is_fine).cast(pa.int64())
     except pa.ArrowInvalid:
         return values.cast(pa.int64()).cast(pa.string())
+    return format_timestamps(micros.cast(Type.TIMESTAMP.arrow)) if is_instant else _interval_texts(micros)
 
 
-def _interval_texts(values: pa.Array) -> pa.Array:
-    distinct = values.dictionary_encode()
+def _interval_texts(micros: pa.Array) -> pa.Array:
+    distinct = micros.cast(Type.INTERVAL.arrow).dictionary_encode()
     return format_intervals(distinct.dictionary).take(distinct.indices)
 
 

@@ -60,7 +60,7 @@ def _text(expression: Expression) -> str | None:
         case Literal(value=value, type=type_):
             return _literal(value, type_)
         case Column(name=name, type=type_):
-            return "`" + name.replace("`", "``") + "`" if type_ in _TYPES else None
+            return _column(name, type_)
         case Call():
             return _call(expression)
         case Cast(argument=argument, type=type_):
@@ -71,6 +71,15 @@ def _text(expression: Expression) -> str | None:
             parts = [part for branch in branches for part in branch]
             return _filled("CASE" + " WHEN {} THEN {}" * len(branches) + " ELSE {} END", (*parts, otherwise))
     assert_never(expression)
+
+
+def _column(name: str, type_: Type) -> str | None:
+    quoted = "`" + name.replace("`", "``") + "`"
+    if type_.is_floating:
+        # Adding nothing keeps Spark from comparing with the statistics of a Parquet file, which leave
+        # out NaN and tell the two zeros apart: it would skip rows for which the predicate is true.
+        return f"({quoted} + {_floating(0.0, type_)})"
+    return quoted if type_ in _TYPES else None
 
 
 def _only_widens(cast: Cast) -> bool:

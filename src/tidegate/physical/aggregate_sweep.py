@@ -186,9 +186,9 @@ def _remembered(
     best: list[Best],
 ) -> Memory:  # fmt: skip
     """Keep the live groups; what did not change stays the same object."""
-    if not swept.touched.any():
-        return memory
     kept = np.flatnonzero(swept.alive)
+    if not swept.touched.any() and memory.watermark < FOREVER:
+        return memory
     if not len(kept) or memory.watermark == FOREVER:
         smallest = Layout.smallest(layout.counted, layout.kinds)
         return replace(memory, layout=smallest, groups=None, frontiers=())

@@ -59,19 +59,21 @@ def gather(frontiers: Frontiers, column: int, groups: Ints) -> tuple[Ints, Ints,
 def insert(head: Ints, tail: Ints, ends: Ints, codes: Ints, column: int, group: int, end: int, code: int) -> None:
     """Let one more element in, unless one there beats it; those that it beats go."""
     first, last = head[column, group], tail[column, group]
-    after = last
-    if first < last and ends[column, last - 1] >= end:
-        after = first + np.searchsorted(ends[column, first:last], end)
-        if codes[column, after] >= code:
-            return
-    before = after
-    while before > first and codes[column, before - 1] <= code:
-        before -= 1
-    if after < last and ends[column, after] == end:
-        after += 1
-    _replace(ends, column, before, after, last, end)
-    _replace(codes, column, before, after, last, code)
-    tail[column, group] = last + 1 - (after - before)
+    after, above = first, last
+    if first < last and ends[column, last - 1] < end:
+        after = last  # the usual case: the new element ends last
+    while after < above:  # find the first that ends no earlier
+        middle = (after + above) // 2
+        after, above = (after, middle) if ends[column, middle] >= end else (middle + 1, above)
+    if after == last or codes[column, after] < code:
+        before = after
+        while before > first and codes[column, before - 1] <= code:
+            before -= 1
+        if after < last and ends[column, after] == end:
+            after += 1
+        _replace(ends, column, before, after, last, end)
+        _replace(codes, column, before, after, last, code)
+        tail[column, group] = last + 1 - (after - before)
 
 
 @inlined

@@ -27,7 +27,7 @@ MOST_TERMS = 3
 FEW = 1024
 """There is room for so many pairs at least: more is rarely needed for few elements, and memory must be fetched."""
 
-LANE = 256
+LANE = 64
 """So many rows of a run are tested in one go."""
 
 
@@ -125,9 +125,9 @@ def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
 @njit(cache=True, nogil=True)
 def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
     """Fill the block and say how full it is; the cursor (group, row, position) says where to go on."""
-    run_start, run_end = run.start, run.end
-    lane = np.zeros(LANE, np.uint8)
+    run_start, run_end, first = run.start, run.end, operands.first
     terms, room, count = ranges.shape[1], len(found.probe), 0
+    all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
     for group in range(cursor[0], len(probe.hash)):
         at = _find(run.hash, run.slot, probe.hash[group])
         if at < 0:
@@ -141,27 +141,29 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
             until = stop if run_start[stop - 1] < end else _after(run_start, begin, stop, end - 1)
             position, cursor[2] = max(begin, cursor[2]), -1
             while position < until:
-                size = min(LANE, until - position, room)
-                if count + size > room:
+                upto = min(position + LANE, until, position + room)
+                ends = run_end[position:upto]
+                if terms and all_tested and not _any(ends, start, first[position:upto], ranges[row, 0]):
+                    position = upto
+                    continue
+                if count + upto - position > room:
                     cursor[0], cursor[1], cursor[2] = group, row, position
                     return count
-                ends = run_end[position : position + size]
-                if terms == 0:
-                    _mark_valid(lane, ends, start)
+                if not terms:
+                    after = _append_valid(found.row, count, position, ends, start)
+                elif all_tested:
+                    after = _append(found.row, count, position, ends, start, first[position:upto], ranges[row, 0])
+                    if terms > 1:
+                        after = _retain(found.row, count, after, operands.second, ranges[row, 1])
+                    if terms > 2:  # noqa: PLR2004 - the third
+                        after = _retain(found.row, count, after, operands.third, ranges[row, 2])
                 else:
-                    _mark(lane, ends, start, operands.first[position : position + size], ranges[row, 0])
-                for term in range(1, terms):
-                    values = operands.second if term == 1 else operands.third
-                    _unmark(lane, values[position : position + size], ranges[row, term])
-                if terms and len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits):
-                    _mark_untested(lane, ends, start, operands, position)
-                marked = _collect(lane, size, position, found.row, count)
-                for pair in range(count, marked):
+                    after = _append_doubtful(found.row, count, position, ends, start, operands, ranges[row])
+                for pair in range(count, after):
+                    other = found.row[pair]
                     found.probe[pair] = row
-                    found.start[pair] = max(start, run_start[found.row[pair]])
-                    found.end[pair] = min(end, run_end[found.row[pair]])
-                count = marked
-                position += size
+                    found.start[pair], found.end[pair] = max(start, run_start[other]), min(end, run_end[other])
+                count, position = after, upto
             row += 1
     cursor[0] = len(probe.hash)
     return count
@@ -174,46 +176,72 @@ def _rows(first: Any, group: Any, rows: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _mark_valid(lane: Any, ends: Any, start: Any) -> None:
-    for i in range(len(ends)):
-        lane[i] = ends[i] > start
-
-
-@njit(cache=True, nogil=True)
-def _mark(lane: Any, ends: Any, start: Any, values: Any, range_: Any) -> None:
+def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
+    """Whether a term holds for a row that is still valid: mostly none, and this can be vectorised."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
-    for i in range(len(ends)):
-        x = shift + factor * values[i]
-        lane[i] = (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
-
-
-@njit(cache=True, nogil=True)
-def _unmark(lane: Any, values: Any, range_: Any) -> None:
-    shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
+    count = 0
     for i in range(len(values)):
         x = shift + factor * values[i]
-        lane[i] &= np.uint8(((x >= low) & (x <= high)) != outside)
+        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
+    return count > 0
 
 
 @njit(cache=True, nogil=True)
-def _mark_untested(lane: Any, ends: Any, start: Any, operands: Any, position: Any) -> None:
+def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -> Any:
+    """Append the rows that are still valid; how many there are then."""
     for i in range(len(ends)):
-        if _is_untested(operands, position + i):
-            lane[i] = ends[i] > start
+        rows[count] = position + i
+        count += ends[i] > start
+    return count
 
 
 @njit(cache=True, nogil=True)
-def _collect(lane: Any, size: Any, position: Any, rows: Any, count: Any) -> Any:
-    """Append the marked rows; eight at a time are passed over if none is marked, as is usual."""
-    lane[size : (size + 7) & ~7] = 0
-    eights = lane.view(np.uint64)
-    for eight in range((size + 7) >> 3):
-        if eights[eight]:
-            for i in range(eight * 8, eight * 8 + 8):
-                if lane[i]:
-                    rows[count] = position + i
-                    count += 1
+def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
+    """Append those of them for which a term holds."""
+    shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
+    for i in range(len(ends)):
+        x = shift + factor * values[i]
+        rows[count] = position + i
+        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
     return count
+
+
+@njit(cache=True, nogil=True)
+def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
+    """Leave out appended rows for which a term does not hold."""
+    kept = begin
+    for i in range(begin, end):
+        rows[kept] = rows[i]
+        kept += _holds(values[rows[i]], range_)
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _append_doubtful(
+    rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any
+) -> Any:
+    """Append valid rows for which all terms hold, or which are not to be tested."""
+    terms = len(ranges)
+    for i in range(len(ends)):
+        row = rows[count] = position + i
+        held = _holds(operands.first[row], ranges[0])
+        held &= terms < 2 or _holds(operands.second[row], ranges[1])  # noqa: PLR2004 - the second
+        held &= terms < 3 or _holds(operands.third[row], ranges[2])  # noqa: PLR2004 - the third
+        held |= _is_clear(operands.first_bits, row) | _is_clear(operands.second_bits, row)
+        held |= _is_clear(operands.third_bits, row)
+        count += held & (ends[i] > start)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _holds(value: Any, range_: Any) -> Any:
+    x = range_[0] + range_[1] * value
+    return ((x >= range_[2]) & (x <= range_[3])) != (range_[4] != 0)
+
+
+@njit(cache=True, nogil=True)
+def _is_clear(bits: Any, row: Any) -> Any:
+    return len(bits) > 0 and bits[row >> 3] & np.uint8(1 << (row & 7)) == 0
 
 
 @njit(cache=True, nogil=True)
@@ -280,13 +308,3 @@ def _range(compare: Any, constant: Any) -> Any:
     if constant == -np.inf:
         return np.inf, -np.inf, negated
     return -np.inf, np.nextafter(constant, -np.inf), negated
-
-
-@njit(cache=True, nogil=True)
-def _is_untested(operands: Any, row: Any) -> Any:
-    byte, bit = row >> 3, np.uint8(1 << (row & 7))
-    return (
-        (len(operands.first_bits) and not operands.first_bits[byte] & bit)
-        or (len(operands.second_bits) and not operands.second_bits[byte] & bit)
-        or (len(operands.third_bits) and not operands.third_bits[byte] & bit)
-    )

@@ -38,6 +38,7 @@ class Kind(IntEnum):
     LATEST = 2  # the largest time seen of the stream with that number
     RESULT = 3  # rows of the output with that number
     REPORT = 4  # figures
+    NOTHING = 5  # only makes sure that the bucket is run
 
 
 @dataclass(frozen=True, slots=True, eq=False)

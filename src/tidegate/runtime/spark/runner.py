@@ -98,7 +98,11 @@ class SparkRun:
             return
         orders = replace(self._orders(before, before.step + 1), finishing=True)
         empty = self.spark.range(0, self.job.buckets, 1, self.job.buckets).selectExpr(
-            "cast(id AS INT) AS bucket", "0 AS kind", "-1 AS number", "0 AS port", "cast('' AS BINARY) AS payload"
+            "cast(id AS INT) AS bucket",
+            f"{int(Kind.NOTHING)} AS kind",
+            "0 AS number",
+            "0 AS port",
+            "cast('' AS BINARY) AS payload",
         )
         self._step(orders, empty, "final")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -18,15 +19,20 @@ SETTINGS = {
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.log.level": "ERROR",
 }
 
 LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # Without Hadoop's native library each file operation forks a process; VFORK makes that cheap.
-    "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK -XX:+UseParallelGC -Xshare:auto",
+    "spark.driver.extraJavaOptions": " ".join(
+        [
+            # Without Hadoop's native library each file operation forks a process; VFORK makes that cheap.
+            "-Djdk.lang.Process.launchMechanism=VFORK",
+            "-XX:+UseParallelGC",
+            f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
+        ]
+    ),
 }
 
 

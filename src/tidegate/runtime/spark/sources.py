@@ -104,6 +104,8 @@ def _files(spark: SparkSession, job: Job, stream: str, kind: str) -> DataFrame:
     folder, pattern = spark_path(files)
     # Spark would forget files a week older than the newest one, silently: never do that.
     reader = spark.readStream.format(kind).option("maxFileAge", "36500d")
+    if kind == "text":
+        reader = reader.option("lineSep", "\n")  # a lone carriage return ends no line, as in every runtime
     if pattern:
         reader = reader.option("pathGlobFilter", pattern)
     limit = dict(source.stream.options).get("files_per_batch")
@@ -121,7 +123,7 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
         return posixpath.dirname(files.location) or ".", present[0].name
     if not files.suffixes or any(c in files.location for c in "*?["):
         return files.location, None
-    return files.location, "{" + ",".join(f"*{s}" for s in files.suffixes) + "}"
+    return files.location, files.name_filter
 
 
 def _microseconds(type_: DataType, column: str) -> str:

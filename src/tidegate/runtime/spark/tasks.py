@@ -81,7 +81,7 @@ def read_sources(orders: Orders) -> ArrowFunction:
     """Decode raw rows and run the stages that read source streams."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(orders, f"read-{_partition():05d}")
+        task = _Task(orders, f"read_{_partition():05d}")
         for row in read_rows(batches):
             stream = orders.streams[row.number]
             if row.kind is Kind.LATEST:
@@ -104,7 +104,7 @@ def run_level(orders: Orders, level: int) -> ArrowFunction:
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = _partition()
-        task = _Task(orders, f"stage-{level}-{bucket:05d}")
+        task = _Task(orders, f"level_{level}_{bucket:05d}")
         inbox, forwarded = Inbox(), []
         numbers = {s.number for s in orders.graph.at(level)}
         for row in read_rows(batches):
@@ -114,7 +114,7 @@ def run_level(orders: Orders, level: int) -> ArrowFunction:
                 inbox.put(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
             elif row.kind is Kind.MARK and row.number in numbers:
                 inbox.mark(Mark((row.number, row.port), row.value))
-            else:
+            elif row.kind is not Kind.NOTHING:
                 forwarded.append(row)
         for mark in source_marks(orders.graph, orders.advanced(task.latest)):
             inbox.mark(mark)
@@ -184,7 +184,7 @@ class _Task:
         for part, (name, rows) in enumerate(self._outputs()):
             if name in self.orders.sinks:
                 sink, label, token = self.orders.sinks[name]
-                sink.write(label, token, f"{self.name}-{part:05d}", rows)
+                sink.write(label, token, f"{self.name}_{part:05d}", rows)
             else:
                 yield batch_row(bucket, Kind.RESULT, self.orders.outputs.index(name), rows)
 
