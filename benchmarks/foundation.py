@@ -183,25 +183,23 @@ def pairs(relation: str) -> tuple[int, ...]:
     """What identifies the result of the join: how many pairs, and sums over who they are."""
     found = duckdb.sql(
         f"SELECT count(*), sum(left_id), sum(right_id), sum(left_id * 31 + right_id * 17 + k) FROM {relation}"
-    ).fetchone()
-    assert found is not None
-    return tuple(int(n or 0) for n in found)
+    ).fetchall()
+    return tuple(int(n or 0) for n in found[0])
 
 
 def same_groups(ours: str, native: str) -> bool:
     """Whether every window that Spark closed has our count and sum at the instant it ends."""
     slide = SIZE // SLIDES
-    wrong = duckdb.sql(
+    ((compared, agreeing),) = duckdb.sql(
         f"""
         SELECT count(*), count(o.k) FROM {native} s LEFT JOIN {ours} o
         ON o.k = s.k AND o.valid_from <= s.ending - 1 AND s.ending - 1 < o.valid_to
            AND o.n = s.n AND abs(o.total - s.total) < 1e-6 * greatest(1, abs(s.total))
         WHERE s.ending % {slide} = 0
         """
-    ).fetchone()
-    assert wrong is not None
-    say(f"  windows compared: {wrong[0]:,}")
-    return bool(wrong[0] > 0 and wrong[0] == wrong[1])
+    ).fetchall()
+    say(f"  windows compared: {compared:,}")
+    return bool(compared > 0 and compared == agreeing)
 
 
 def files(folder: Path) -> str:

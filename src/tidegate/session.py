@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -69,7 +71,8 @@ class Session:
         self._spark = spark
         self._owns_spark = False
         self._sources: dict[str, Source] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="tidegate-")
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._numbers = itertools.count(1)
         self._running: list[RunningQuery] = []
 
@@ -89,7 +92,7 @@ class Session:
         `time` names the column of application time, a timestamp or integer microseconds.
         """
         frame = Frame(name, data, time, parse_duration(delay))
-        source = frame_source(frame, folder=None if self.runtime == "embedded" else self._folder.name)
+        source = frame_source(frame, folder=None if self.runtime == "embedded" else self._folder)
         self._sources[name.lower()] = source
         self.catalog = self.catalog.with_stream(source.stream)
 
@@ -128,7 +131,7 @@ class Session:
         """Run the queries of a bound program; see `sql`."""
         if not program.queries:
             return None
-        where = checkpoint or str(Path(self._folder.name) / f"checkpoint-{next(self._numbers)}")
+        where = checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}")
         sinks = _sinks(program, out, format)
         job = compile_job(program, buckets=self._buckets(where), sinks=sinks, sources=self._named_sources())
         results = _Results()
@@ -149,7 +152,7 @@ class Session:
         if self._owns_spark and self._spark is not None:
             self._spark.stop()
             self._spark = None
-        self._folder.cleanup()
+        self._remove_folder()
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,14 @@ from tidegate.schema import Schema, Type
 
 NAN, INF = math.nan, math.inf
 SCHEMA = Schema.of(
-    b=Type.BOOLEAN, i=Type.INT, l=Type.BIGINT, f=Type.REAL, d=Type.DOUBLE, s=Type.STRING, t=Type.TIMESTAMP, v=Type.INTERVAL
+    b=Type.BOOLEAN,
+    i=Type.INT,
+    l=Type.BIGINT,
+    f=Type.REAL,
+    d=Type.DOUBLE,
+    s=Type.STRING,
+    t=Type.TIMESTAMP,
+    v=Type.INTERVAL,
 )
 TIMES = [0, -1, 1_700_000_000_123_456, 253_402_300_799_999_999, -62_135_596_800_000_000]
 EDGES = {
@@ -28,7 +35,25 @@ EDGES = {
     "l": [0, 1, -1, 5, -(2**63), 2**63 - 1, 2**53 + 1, None],
     "f": [0.0, -0.0, 0.1, 1.5, NAN, INF, -INF, 3e38, None],
     "d": [0.0, -0.0, 0.1, 1.5, NAN, INF, -INF, 1e300, -5e-324, 2.0**63, None],
-    "s": ["", "a", "ab", "a%b", "a_b", "a\\b", "it's", '"', "a\nb", "é😀", "e\u0301", "${user.home}", "$", "\\", "\\n", "\t", None],
+    "s": [
+        "",
+        "a",
+        "ab",
+        "a%b",
+        "a_b",
+        "a\\b",
+        "it's",
+        '"',
+        "a\nb",
+        "é😀",
+        "e\u0301",
+        "${user.home}",
+        "$",
+        "\\",
+        "\\n",
+        "\t",
+        None,
+    ],
     "t": [*TIMES, None],
     "v": [0, 1, -1, 90_061_000_001, -86_400_000_000, None],
 }
@@ -66,16 +91,19 @@ CONSTANTS = {
     f: [0.0, -0.0, 0.1, NAN, -INF],
     d: [0.0, -0.0, 0.1, NAN, INF, 1e300, -5e-324, 2.0**63],
 }
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+PATTERNS = ["", "%", "_", "a%", "%b", "%a%", "a_b", "a\\%b", "a\\_b", "a\\\\b", "__", "%\\\\", "%'%", "%😀", "$%"]
+ESCAPED = [("a!%b", "!"), ("a%%b", "%"), ("a\\b", "!"), ("a!!b", "!"), ("a\\_b", "\\"), ("$${%", "$")]
 PREDICATES = [
-    *(of(name, a, constant(x, a.type)) for a in NUMBERS for x in CONSTANTS[a] for name in ("=", "<>", "<", "<=", ">", ">=")),
+    *(of(name, a, constant(x, a.type)) for a in NUMBERS for x in CONSTANTS[a] for name in COMPARISONS),
     *(of(name, s, x) for x in EDGES["s"] if x is not None for name in ("=", "<", ">=")),
     *(of(name, t, when(x)) for x in TIMES for name in ("=", "<", ">=")),
     *(of(name, v, timedelta(microseconds=x)) for x in EDGES["v"] if x is not None for name in ("=", "<", ">=")),
     *(of("=", a, None) for a in COLUMNS.values()),
     *(of("is_null", a) for a in COLUMNS.values()),
     *(of(name, a, c) for name in ("=", "<", ">=") for a in NUMBERS for c in NUMBERS if a is not c),
-    *(of("like", s, x) for x in ("", "%", "_", "a%", "%b", "%a%", "a_b", "a\\%b", "a\\_b", "a\\\\b", "__", "%\\\\", "%'%", "%😀", "$%")),
-    *(of("like", s, x, e) for x, e in (("a!%b", "!"), ("a%%b", "%"), ("a\\b", "!"), ("a!!b", "!"), ("a\\_b", "\\"), ("$${%", "$"))),
+    *(of("like", s, x) for x in PATTERNS),
+    *(of("like", s, x, e) for x, e in ESCAPED),
     b,
     of("not", b),
     of("is_true", b),
@@ -115,7 +143,7 @@ PREDICATES = [
     of("=", Case(((b, s),), constant("it's"), Type.STRING), "it's"),
     Literal(None, Type.BOOLEAN),
     Literal(True, Type.BOOLEAN),
-]  # fmt: skip
+]
 
 # A filter over a file sees the statistics of its row groups, which know no NaN and tell the zeros apart.
 PUSHED = [

@@ -20,6 +20,7 @@ TYPES = {
     Type.STRING: "VARCHAR",
 }
 
+PREFIX = ("upper", "lower", "length", "abs")
 INFIX = ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||")
 
 
@@ -91,6 +92,10 @@ def _call(call: Call) -> str:
             return f"({a} IS NULL)"
         case "coalesce", _:
             return f"COALESCE({', '.join(arguments)})"
+        case "like", [a, pattern]:
+            return f"({a} LIKE {pattern} ESCAPE '\\')"
+        case name, [a] if name in PREFIX:
+            return f"TRY({name}({a}))"
     return _arithmetic(call, arguments) if call.type.is_numeric else f"({call.function.join(_infix(call, arguments))})"
 
 

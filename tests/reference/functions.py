@@ -90,7 +90,22 @@ PLAIN: dict[str, Callable[..., object]] = {
     "upper": str.upper,
     "lower": str.lower,
     "length": len,
+    "like": lambda text, pattern, escape="\\": _is_like(text, pattern, escape),
 }
+
+
+def _is_like(text: str, pattern: str, escape: str) -> bool:
+    """Whether the text has the form of the pattern, tried character by character."""
+    match pattern[:1], pattern[1:]:
+        case "", _:
+            return text == ""
+        case "%", rest:
+            return any(_is_like(text[i:], rest, escape) for i in range(len(text) + 1))
+        case "_", rest:
+            return text != "" and _is_like(text[1:], rest, escape)
+        case one, rest:
+            one, rest = (rest[0], rest[1:]) if one == escape else (one, rest)
+            return text.startswith(one) and _is_like(text[1:], rest, escape)
 
 
 def cast(value: Any, type_: Type) -> object:

@@ -15,8 +15,8 @@ COMPARISONS = ("=", "<", "<>", ">=", "<=", ">")
 
 LITERALS = {
     **EXACT,
-    Type.INT: (*EXACT[Type.INT], 2**31 - 1, -(2**31)),
-    Type.BIGINT: (0, 1, 2, -1, None, 2**63 - 1, -(2**63)),
+    Type.INT: (0, 1, 2, 3, -1, 0, 1, 2, None, 2**31 - 1, -(2**31)),
+    Type.BIGINT: (0, 1, 2, 3, -1, 0, 1, 2, None, 2**63 - 1, -(2**63)),
     Type.BOOLEAN: (True, False, None),
 }
 
@@ -44,7 +44,7 @@ def predicates(draw: DrawFn, schema: Schema, *, depth: int = 2) -> Expression:
 
 
 def draw_expression(draw: DrawFn, schema: Schema, type_: Type, depth: int) -> Expression:
-    if depth == 0 or draw(st.integers(0, 3)) == 0:
+    if depth == 0 or draw(st.integers(0, 4)) == 4:
         return draw_leaf(draw, schema, type_)
     maker: Callable[[DrawFn, Schema, Type, int], Expression] = draw(st.sampled_from(_MAKERS[type_]))
     return maker(draw, schema, type_, depth - 1)
@@ -53,9 +53,11 @@ def draw_expression(draw: DrawFn, schema: Schema, type_: Type, depth: int) -> Ex
 def draw_leaf(draw: DrawFn, schema: Schema, type_: Type) -> Expression:
     """A column of the type, or one that widens to it; sometimes, and where there is none, a constant."""
     columns = [Column(f.name, f.type) for f in schema if f.type in (type_, *WIDENED.get(type_, ()))]
-    if draw(st.integers(0, 4)) and columns:
+    if draw(st.integers(0, 4)) == 4:
+        return draw_literal(draw, type_)
+    if columns:
         return widened(draw(st.sampled_from(columns)), type_)
-    return draw_literal(draw, type_)
+    return draw_literal(draw, type_) if type_ is not Type.BOOLEAN else _comparison(draw, schema, type_, 0)
 
 
 def draw_literal(draw: DrawFn, type_: Type) -> Literal:

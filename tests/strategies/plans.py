@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from reference.semantics import is_chronon
 
-from strategies.expressions import COMPARISONS, TYPES, draw_expression, draw_literal, widened
+from strategies.expressions import COMPARISONS, draw_expression, draw_literal, widened
 from strategies.streams import Arrival, Delivery, Streams, deliveries, streams
 from tidegate.algebra.plan import (
     Aggregate,
@@ -34,7 +34,7 @@ MOST_SCANS = 3
 @st.composite
 def plans(draw: DrawFn, source: Streams, *, depth: int = 4) -> Plan:
     """A plan of at most `depth` operators from root to leaf, where a scan with its renaming is one leaf."""
-    return _Drawing(draw, source).plan(depth)
+    return _Drawing(draw, source, depth).plan(depth)
 
 
 @dataclass(slots=True)
@@ -43,13 +43,16 @@ class _Drawing:
 
     draw: DrawFn
     source: Streams
+    depth: int
     scans: int = 0
-    names: int = field(default=0)
+    names: int = 0
 
     def plan(self, depth: int) -> Plan:
-        kinds = ["leaf"] if depth <= 1 else ["leaf", "filter", "map", "map", "aggregate", "distinct", "window"]
+        kinds = ["filter", "map", "aggregate", "aggregate", "distinct", "window"] if depth > 1 else ["leaf"]
+        if depth < self.depth:
+            kinds = ["leaf", *kinds]
         if depth > 1 and self.scans < MOST_SCANS - 1:
-            kinds += ["join", "join", "join", "union"]
+            kinds += ["join", "join", "union"]
         kind = self.draw(st.sampled_from(kinds))
         return self.leaf() if kind == "leaf" else getattr(self, kind)(depth - 1)
 
@@ -58,7 +61,7 @@ class _Drawing:
         self.scans += 1
         stream = self.draw(st.sampled_from(sorted(self.source.schemas)))
         scan: Plan = Scan(stream, self.source.schemas[stream])
-        if self.draw(st.integers(0, 3)):
+        if self.draw(st.integers(0, 3)) < 3:
             scan = self.windowed(scan)
         return self.renamed(scan)
 
@@ -67,7 +70,7 @@ class _Drawing:
         return Map(plan, tuple(Output(f"{prefix}.{f.name}", Column(f.name, f.type)) for f in plan.schema))
 
     def windowed(self, plan: Plan) -> Plan:
-        return Window(plan, self.draw(st.integers(1, 6)), self.draw(st.sampled_from([1, 1, 2, 3, 4])))
+        return Window(plan, self.draw(st.sampled_from([2, 3, 4, 5, 6, 1])), self.draw(st.sampled_from([1, 1, 2, 3, 4])))
 
     def window(self, depth: int) -> Plan:
         source = self.plan(depth)
@@ -79,7 +82,8 @@ class _Drawing:
 
     def map(self, depth: int) -> Plan:
         source = self.plan(depth)
-        types = self.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
+        likely = [*(f.type for f in source.schema), Type.DOUBLE, Type.INT, Type.BOOLEAN]
+        types = self.draw(st.lists(st.sampled_from(likely), min_size=1, max_size=3))
         made = [draw_expression(self.draw, source.schema, type_, 2) for type_ in types]
         return Map(source, tuple(Output(self.fresh("m"), expression) for expression in made))
 
@@ -125,21 +129,25 @@ class _Drawing:
 
     def aggregate(self, depth: int) -> Plan:
         source = self.plan(depth)
-        keys = self.draw(st.lists(st.sampled_from(source.schema.names), max_size=2, unique=True))
-        fewest = 0 if keys else 1
-        count = self.draw(st.integers(fewest, 3))
+        width = min(self.draw(st.sampled_from([0, 1, 1, 2])), len(source.schema))
+        keys = self.draw(st.permutations(source.schema.names))[:width]
+        count = self.draw(st.integers(0 if keys else 1, 3))
         return Aggregate(source, tuple(keys), tuple(self.call(source.schema) for _ in range(count)))
 
     def call(self, schema: Schema) -> AggregateCall:
         column = self.draw(st.sampled_from(schema.fields))
-        functions = ["count", "min", "max", "sum", "avg"] if column.type.is_numeric else ["count", "min", "max"]
+        functions = ["min", "max", "sum", "avg", "count"] if column.type.is_numeric else ["min", "max", "count"]
         function = self.draw(st.sampled_from([*functions, "count(*)"]))
         if function == "count(*)":
             return AggregateCall("count", None, self.fresh("c"), Type.BIGINT)
         return AggregateCall(function, column.name, self.fresh("c"), _result(function, column.type))
 
     def distinct(self, depth: int) -> Plan:
-        return Distinct(self.plan(depth))
+        """Of all columns, or of a few, so that there is something to do."""
+        source = self.plan(depth)
+        kept = self.draw(st.lists(st.sampled_from(source.schema.fields), max_size=2, unique=True))
+        outputs = tuple(Output(self.fresh("d"), Column(f.name, f.type)) for f in kept)
+        return Distinct(Map(source, outputs) if outputs else source)
 
     def fresh(self, prefix: str) -> str:
         self.names += 1

@@ -45,9 +45,10 @@ def streams(
     """One to `most` streams with up to `size` elements each; column k is an INT of 0, 1 and 2."""
     names = [f"s{i}" for i in range(draw(st.integers(1, most)))]
     schemas = {name: _schema(draw) for name in names}
-    fewest = draw(st.sampled_from([min(3, size), min(5, size), 0]))
+    fewest = draw(st.sampled_from([min(3, size), min(5, size), size, 0]))
     span = draw(st.sampled_from([times, (times[0], times[0] + 3)]))
-    elements = {n: draw(_elements(schema, (fewest, size), span, values)) for n, schema in schemas.items()}
+    pools = {name: {f.name: _pool(draw, f, values) for f in schema} for name, schema in schemas.items()}
+    elements = {name: draw(_elements(pool, (fewest, size), span)) for name, pool in pools.items()}
     return Streams(schemas, elements)
 
 
@@ -57,10 +58,17 @@ def _schema(draw: DrawFn) -> Schema:
     return Schema((Field("k", Type.INT), *others))
 
 
+def _pool(draw: DrawFn, field: Field, values: Mapping[Type, Sequence[object]]) -> Sequence[object]:
+    """The few values of a column, so that some rows are alike."""
+    if field.name == "k":
+        return (0, 1, 2)
+    return draw(st.lists(st.sampled_from(values[field.type]), min_size=1, max_size=3))
+
+
 def _elements(
-    schema: Schema, size: tuple[int, int], times: tuple[int, int], values: Mapping[Type, Sequence[object]]
+    pools: Mapping[str, Sequence[object]], size: tuple[int, int], times: tuple[int, int]
 ) -> SearchStrategy[list[RawElement]]:
-    columns = {f.name: st.sampled_from((0, 1, 2) if f.name == "k" else values[f.type]) for f in schema}
+    columns = {name: st.sampled_from(pool) for name, pool in pools.items()}
     element = st.tuples(st.integers(*times), st.fixed_dictionaries(columns))
     return st.lists(element, min_size=size[0], max_size=size[1]).map(lambda found: sorted(found, key=lambda e: e[0]))
 

@@ -65,14 +65,17 @@ def lit(value, type_):
         (lit(math.nan, Type.DOUBLE), "CAST('nan' AS DOUBLE)"),
         (lit(-math.inf, Type.REAL), "CAST('-inf' AS REAL)"),
         (lit(-0.0, Type.DOUBLE), "-0.0"),
-        (lit(datetime(2024, 2, 29, 12, 30, 0, 5, tzinfo=UTC), Type.TIMESTAMP), "TIMESTAMP '2024-02-29 12:30:00.000005Z'"),
+        (
+            lit(datetime(2024, 2, 29, 12, 30, 0, 5, tzinfo=UTC), Type.TIMESTAMP),
+            "TIMESTAMP '2024-02-29 12:30:00.000005Z'",
+        ),
         (lit(timedelta(seconds=90), Type.INTERVAL), "INTERVAL 90 SECONDS"),
         (lit(timedelta(hours=-1), Type.INTERVAL), "-INTERVAL 1 HOUR"),
         (lit(timedelta(0), Type.INTERVAL), "INTERVAL 0 SECONDS"),
         (Column("o.item_id", Type.INT), "o.item_id"),
         (Column('odd "name"', Type.INT), '"odd ""name"""'),
     ],
-)  # fmt: skip
+)
 def test_an_expression_reads_as_one_would_write_it(expression, text):
     assert to_sql(expression) == text
 
@@ -84,6 +87,8 @@ def test_an_expression_reads_as_one_would_write_it(expression, text):
         (of("=", a, x), "a = x"),
         (of("+", big, lit(1, Type.INT)), "big + 1"),
         (of("+", Cast(a, Type.BIGINT), b), "CAST(a AS BIGINT) + b"),
+        (of("+", Cast(a, Type.BIGINT), lit(1, Type.INT)), "CAST(a AS BIGINT) + 1"),
+        (of("=", Cast(a, Type.BIGINT), lit(None, Type.NULL)), "CAST(a AS BIGINT) = NULL"),
         (of("sqrt", a), "sqrt(a)"),
         (of("||", s, a), "s || a"),
         (of("=", Cast(s, Type.INT), a), "CAST(s AS INT) = a"),

@@ -46,6 +46,8 @@ def _difference_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
 
 
 def _product_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
+    if result.dtype == np.int32:
+        return np.asarray(a.astype(np.int64) * b.astype(np.int64) != result)
     # Wrapped around or not, the quotient tells; but the least number divided by -1 overflows itself.
     least = np.iinfo(result.dtype).min
     some = np.where(a == 0, 1, a)
@@ -78,7 +80,8 @@ def _divide(arguments: Sequence[Value], type_: Type) -> Outcome:
         return pc.divide_checked(left, right), None
     except pa.ArrowInvalid:
         zero = numbers(right) == 0
-        quotient = numbers(left) / np.where(zero, 1.0, numbers(right))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # as IEEE 754 has it
+            quotient = numbers(left) / np.where(zero, 1.0, numbers(right))
         return outcome(quotient, nulls(left, right), _rows(zero, quotient), Failure.DIVISION_BY_ZERO, type_)
 
 
@@ -99,7 +102,7 @@ def _modulo(arguments: Sequence[Value], type_: Type) -> Outcome:
     left, right = arguments
     a, b = numbers(left), numbers(right)
     zero = b == 0
-    with np.errstate(invalid="ignore"):  # infinity modulo something is NaN, as IEEE 754 has it
+    with np.errstate(invalid="ignore"):  # infinity modulo something is NaN
         rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
     return outcome(rest, nulls(left, right), _rows(zero, rest), Failure.DIVISION_BY_ZERO, type_)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expressions.failures import Mask
+from tidegate.expressions.halving import by_halves
 from tidegate.expressions.parse_time import parse_intervals, parse_timestamps
 from tidegate.schema import Type
 
@@ -72,11 +73,15 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _integers(texts: pa.Array, type_: Type) -> pa.Array:
-    if not _may_be_hexadecimal(texts):  # Arrow would read 0x10 as 16
-        try:
-            return texts.cast(type_.arrow)
-        except pa.ArrowInvalid:
-            pass
+    def fast(part: pa.Array) -> pa.Array:
+        if _may_be_hexadecimal(part):
+            raise pa.ArrowInvalid("Arrow would read 0x10 as 16")
+        return part.cast(type_.arrow)
+
+    return by_halves(texts, fast, lambda part: _careful_integers(part, type_))
+
+
+def _careful_integers(texts: pa.Array, type_: Type) -> pa.Array:
     plain = pc.replace_substring_regex(_only(_trimmed(texts), _INTEGER), r"\A\+?(-?)0*([0-9])", r"\1\2")
     short = pc.less_equal(pc.utf8_length(plain), _SURELY_64_BITS)
     values = pc.if_else(short, plain, pa.scalar(None, pa.string())).cast(pa.int64())
@@ -108,15 +113,17 @@ def _narrowed(values: pa.Array, type_: Type) -> pa.Array:
 
 
 def _may_be_hexadecimal(texts: pa.Array) -> bool:
-    data = texts.buffers()[-1]
-    if data is None:
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
         return False
-    letters = np.frombuffer(data, np.uint8)
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
     return bool(((letters | 0x20) == ord("x")).any())
 
 
 def _floats(texts: pa.Array, type_: Type) -> pa.Array:
-    try:
-        return texts.cast(type_.arrow)
-    except pa.ArrowInvalid:
-        return _only(_trimmed(texts), _FLOATING).cast(type_.arrow)
+    return by_halves(
+        texts,
+        lambda part: part.cast(type_.arrow),
+        lambda part: _only(_trimmed(part), _FLOATING).cast(type_.arrow),
+    )

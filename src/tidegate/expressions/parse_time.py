@@ -7,12 +7,15 @@ zone it is in UTC. Years outside 0000 to 9999 have a sign. An interval is an int
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import QueryError
+from tidegate.expressions.halving import by_halves
 from tidegate.schema import Type
 from tidegate.time import MICROSECONDS, duration
 
@@ -22,6 +25,9 @@ _ZONE = r"(?:Z|(?P<sign>[+-])(?P<zone_hour>[0-9]{2})(?::?(?P<zone_minute>[0-9]{2
 _TIMESTAMP = rf"\A{_DATE}(?:[T ]{_CLOCK}{_ZONE})?\z"
 _INTERVAL = r"\A(?P<amount>[+-]?[0-9]{1,18})\s*(?P<unit>[A-Za-z]+)\z"
 
+_ENDS_WITH_ZONE = re.compile(r"[T ].*(Z|[+-][0-9:]+)$")
+_NANOSECONDS = re.compile(r"\.[0-9]{7}")
+
 _DAY = MICROSECONDS["day"]
 _YEAR_0 = pa.scalar(-719_528 * _DAY, Type.TIMESTAMP.arrow)
 _YEAR_10000 = pa.scalar(2_932_897 * _DAY, Type.TIMESTAMP.arrow)
@@ -30,12 +36,32 @@ Integers = npt.NDArray[np.int64]
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
     """Timestamps of the texts; NULL where a text is none."""
-    for attempt in (Type.TIMESTAMP.arrow, pa.timestamp("us")):  # with a zone everywhere, or nowhere
-        try:
-            return texts.cast(attempt).cast(pa.int64()).cast(Type.TIMESTAMP.arrow)
-        except pa.ArrowInvalid:
-            continue
-    return _from_fields(pc.utf8_trim_whitespace(texts))
+    return by_halves(texts, _cast_like_the_first, _read_with_care)
+
+
+def _cast_like_the_first(texts: pa.Array) -> pa.Array:
+    """What Arrow can read, which wants a zone in all texts or in none, and to know how long fractions are."""
+    known = texts.drop_null()
+    first = known[0].as_py() if len(known) else ""
+    zone = "UTC" if _ENDS_WITH_ZONE.search(first) else None
+    return _micros(texts.cast(pa.timestamp("ns" if _NANOSECONDS.search(first) else "us", zone)))
+
+
+def _read_with_care(texts: pa.Array) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    shaped = pc.if_else(pc.match_substring_regex(trimmed, _TIMESTAMP), trimmed, pa.scalar(None, pa.string()))
+    try:
+        return _cast_like_the_first(shaped)
+    except pa.ArrowInvalid:
+        return _from_fields(shaped)
+
+
+def _micros(times: pa.Array) -> pa.Array:
+    instants = times.cast(pa.int64())
+    if times.type.unit == "ns":
+        whole = np.floor_divide(instants.fill_null(0).to_numpy(zero_copy_only=False), 1000)
+        instants = pa.array(whole, mask=np.asarray(times.is_null().to_numpy(zero_copy_only=False)))
+    return instants.cast(Type.TIMESTAMP.arrow)
 
 
 def _from_fields(texts: pa.Array) -> pa.Array:

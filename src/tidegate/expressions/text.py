@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import assert_never
@@ -75,14 +76,28 @@ def _written(expression: Expression) -> Written:
 
 def _as_one_would_write(call: Call) -> Call:
     """The call without the casts that it would get by itself."""
-    bare = tuple(_without_widening(a) for a in call.arguments)
-    if bare == call.arguments:
-        return call
+    arguments = call.arguments
+    for i in reversed(range(len(arguments))):
+        fewer = (*arguments[:i], _without_widening(arguments[i]), *arguments[i + 1 :])
+        arguments = fewer if _means(fewer, call) else arguments
+    return Call(call.function, arguments, call.type, call.span)
+
+
+def _means(arguments: Sequence[Expression], call: Call) -> bool:
+    """Whether the function of these arguments, once written and read again, is the call."""
     try:
-        same = resolve(call.function, bare, call.span) == call
+        return resolve(call.function, [_as_read(a) for a in arguments], call.span) == call
     except QueryError:
-        return call
-    return Call(call.function, bare, call.type, call.span) if same else call
+        return False
+
+
+def _as_read(argument: Expression) -> Expression:
+    match argument:
+        case Literal(value=None):
+            return replace(argument, type=Type.NULL)
+        case Literal(value=int() as number, type=Type.BIGINT) if -(2**31) <= number < 2**31:
+            return replace(argument, type=Type.INT)
+    return argument
 
 
 def _without_widening(argument: Expression) -> Expression:

@@ -56,10 +56,10 @@ class AggregateOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Absorb the new elements and emit what the watermark settles."""
-        work = work_of(self)
-        memory = Memory.load(work.shape, state)
+        shape = shape_of(self)
+        memory = Memory.load(shape, state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
-        arrived = _arrived(inputs[0], work.columns, memory.watermark)
+        arrived = _arrived(inputs[0], shape.columns, memory.watermark)
         now = arrived.start < watermark
         memory = replace(memory, futures=memory.futures.add(arrived.filter(~now).to_arrow()))
         if watermark == memory.watermark:
@@ -69,37 +69,22 @@ class AggregateOperator:
         ends, expired = memory.ends.take_before(watermark)
         due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
         memory = replace(memory, futures=futures, ends=ends)
-        done = advance(work.shape, work.calls, work.wanted, memory, due, expired, watermark)
-        output, dead = _output(self, work, done)
+        done = advance(shape, memory, due, expired, watermark)
+        output, dead = _output(self, shape, done)
         return Step(done.memory.save(), output, done.memory.output_watermark, dead)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """What follows from an operator's parameters alone."""
-
-    shape: Shape
-    columns: tuple[str, ...]
-    calls: Ints
-    wanted: tuple[int, ...]
-
-
 @lru_cache(maxsize=256)
-def work_of(operator: AggregateOperator) -> Work:
+def shape_of(operator: AggregateOperator) -> Shape:
+    """What follows from an operator's parameters alone."""
     calls, source = operator.calls, operator.source
     summed = _columns(calls, "sum", "avg")
     kinds = tuple(kernel.DOUBLE if source.type_of(c).is_floating else kernel.INTEGER for c in summed)
     counted = tuple(dict.fromkeys(summed + _columns(calls, "count")))
     best = tuple(dict.fromkeys((c.function, c.column) for c in calls if c.column and c.function in ("min", "max")))
     keeps_count = any(c.function not in ("min", "max") for c in calls)
-    shape = Shape(operator.keys, summed, kinds, counted, best, keeps_count, operator.emit is Emit.CHANGES)
-    averaged = _columns(calls, "avg")
-    return Work(
-        shape,
-        tuple(dict.fromkeys(operator.keys + counted + tuple(column for _, column in best))),
-        np.array([_operation(call, shape) for call in calls], np.int64).reshape(len(calls), 2),
-        tuple(int(kind == kernel.DOUBLE or c in averaged) for c, kind in zip(summed, kinds, strict=True)),
-    )
+    shape = Shape(operator.keys, (), summed, kinds, counted, best, keeps_count, operator.emit is Emit.CHANGES)
+    return replace(shape, calls=tuple(_operation(call, shape) for call in calls))
 
 
 def _columns(calls: Sequence[AggregateCall], *functions: str) -> tuple[str, ...]:
@@ -132,28 +117,28 @@ def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
     return chosen.filter(chosen.start < chosen.end)
 
 
-def _output(operator: AggregateOperator, work: Work, done: Advanced) -> tuple[Batch, pa.RecordBatch]:
+def _output(operator: AggregateOperator, shape: Shape, done: Advanced) -> tuple[Batch, pa.RecordBatch]:
     """The pieces as elements; those with a sum that does not fit become dead letters."""
-    pieces, count = done.pieces, done.count
-    status = pieces.status[:, :count]
+    pieces, filled = done.swept.pieces, done.swept.filled
+    status = pieces.status[:, :filled]
     good = np.flatnonzero(~(status == kernel.OVERFLOW).any(axis=0))
     owners = pa.array(pieces.group[good])
     keys = [key.take(owners) for key in done.keys]
     results = [
         _result(call, operation, pieces.number[at, good], status[at, good] == kernel.NULL, done)
-        for at, (call, operation) in enumerate(zip(operator.calls, work.calls, strict=True))
+        for at, (call, operation) in enumerate(zip(operator.calls, shape.calls, strict=True))
     ]
     columns = pa.RecordBatch.from_arrays(keys + results, schema=operator.schema.arrow)
-    dead = NO_DEAD_LETTERS if len(good) == count else _dead_letters(operator, done)
+    dead = NO_DEAD_LETTERS if len(good) == filled else _dead_letters(operator, done)
     return Batch(pieces.start[good], pieces.end[good], columns), dead
 
 
 def _result(
-    call: AggregateCall, operation: Ints, numbers: Ints, nulls: npt.NDArray[np.bool_], done: Advanced
+    call: AggregateCall, operation: tuple[int, int], numbers: Ints, nulls: npt.NDArray[np.bool_], done: Advanced
 ) -> pa.Array:
     mask = nulls if nulls.any() else None
     if operation[0] == kernel.BEST:
-        return done.codes[operation[1]].decode(numbers, mask)
+        return done.decode[operation[1]](numbers, mask)
     return pa.array(numbers.view(np.float64) if call.type is Type.DOUBLE else numbers, mask=mask)
 
 
@@ -163,9 +148,9 @@ def _dead_letters(operator: AggregateOperator, done: Advanced) -> pa.RecordBatch
 
 
 def _letters(operator: AggregateOperator, done: Advanced) -> Iterator[dict[str, object]]:
-    pieces = done.pieces
+    pieces, filled = done.swept.pieces, done.swept.filled
     for at, call in enumerate(operator.calls):
-        failed = (pieces.status[at, : done.count] == kernel.OVERFLOW) & (pieces.fresh[: done.count] == 1)
+        failed = (pieces.status[at, :filled] == kernel.OVERFLOW) & (pieces.fresh[:filled] == 1)
         for piece in np.flatnonzero(failed):
             row = {k: key[int(pieces.group[piece])].as_py() for k, key in zip(operator.keys, done.keys, strict=True)}
             yield {

@@ -25,18 +25,24 @@ _ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
 class Shape:
     """What the calls ask for: which columns are summed, counted (summed first) and ordered.
 
-    `best` names function and column of each frontier. With `keeps_count`, elements are counted, so
-    each one's end must be known; without, only the last end of a group. With `holds_back`, a
-    group knows since when its value was not emitted.
+    `calls` are operations and operands of the sweep, `best` names function and column of each
+    frontier. With `keeps_count`, elements are counted, so each one's end must be known; without, only
+    the last end of a group. With `holds_back`, a group knows since when its value was not emitted.
     """
 
     keys: tuple[str, ...]
+    calls: tuple[tuple[int, int], ...]
     summed: tuple[str, ...]
     kinds: tuple[int, ...]
     counted: tuple[str, ...]
     best: tuple[tuple[str, str], ...]
     keeps_count: bool
     holds_back: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are looked at, each once."""
+        return tuple(dict.fromkeys(self.keys + self.counted + tuple(column for _, column in self.best)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +92,8 @@ class Memory:
         sizes = {f"size.{c}": size for c, size in enumerate(self.layout.sizes)}
         own = {"watermark": self.watermark, "ids": self.ids_given, **lows, **sizes}
         figures = own | self.futures.figures() | self.ends.figures()
-        return pa.RecordBatch.from_arrays([pa.array(figures), pa.array(figures.values(), pa.int64())], ["name", "value"])
+        columns = [pa.array(figures.keys(), pa.string()), pa.array(figures.values(), pa.int64())]
+        return pa.RecordBatch.from_arrays(columns, ["name", "value"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

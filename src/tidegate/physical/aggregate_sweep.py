@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,11 @@ import pyarrow as pa
 from tidegate.physical.aggregate_state import GroupTable, Memory, Shape
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.accumulators import Layout, moved, trimmed
-from tidegate.physical.kernels.aggregate import DOUBLE, Ends, Groups, Pieces, Program, Starts, Swept, sweep
+from tidegate.physical.kernels.aggregate import AVERAGE, DOUBLE, Ends, Groups, Program, Starts, Swept, sweep
 from tidegate.physical.kernels.exact_sum import digits_needed
 from tidegate.physical.kernels.frontier import Frontiers, gather, spread
-from tidegate.physical.kernels.groups import by_group, canonical, group_rows
-from tidegate.physical.kernels.order_codes import Coded, doubles, integers, order_codes, presence
+from tidegate.physical.kernels.groups import by_group, canonical, group_rows, positions
+from tidegate.physical.kernels.order_codes import Decode, doubles, integers, order_codes, presence
 from tidegate.time import BEGINNING, FOREVER
 
 Ints = npt.NDArray[np.int64]
@@ -35,14 +36,24 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """Elements that become valid before the watermark, with their groups and arguments."""
+
+    start: Ints
+    end: Ints
+    groups: Ints
+    arguments: Arguments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """Codes for one frontier: of the rows remembered and of the new elements, which of these have one."""
+    """Codes for one frontier: of the rows remembered and of the new elements, and which of these have one."""
 
     ends: Ints
     remembered: Ints
     codes: Ints
     present: Flags
-    coded: Coded
+    decode: Decode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,36 +62,40 @@ class Advanced:
 
     memory: Memory
     keys: list[pa.Array]
-    pieces: Pieces
-    count: int
-    codes: tuple[Coded, ...]
+    swept: Swept
+    decode: tuple[Decode, ...]
 
 
-def advance(
-    shape: Shape, calls: Ints, wanted: Sequence[int], memory: Memory, due: Batch, expired: list[pa.RecordBatch],
-    watermark: int,
-) -> Advanced:  # fmt: skip
+def advance(shape: Shape, memory: Memory, due: Batch, expired: list[pa.RecordBatch], watermark: int) -> Advanced:
     """Sweep up to the watermark: `due` become valid before it, `expired` end before it."""
     keys = [canonical(due.column(name)) for name in shape.keys]
     known = GroupTable.load(shape, memory, [key.type for key in keys])
     found = group_rows(known.keys, keys, groups=len(known.ids), rows=len(due))
     table = _with_founders(known, keys, found.founders, memory.ids_given)
     arguments = _arguments(shape, [due.column(name) for name in shape.counted], len(due))
-    starts, best = _starts(shape, memory, due, found.groups, arguments, len(table.ids))
-    ends = _ends(shape, table, due, found.groups, arguments, expired, watermark)
+    arrivals = Arrivals(due.start, due.end, found.groups, arguments)
+    best = [_best(memory, due, at) for at in enumerate(shape.best)]
+    starts, ends = _starts(table, arrivals, best), _ends(shape, table, arrivals, expired, watermark)
     layout = memory.layout.covering([_digits(s, starts, ends) for s in range(len(shape.summed))])
     sums = moved(table.sums, memory.layout, layout, rows=len(table.ids)) if shape.keeps_count else table.sums
-    program = Program(layout.table(wanted), calls, shape.keeps_count, shape.holds_back and watermark < FOREVER)
     frontiers = _frontiers(best, table.sizes, starts.bounds)
-    swept = sweep(program, starts, ends, Groups(sums, table.until, table.since), frontiers, watermark)
+    groups = Groups(sums, table.until, table.since)
+    swept = sweep(_program(shape, layout, watermark), starts, ends, groups, frontiers, watermark)
     after = replace(
         memory,
         watermark=watermark,
         ids_given=memory.ids_given + len(found.founders),
-        ends=memory.ends.add(_later_ends(shape, table, due, found.groups, arguments, watermark)),
+        ends=memory.ends.add(_later_ends(shape, table, arrivals, watermark)),
     )
     after = _remembered(shape, after, replace(table, sums=sums), layout, swept, frontiers, best)
-    return Advanced(after, table.keys, swept.pieces, swept.count, tuple(b.coded for b in best))
+    return Advanced(after, table.keys, swept, tuple(b.decode for b in best))
+
+
+def _program(shape: Shape, layout: Layout, watermark: int) -> Program:
+    averaged = {operand for operation, operand in shape.calls if operation == AVERAGE}
+    wanted = [kind == DOUBLE or column in averaged for column, kind in enumerate(shape.kinds)]
+    calls = np.array(shape.calls, np.int64).reshape(len(shape.calls), 2)
+    return Program(layout.table(wanted), calls, shape.keeps_count, shape.holds_back and watermark < FOREVER)
 
 
 def _with_founders(known: GroupTable, keys: list[pa.Array], founders: Ints, ids_given: int) -> GroupTable:
@@ -107,26 +122,26 @@ def _arguments(shape: Shape, columns: Sequence[pa.Array], rows: int) -> Argument
     return Arguments(values, present)
 
 
-def _starts(
-    shape: Shape, memory: Memory, due: Batch, groups: Ints, arguments: Arguments, count: int
-) -> tuple[Starts, list[Best]]:
-    bounds, order = by_group(groups, due.start, count=count)
-    best = [_best(memory, due, at, function, name) for at, (function, name) in enumerate(shape.best)]
-    codes, coded = np.empty((len(best), len(due)), np.int64), np.empty((len(best), len(due)), np.uint8)
+def _starts(table: GroupTable, arrivals: Arrivals, best: list[Best]) -> Starts:
+    bounds, order = by_group(arrivals.groups, arrivals.start, count=len(table.ids))
+    codes, coded = np.empty((len(best), len(order)), np.int64), np.empty((len(best), len(order)), np.uint8)
     for at, each in enumerate(best):
         codes[at], coded[at] = each.codes, each.present
-    return Starts(bounds, order, due.start, due.end, arguments.values, arguments.present, codes, coded), best
+    values, present = arrivals.arguments.values, arrivals.arguments.present
+    return Starts(bounds, order, arrivals.start, arrivals.end, values, present, codes, coded)
 
 
-def _best(memory: Memory, due: Batch, at: int, function: str, name: str) -> Best:
+def _best(memory: Memory, due: Batch, numbered: tuple[int, tuple[str, str]]) -> Best:
+    at, (function, name) = numbered
     column = due.column(name)
     rows = memory.frontiers[at] if memory.frontiers else None
     remembered = column.slice(0, 0) if rows is None else rows.column("value")
     ends = np.empty(0, np.int64) if rows is None else np.array(rows.column("end"))
     coded = order_codes([remembered, column])
+    old, new = coded.codes
     if function == "min":  # the frontier keeps the greatest; ~ turns the order round
-        coded = Coded(tuple(~c for c in coded.codes), lambda codes, nulls, decode=coded.decode: decode(~codes, nulls))
-    return Best(ends, coded.codes[0], coded.codes[1], presence(column), coded)
+        return Best(ends, ~old, ~new, presence(column), lambda codes, nulls: coded.decode(~codes, nulls))
+    return Best(ends, old, new, presence(column), coded.decode)
 
 
 def _frontiers(best: list[Best], sizes: list[Ints], bounds: Ints) -> Frontiers:
@@ -139,39 +154,35 @@ def _frontiers(best: list[Best], sizes: list[Ints], bounds: Ints) -> Frontiers:
     return frontiers
 
 
-def _ends(
-    shape: Shape, table: GroupTable, due: Batch, groups: Ints, arguments: Arguments, expired: list[pa.RecordBatch],
-    watermark: int,
-) -> Ends:  # fmt: skip
+def _ends(shape: Shape, table: GroupTable, arrivals: Arrivals, expired: list[pa.RecordBatch], watermark: int) -> Ends:
     """Ends before the watermark: those that had to be waited for, and those of elements only just come."""
-    soon = np.flatnonzero(due.end < watermark) if shape.keeps_count else np.empty(0, np.int64)
-    parts = [_arguments(shape, rows.columns[2:], rows.num_rows) for rows in expired] + [arguments.take(soon)]
-    times = np.concatenate([*(rows.column(0).to_numpy() for rows in expired), due.end[soon]])
-    owners = [np.searchsorted(table.ids, rows.column(1).to_numpy()) for rows in expired]
-    bounds, order = by_group(np.concatenate([*owners, groups[soon]]), times, count=len(table.ids))
+    soon = np.flatnonzero(arrivals.end < watermark) if shape.keeps_count else np.empty(0, np.int64)
+    parts = [_arguments(shape, rows.columns[2:], rows.num_rows) for rows in expired] + [arrivals.arguments.take(soon)]
+    times = np.concatenate([*(rows.column(0).to_numpy() for rows in expired), arrivals.end[soon]])
+    owners = [positions(table.ids, rows.column(1).to_numpy()) for rows in expired]
+    bounds, order = by_group(np.concatenate([*owners, arrivals.groups[soon]]), times, count=len(table.ids))
     values = np.concatenate([p.values for p in parts], axis=1)
     return Ends(bounds, order, times, values, np.concatenate([p.present for p in parts], axis=1))
 
 
-def _later_ends(
-    shape: Shape, table: GroupTable, due: Batch, groups: Ints, arguments: Arguments, watermark: int
-) -> pa.RecordBatch:
+def _later_ends(shape: Shape, table: GroupTable, arrivals: Arrivals, watermark: int) -> pa.RecordBatch:
     """Ends at or after the watermark, to be waited for; what ends never need not be."""
-    later = (due.end >= watermark) & (due.end < FOREVER) & shape.keeps_count
+    later = (arrivals.end >= watermark) & (arrivals.end < FOREVER) & shape.keeps_count
     rows = np.flatnonzero(later)
-    rows = rows[np.argsort(due.end[rows], kind="stable")]
-    chosen = arguments.take(rows)
-    columns = [pa.array(due.end[rows]), pa.array(table.ids[groups[rows]])]
+    rows = rows[np.argsort(arrivals.end[rows], kind="stable")]
+    chosen = arrivals.arguments.take(rows)
+    columns = [pa.array(arrivals.end[rows]), pa.array(table.ids[arrivals.groups[rows]])]
     for at, present in enumerate(chosen.present):
         absent = None if present.all() else present == 0
         columns.append(pa.array(_numbers(shape, chosen, at), mask=absent))
     return pa.RecordBatch.from_arrays(columns, ["time", "group", *(f"argument.{c}" for c in range(len(columns) - 2))])
 
 
-def _numbers(shape: Shape, arguments: Arguments, at: int) -> npt.NDArray[np.generic]:
+def _numbers(shape: Shape, arguments: Arguments, at: int) -> npt.NDArray[Any]:
     if at >= len(shape.summed):
         return np.ones(arguments.present.shape[1], np.bool_)
-    return arguments.values[at].view(np.float64) if shape.kinds[at] == DOUBLE else arguments.values[at]
+    numbers: npt.NDArray[Any] = arguments.values[at]
+    return numbers.view(np.float64) if shape.kinds[at] == DOUBLE else numbers
 
 
 def _digits(column: int, starts: Starts, ends: Ends) -> tuple[int, int]:
@@ -210,4 +221,4 @@ def _frontier_chunk(memory: Memory, at: int, best: Best, rows: tuple[Ints, Ints,
     _, ends, codes = rows
     if memory.frontiers and np.array_equal(ends, best.ends) and np.array_equal(codes, best.remembered):
         return memory.frontiers[at]
-    return pa.RecordBatch.from_arrays([pa.array(ends), best.coded.decode(codes, None)], ["end", "value"])
+    return pa.RecordBatch.from_arrays([pa.array(ends), best.decode(codes, None)], ["end", "value"])

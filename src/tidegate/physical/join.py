@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
-import pyarrow as pa
-
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.batch import Batch, concat, concat_columns
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.kernels.join import Combine, Term, make_probe, search
+from tidegate.physical.kernels.join import search
 from tidegate.physical.kernels.runs import Run
-from tidegate.physical.kernels.tiers import Side, Tiers, load_runs, renew, save_runs
+from tidegate.physical.kernels.terms import Combine, Term
+from tidegate.physical.kernels.tiers import TIERS, Side, Tiers, load_runs, renew, save_runs
 from tidegate.physical.operator import Chunks, Step
 from tidegate.physical.pairs import Member, Pairs, decide, same_keys
 from tidegate.physical.residual import FLIPPED, PairTerm, Residual, split_residual
@@ -38,7 +37,7 @@ class JoinOperator:
     right_keys: tuple[str, ...]
     residual: Expression
     _: KW_ONLY
-    tiers: Tiers = Tiers()
+    tiers: Tiers = TIERS
     most_pairs: int = 1 << 20
     """So many candidates are looked at together: it bounds the memory they take."""
 
@@ -106,15 +105,17 @@ def _candidates(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side
     """New left with all right, then old left with new right: the new elements search in the runs."""
     (old_left, new_left), (old_right, new_right) = left, right
     if new_left is not None:
-        probe = make_probe(new_left.index, plan.left.operand_columns(new_left), plan.left_terms)
+        probe = plan.left.probe(new_left, plan.left_terms)
         for run in (*(each.run for each in old_right), *([] if new_right is None else [new_right])):
             for found in search(probe, plan.right.searched(run), most=plan.most_pairs):
-                yield Pairs(Member(plan.left, new_left, found.probe), Member(plan.right, run, found.row), found.start, found.end)
+                members = Member(plan.left, new_left, found.probe), Member(plan.right, run, found.row)
+                yield Pairs(*members, found.start, found.end)
     if new_right is not None:
-        probe = make_probe(new_right.index, plan.right.operand_columns(new_right), plan.right_terms)
-        for each in old_left:
-            for found in search(probe, plan.left.searched(each.run), most=plan.most_pairs):
-                yield Pairs(Member(plan.left, each.run, found.row), Member(plan.right, new_right, found.probe), found.start, found.end)
+        probe = plan.right.probe(new_right, plan.right_terms)
+        for run in (each.run for each in old_left):
+            for found in search(probe, plan.left.searched(run), most=plan.most_pairs):
+                members = Member(plan.left, run, found.row), Member(plan.right, new_right, found.probe)
+                yield Pairs(*members, found.start, found.end)
 
 
 def _same_runs(before: Side, after: Side) -> bool:

@@ -9,7 +9,7 @@ exactly; a value that is too large, and one that fails, leaves the decision to t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from tidegate.expressions.nodes import (
     conjunction,
     conjuncts,
 )
-from tidegate.physical.kernels.join import MOST_TERMS, Combine, Compare
+from tidegate.physical.kernels.terms import MOST_TERMS, Combine, Compare
 from tidegate.schema import Schema, Type
 
 Mask = npt.NDArray[np.bool_]
@@ -58,7 +58,7 @@ EXACT = 2.0**53
 """Doubles represent all integers up to this one."""
 
 _TIMES = (Type.TIMESTAMP, Type.INTERVAL)
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Up to here neither doubles nor the type itself overflow or round.
 _LARGEST = {

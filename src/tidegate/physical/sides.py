@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.hashing import fixed_values, hash_columns, read_only
-from tidegate.physical.kernels.join import MOST_TERMS, Operands, Searched
+from tidegate.physical.kernels.join import Operands, Probe, Searched
 from tidegate.physical.kernels.runs import Run, build_run
+from tidegate.physical.kernels.terms import MOST_TERMS, Term, ranges_of
 from tidegate.physical.residual import Mask, Operand, compute, null_mask
 from tidegate.schema import Schema
 
@@ -32,7 +33,7 @@ class JoinSide:
     schema: Schema
     keys: tuple[str, ...]
     stored: tuple[Operand, ...]
-    direct: tuple[Operand, ...]
+    direct: tuple[str, ...]  # operands that are columns of the payload
     operand_places: tuple[int, ...]
     may_fail: bool
 
@@ -40,10 +41,8 @@ class JoinSide:
     def of(schema: Schema, keys: tuple[str, ...], operands: Sequence[Operand], *, may_fail: bool) -> JoinSide:
         """A side with one operand for each term."""
         stored = tuple(dict.fromkeys(o for o in operands if o.column is None))
-        direct = tuple(o for o in operands if o.column is not None)
-        places = [
-            stored.index(o) if o.column is None else len(stored) + schema.names.index(o.column) for o in operands
-        ]
+        direct = tuple(o.column for o in operands if o.column is not None)
+        places = [stored.index(o) if o.column is None else len(stored) + schema.names.index(o.column) for o in operands]
         return JoinSide(schema, keys, stored, direct, tuple(places), may_fail)
 
     def make_run(self, batch: Batch) -> Run | None:
@@ -61,8 +60,12 @@ class JoinSide:
     def operand_columns(self, run: Run) -> list[pa.Array]:
         return [run.rows.column(2 + place) for place in self.operand_places]
 
+    def probe(self, run: Run, terms: Sequence[Term]) -> Probe:
+        """The run as one whose elements search."""
+        return Probe(run.index, ranges_of(self.operand_columns(run), terms, len(run)))
+
     def searched(self, run: Run) -> Searched:
-        """The run as the search sees it."""
+        """The run as one in which is searched."""
         columns = self.operand_columns(run)
         rest = MOST_TERMS - len(columns)
         values = [*(fixed_values(c, np.float64) for c in columns), *[_NO_VALUES] * rest]
@@ -78,7 +81,7 @@ class JoinSide:
         names = [*(f"operand {i}" for i in range(len(computed))), *self.schema.names]
         columns = [*(c.values for c in computed), *elements.columns.columns]
         widened = elements.with_columns(pa.RecordBatch.from_arrays(columns, names)) if computed else elements
-        nulls = [*(c.nulls for c in computed), *(null_mask(elements.column(o.column)) for o in self.direct)]
+        nulls = [*(c.nulls for c in computed), *(null_mask(elements.column(name)) for name in self.direct)]
         return widened if self.may_fail else _without(widened, nulls)
 
 

@@ -88,9 +88,7 @@ class StateStore:
             data = self._read(stage, bucket, name)
             for chunk_name, place in places.items():
                 if place.file == name:
-                    part = data.slice(place.offset, place.length)
-                    _verify(part, place.crc, self._path(stage, bucket, name))
-                    chunks[chunk_name] = deserialize(part)
+                    chunks[chunk_name] = deserialize(_part(data, place, self._path(stage, bucket, name)))
         return Version(file, chunks, places)
 
     def _path(self, stage: int, bucket: int, name: str) -> str:
@@ -171,6 +169,14 @@ def _crowded(places: Mapping[str, Place]) -> list[str]:
 
 def _step_of(name: str) -> int:
     return int(name.split("-", 1)[0])
+
+
+def _part(data: pa.Buffer, place: Place, path: str) -> pa.Buffer:
+    if place.offset + place.length > data.size:
+        raise _damaged(path)
+    part = data.slice(place.offset, place.length)
+    _verify(part, place.crc, path)
+    return part
 
 
 def _verify(data: pa.Buffer, crc: int, path: str) -> None:

@@ -88,18 +88,16 @@ class Pieces(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Pieces in the first `count` places, which groups are alive, and which had an event at all."""
+    """Pieces, in the first `filled` places, which groups are alive, and which had an event at all."""
 
     pieces: Pieces
-    count: int
+    filled: int
     alive: Flags
     touched: Flags
 
 
 @compiled
-def sweep(
-    program: Program, starts: Starts, ends: Ends, groups: Groups, frontiers: Frontiers, watermark: int
-) -> Swept:
+def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontiers: Frontiers, watermark: int) -> Swept:
     """Advance all groups to just before the watermark, changing `groups` and `frontiers` in place.
 
     Emits every piece that is closed, and of the open piece the part before the watermark; where the
@@ -119,11 +117,13 @@ def sweep(
     number, status = np.zeros((2, len(calls)), np.int64), np.zeros((2, len(calls)), np.uint8)
     doubles = np.empty(len(columns), np.float64)
     scratch = np.empty(sums.shape[1] + 2, np.int64)
-    count, now = 0, 0
+    filled, now = 0, 0
     for group in range(size):
         i, i_end, j, j_end = start_bounds[group], start_bounds[group + 1], end_bounds[group], end_bounds[group + 1]
         live = sums[group, 0] > 0 if keeps_count else until[group] > -_NEVER
-        opened, fresh, evaluated = since[group], 0, False
+        opened, fresh = since[group], 0
+        if live and (i < i_end or j < j_end or not keeps_count or len(head) > 0 or not holds_back):
+            _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)
         while True:
             time = start_time[start_order[i]] if i < i_end else _NEVER
             if j < j_end:
@@ -136,9 +136,6 @@ def sweep(
             if time >= watermark:
                 break
             touched[group] = 1
-            if live and not evaluated:
-                _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)
-            evaluated = True
             while i < i_end and start_time[start_order[i]] == time:
                 row = start_order[i]
                 if keeps_count:
@@ -159,27 +156,21 @@ def sweep(
             live = sums[group, 0] > 0 if keeps_count else until[group] > time
             if live:
                 _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, 1 - now)
-                if was_live and _same(number, status):
-                    continue
-            if was_live and opened < time:
-                piece_group[count], piece_start[count], piece_end[count] = group, opened, time
-                piece_fresh[count] = fresh
-                _copy(number, status, now, piece_number, piece_status, count)
-                count += 1
-            opened, fresh, now = time, 1, 1 - now
-        if not live:
-            continue
-        alive[group] = 1
-        if (fresh or not holds_back) and opened < watermark:
-            if not evaluated:
-                _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)
-            piece_group[count], piece_start[count], piece_end[count] = group, opened, watermark
-            piece_fresh[count] = fresh
-            _copy(number, status, now, piece_number, piece_status, count)
-            count += 1
+            if not (live and was_live and _same(number, status)):
+                if was_live and opened < time:
+                    piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, time
+                    piece_fresh[filled] = fresh
+                    _copy(number, status, now, piece_number, piece_status, filled)
+                    filled += 1
+                opened, fresh, now = time, 1, 1 - now
+        if live and (fresh or not holds_back) and opened < watermark:
+            piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, watermark
+            piece_fresh[filled] = fresh
+            _copy(number, status, now, piece_number, piece_status, filled)
+            filled += 1
             opened = watermark
-        since[group] = opened
-    return Swept(pieces, count, alive, touched)
+        alive[group], since[group] = live, opened
+    return Swept(pieces, filled, alive, touched)
 
 
 @compiled
@@ -230,7 +221,7 @@ def _evaluate(
             kind = NULL
         elif operation == SUM_INTEGER:
             whole, fits = exact_sum.integer_of(sums, group, columns[operand, 1])
-            result, kind = (whole, VALUE) if fits else (np.int64(0), OVERFLOW)
+            result, kind = (np.int64(whole), VALUE) if fits else (np.int64(0), OVERFLOW)
         elif operation == SUM_DOUBLE:
             result = _bits(doubles[operand])
         else:
@@ -249,7 +240,7 @@ def _double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -
 
 
 @inlined
-def _bits(double: float) -> int:
+def _bits(double: float) -> np.int64:
     """The bits of a double, of one NaN and one zero, so that equal results have equal bits."""
     return np.float64(np.nan if double != double else double + 0.0).view(np.int64)  # noqa: PLR0124 - NaN
 

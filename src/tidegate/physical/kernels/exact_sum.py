@@ -107,7 +107,7 @@ def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: In
     second = scratch[top - 1] if top > 0 else np.int64(0)
     third = scratch[top - 2] if top > 1 else np.int64(0)
     # The 64 bits from the leading one on; how long the top digit is, its exponent as a double tells.
-    shift = min(1054 - (np.float64(scratch[top]).view(np.int64) >> 52), 31)
+    shift = min(1054 - int(np.float64(scratch[top]).view(np.int64) >> 52), 31)
     window = (np.uint64(scratch[top]) << np.uint64(32)) | np.uint64(second)
     window = (window << np.uint64(shift)) | np.uint64((third << shift) >> 32)
     exponent = unit + 32 * top + 31 - shift
@@ -120,7 +120,7 @@ def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: In
     kept += np.uint64(rest > half) | (np.uint64(rest == half) & kept & np.uint64(1))
     # The leading bit of a normal number adds one to the exponent, and so does a carry out of rounding.
     bits = np.int64(kept) + (np.int64(max(exponent + 1022, 0)) << 52)
-    double = np.int64(bits).view(np.float64)
+    double = float(np.int64(bits).view(np.float64))
     if scratch[top] == 0:
         double = 0.0
     elif exponent > _GREATEST_EXPONENT:
@@ -157,7 +157,7 @@ def _magnitude(sums: Ints, group: int, at: int, size: int, scratch: Ints) -> boo
             digit = (scratch[k] ^ _MASK) + borrow
             scratch[k] = digit & _MASK
             borrow = digit >> 32
-    return carry < 0
+    return bool(carry < 0)
 
 
 @inlined

@@ -55,6 +55,15 @@ def canonical(column: pa.Array) -> pa.Array:
     return pa.array(numbers, column.type, mask=nulls)
 
 
+def positions(ids: Ints, wanted: Ints) -> Ints:
+    """Where the wanted ids stand among ids in ascending order."""
+    if not len(wanted) or ids[-1] - ids[0] > 8 * len(ids) + 1024:
+        return np.searchsorted(ids, wanted)
+    table = np.empty(ids[-1] - ids[0] + 1, np.int64)  # where most ids are still alive, looking up is faster
+    table[ids - ids[0]] = np.arange(len(ids))
+    return table[wanted - ids[0]]
+
+
 def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
     """Rows in order of group and time: where each group begins, and the rows."""
     return _distribute(groups, np.argsort(times, kind="stable"), count)

@@ -1,64 +1,24 @@
-"""Find the pairs of two runs: equal hashes, overlapping validities, and terms that hold.
-
-A *term* compares something computed from one value of each side with a constant, or the two values
-with each other. All comparisons that SQL knows come down to `low <= x <= high`, or the contrary,
-with x = shift + factor · (value of the run): one loop without branches that the compiler turns into
-vector instructions. NaN lies outside of every range, and is greater than every number: what is
-*not* at most c is greater than c, or NaN.
-"""
+"""Find the pairs of two runs: equal hashes, overlapping validities, and terms that hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import IntEnum
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from numba import njit
 
-from tidegate.physical.kernels.hashing import fixed_values
+from tidegate.physical.batch import Times
 from tidegate.physical.kernels.runs import Index, Positions, slot_of
-
-MOST_TERMS = 3
-"""So many terms are tested while searching."""
+from tidegate.physical.kernels.terms import Ranges
 
 FEW = 1024
-"""There is room for so many pairs at least: more is rarely needed for few elements, and memory must be fetched."""
+"""There is room for so many pairs at least; more is not taken at once, as memory has to be fetched."""
 
 LANE = 64
 """So many rows of a run are tested in one go."""
-
-
-class Combine(IntEnum):
-    """What a term makes of the two values."""
-
-    NOTHING = 0  # it compares the one with the other
-    SUM = 1
-    PRODUCT = 2
-    MAGNITUDE = 3  # of the sum
-
-
-class Compare(IntEnum):
-    """How a term compares; the greatest of all numbers is NaN."""
-
-    EQUAL = 0
-    UNEQUAL = 1
-    LESS = 2
-    AT_MOST = 3
-    GREATER = 4
-    AT_LEAST = 5
-
-
-class Term(NamedTuple):
-    """A comparison of x with a constant, or of the run's value with the probing one."""
-
-    combine: int
-    compare: int
-    probe_sign: float
-    run_sign: float
-    constant: float
 
 
 class Operands(NamedTuple):
@@ -75,19 +35,21 @@ class Operands(NamedTuple):
     third_bits: npt.NDArray[np.uint8]
 
 
-class Searched(NamedTuple):
-    """A run in which pairs are searched; `longest` is the longest validity of its rows."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """A run whose rows search partners."""
+
+    index: Index
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """A run in which partners are searched; `longest` is the longest validity of its rows."""
 
     index: Index
     operands: Operands
     longest: int
-
-
-class Probe(NamedTuple):
-    """A run that searches: for each row and term shift, factor, low, high, and 1 if x must lie outside."""
-
-    index: Index
-    ranges: npt.NDArray[np.float64]
 
 
 class Found(NamedTuple):
@@ -95,19 +57,8 @@ class Found(NamedTuple):
 
     probe: Positions
     row: Positions
-    start: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
-
-
-def make_probe(index: Index, columns: Sequence[pa.Array], terms: Sequence[Term]) -> Probe:
-    """Prepare a run for searching; it has one column of doubles for each term, NULL where it is not to be tested."""
-    ranges = np.empty((len(index.start), len(terms), 5))
-    for number, (column, term) in enumerate(zip(columns, terms, strict=True)):
-        _fill(ranges, number, fixed_values(column, np.float64), *term)
-    for column in columns:
-        if column.null_count:
-            ranges[column.is_null().to_numpy(zero_copy_only=False)] = (0.0, 0.0, np.inf, -np.inf, 1.0)
-    return Probe(index, ranges)
+    start: Times
+    end: Times
 
 
 def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
@@ -115,11 +66,15 @@ def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
     cursor = np.array([0, -1, -1])
     size = max(FEW, len(probe.index.start))
     while cursor[0] < len(probe.index.hash):
-        found = Found(*(np.empty(min(size, most), t) for t in (np.int32, np.int32, np.int64, np.int64)))
+        found = _room(min(size, most))
         size *= 8  # where many pairs have been found there may be more
         count = _search(probe.index, run.index, run.longest, probe.ranges, run.operands, cursor, found)
         if count:
-            yield Found(*(column[:count] for column in found))
+            yield Found(found.probe[:count], found.row[:count], found.start[:count], found.end[:count])
+
+
+def _room(size: int) -> Found:
+    return Found(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
 @njit(cache=True, nogil=True)
@@ -155,7 +110,7 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
                     after = _append(found.row, count, position, ends, start, first[position:upto], ranges[row, 0])
                     if terms > 1:
                         after = _retain(found.row, count, after, operands.second, ranges[row, 1])
-                    if terms > 2:  # noqa: PLR2004 - the third
+                    if terms > 2:
                         after = _retain(found.row, count, after, operands.third, ranges[row, 2])
                 else:
                     after = _append_doubtful(found.row, count, position, ends, start, operands, ranges[row])
@@ -217,16 +172,14 @@ def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _append_doubtful(
-    rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any
-) -> Any:
+def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any) -> Any:
     """Append valid rows for which all terms hold, or which are not to be tested."""
     terms = len(ranges)
     for i in range(len(ends)):
         row = rows[count] = position + i
         held = _holds(operands.first[row], ranges[0])
-        held &= terms < 2 or _holds(operands.second[row], ranges[1])  # noqa: PLR2004 - the second
-        held &= terms < 3 or _holds(operands.third[row], ranges[2])  # noqa: PLR2004 - the third
+        held &= terms < 2 or _holds(operands.second[row], ranges[1])
+        held &= terms < 3 or _holds(operands.third[row], ranges[2])
         held |= _is_clear(operands.first_bits, row) | _is_clear(operands.second_bits, row)
         held |= _is_clear(operands.third_bits, row)
         count += held & (ends[i] > start)
@@ -269,42 +222,3 @@ def _after(times: Any, low: Any, high: Any, limit: Any) -> Any:
         else:
             high = middle
     return low
-
-
-@njit(cache=True, nogil=True)
-def _fill(
-    ranges: Any, term: Any, values: Any, combine: Any, compare: Any, probe_sign: Any, run_sign: Any, constant: Any
-) -> None:
-    """Write the ranges of one term."""
-    low, high, outside = _range(compare, constant)
-    if combine == Combine.MAGNITUDE:
-        low = -high
-    for row in range(len(values)):
-        if combine == Combine.NOTHING:
-            shift, factor = 0.0, 1.0
-            low, high, outside = _range(compare, values[row])
-        elif combine == Combine.PRODUCT:
-            shift, factor = 0.0, values[row]
-        else:
-            shift, factor = probe_sign * values[row], run_sign
-        ranges[row, term, 0], ranges[row, term, 1] = shift, factor
-        ranges[row, term, 2], ranges[row, term, 3], ranges[row, term, 4] = low, high, outside
-
-
-@njit(cache=True, nogil=True)
-def _range(compare: Any, constant: Any) -> Any:
-    """The range in which x compares so with the constant, and whether it is rather outside of it."""
-    negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
-    if compare in (Compare.EQUAL, Compare.UNEQUAL):
-        if np.isnan(constant):
-            return -np.inf, np.inf, not negated
-        return constant, constant, negated
-    if compare in (Compare.AT_MOST, Compare.GREATER):
-        if np.isnan(constant):  # everything is at most NaN
-            return np.inf, -np.inf, not negated
-        return -np.inf, constant, negated
-    if np.isnan(constant):  # all numbers are less than NaN
-        return -np.inf, np.inf, negated
-    if constant == -np.inf:
-        return np.inf, -np.inf, negated
-    return -np.inf, np.nextafter(constant, -np.inf), negated

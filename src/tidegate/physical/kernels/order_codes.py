@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 Nulls = npt.NDArray[np.bool_]
+Decode = Callable[[Ints, Nulls | None], pa.Array]
 
 _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
@@ -23,7 +24,7 @@ class Coded:
     """Codes of several columns (anything where NULL), and how to turn codes into values again."""
 
     codes: tuple[Ints, ...]
-    decode: Callable[[Ints, Nulls | None], pa.Array]
+    decode: Decode
 
 
 def order_codes(columns: Sequence[pa.Array]) -> Coded:
@@ -68,7 +69,7 @@ def presence(column: pa.Array) -> Flags:
     """1 where the column has a value, 0 where it is NULL."""
     if not column.null_count:
         return np.ones(len(column), np.uint8)
-    return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)  # type: ignore[no-any-return]
+    return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
 
 
 def _ranks(columns: Sequence[pa.Array]) -> Coded:

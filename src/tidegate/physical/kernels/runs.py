@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from tidegate.physical.batch import VALID_FROM, VALID_TO, Batch, Times, concat_columns, take
+from tidegate.physical.batch import Batch, Times, concat_columns, take
 from tidegate.physical.kernels.hashing import Hashes, fixed_values
 
 Positions = npt.NDArray[np.int32]

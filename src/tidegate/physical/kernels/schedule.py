@@ -60,7 +60,8 @@ class Schedule:
         """Let more rows wait; they may come in any order."""
         if not rows.num_rows:
             return self
-        return self._with_run(self.runs, [rows])._merged()
+        more = self._with_run(self.runs, [rows])
+        return more if len(more.runs) <= MOST_RUNS else more.merged()
 
     def take_before(self, time: int) -> tuple[Schedule, list[pa.RecordBatch]]:
         """Part from the rows whose time is before the given one: sorted, one batch of each run."""
@@ -75,10 +76,8 @@ class Schedule:
         run = Run(f"{self.name}.{self.made}", _sorted(pa.concat_batches(parts)))
         return replace(self, runs=(*runs, run), made=self.made + 1)
 
-    def _merged(self) -> Schedule:
-        """Merge the youngest runs if there are too many, as many as keep sizes growing geometrically."""
-        if len(self.runs) <= MOST_RUNS:
-            return self
+    def merged(self) -> Schedule:
+        """With the youngest runs made one: so many that sizes grow geometrically, two at least."""
         sizes = [run.waiting for run in self.runs]
         first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
         return self._with_run(self.runs[:first], [run.rest() for run in self.runs[first:]])

@@ -7,7 +7,7 @@ that grows with the logarithm of the state (O'Neil et al. 1996, log-structured m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,6 +40,9 @@ class Tiers:
     """No run becomes larger than this by merging: it bounds the time of one merge."""
 
 
+TIERS = Tiers()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
     """A run and its number, which no other run of its side has had while there are any."""
@@ -52,7 +55,7 @@ Side = tuple[Stored, ...]
 """The runs of one side, oldest first."""
 
 
-def load_runs(chunks: dict[str, pa.RecordBatch]) -> tuple[Side, Side]:
+def load_runs(chunks: Mapping[str, pa.RecordBatch]) -> tuple[Side, Side]:
     """The runs of the left and the right side."""
     sides: tuple[list[Stored], list[Stored]] = ([], [])
     if DIRECTORY in chunks:

@@ -1,0 +1,57 @@
+"""What a run has published, in a form that does not depend on how it is cut into rows and files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from reference.values import canonical_row
+
+Relation = dict[tuple[object, ...], dict[int, int]]
+"""For each row, the instants at which its number changes, and by how much: the relation at every instant."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """All outputs as relations, and the dead letters as a multiset."""
+
+    relations: dict[str, Relation]
+    dead: Counter[str]
+
+    @property
+    def reasons(self) -> set[str]:
+        return {json.loads(letter)["reason"] for letter in self.dead}
+
+
+def published(folder: Path) -> Published:
+    """What stands in an output folder now; what is only staged does not count."""
+    queries = {p.name: _parquet(p) for p in sorted(folder.iterdir()) if p.name != "dead_letters"}
+    letters = [line for p in sorted((folder / "dead_letters").glob("*.jsonl")) for line in p.read_text().splitlines()]
+    return Published({name: relation(table.to_pylist()) for name, table in queries.items()}, Counter(letters))
+
+
+def relation(rows: Iterable[Mapping[str, object]]) -> Relation:
+    changes: Relation = {}
+    for row in rows:
+        begin, end, *values = row.values()
+        assert begin < end, f"an empty validity: {row}"
+        at = changes.setdefault(canonical_row(values), {})
+        at[begin] = at.get(begin, 0) + 1
+        at[end] = at.get(end, 0) - 1
+    coalesced = {values: {t: n for t, n in sorted(at.items()) if n} for values, at in changes.items()}
+    return {values: at for values, at in coalesced.items() if at}
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files of attempts, which must not stay when all is done."""
+    return [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if ".staging" in p.parts and p.is_file()]
+
+
+def _parquet(folder: Path) -> pa.Table:
+    tables = [pq.read_table(p) for p in sorted(folder.glob("*.parquet"))]
+    return pa.concat_tables(tables) if tables else pa.table({})

@@ -1,0 +1,270 @@
+"""Whatever is killed when, the results are those of a run that nobody disturbed.
+
+First by luck: a run is killed with all its processes, at moments that are watched for in its
+folders. Then without: a checkpoint is put into the very state that a crash would have left.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from integration._auctions import FILES, program, write_auctions
+from integration._processes import Process, tidegate
+from integration._results import Published, leftovers, published
+from pyspark.sql import SparkSession
+
+from tidegate.session import Session
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ENDED_WELL = (0, 3)  # 3: there were dead letters
+MOST_KILLS = 6
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folders of a run: its checkpoint and its results."""
+
+    folder: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def published(self) -> Published:
+        return published(self.out)
+
+    def state_files(self, step: int) -> list[Path]:
+        return list(self.checkpoint.glob(f"state/*/*/{step:010d}-*"))
+
+    def record(self, step: int) -> Path:
+        return self.checkpoint / "steps" / f"{step:010d}.json"
+
+    def commit(self, step: int) -> Path:
+        return self.checkpoint / "spark" / "commits" / str(step)
+
+    def results(self, label: str, *, of: str = "*") -> list[Path]:
+        return list(self.out.glob(f"{of}/{label}-*"))
+
+    def copied(self, folder: Path) -> Run:
+        shutil.copytree(self.folder, folder)
+        return Run(folder)
+
+
+def batch(step: int) -> str:
+    return f"batch-{step:08d}"
+
+
+def assert_same(run: Run, expected: Published) -> None:
+    found = run.published
+    assert found.relations == expected.relations
+    assert found.dead == expected.dead
+    assert leftovers(run.out) == []
+    assert not list(run.checkpoint.glob("steps/*.part"))
+
+
+# ---- killed while it runs
+
+
+@pytest.fixture(scope="module")
+def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("auctions")
+    write_auctions(folder)
+    path = folder / "query.sql"
+    path.write_text(program(folder))
+    return path
+
+
+def started(query: Path, run: Run) -> Process:
+    run.folder.mkdir(exist_ok=True)
+    arguments = ["run", query, "--once", "--checkpoint", run.checkpoint, "--out", run.out, "--buckets", "2"]
+    return tidegate(*arguments, log=run.folder / "log")
+
+
+def finished(query: Path, run: Run) -> None:
+    process = started(query, run)
+    try:
+        assert process.wait() in ENDED_WELL, process.words
+    finally:
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    run = Run(tmp_path_factory.mktemp("undisturbed"))
+    finished(query, run)
+    found = run.published
+    assert run.commit(FILES - 1).exists(), "each file is a micro-batch of its own"
+    assert found.relations.keys() == {"query_1", "query_2", "query_3"}
+    assert all(found.relations.values())
+    assert found.reasons == {"late", "malformed", "division_by_zero"}
+    return found
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When to kill: what to wait for, how long after it at most, and whether that was in time."""
+
+    has_come: Callable[[Run, int], bool]
+    delay: float
+    was_hit: Callable[[Run, int], bool]
+
+
+MOMENTS = {
+    "in the middle of a micro-batch, while state is written": Moment(
+        lambda run, step: bool(run.state_files(step)),
+        0.05,
+        lambda run, step: bool(run.state_files(step)) and not run.record(step).exists(),
+    ),
+    "after results were published, before Spark knows": Moment(
+        lambda run, step: bool(run.results(batch(step), of="dead_letters")),  # they are published last
+        0.0,
+        lambda run, step: not run.commit(step).exists(),
+    ),
+    "while all that is held back comes out": Moment(
+        lambda run, _: bool(list(run.out.glob("*/.staging/final-*"))),
+        0.5,
+        lambda run, _: run.commit(FILES - 1).exists(),
+    ),
+}
+
+
+def kill(query: Path, run: Run, moment: Moment, step: int, delay: float) -> bool:
+    """Kill a run at the moment; answers whether it was hit."""
+    process = started(query, run)
+    try:
+        came = process.wait_until(lambda: moment.has_come(run, step))
+        time.sleep(delay)
+        is_running = process.is_alive
+    finally:
+        process.kill()
+    return came and is_running and moment.was_hit(run, step)
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_a_run_that_is_killed_and_started_again_gives_the_same_results(name, query, undisturbed, tmp_path):
+    moment, dice, run = MOMENTS[name], random.Random(name), Run(tmp_path / "run")
+    step = 2
+    for _ in range(MOST_KILLS):
+        if kill(query, run, moment, step, dice.uniform(0, moment.delay)):
+            break
+        step = 2 + max((int(p.name) for p in run.commit(0).parent.glob("[0-9]*")), default=0)
+    else:
+        pytest.fail(f"not hit: {name}")
+    finished(query, run)
+    assert_same(run, undisturbed)
+
+
+# ---- the state that a crash leaves behind, made by hand
+
+BEFORE, AFTER = 4, 6
+LAST = BEFORE - 1
+
+
+def ran(spark: SparkSession, data: Path, run: Run) -> None:
+    with Session(spark=spark, buckets=2) as session:
+        running = session.sql(program(data), once=True, checkpoint=str(run.checkpoint), out=str(run.out))
+        running.wait()
+
+
+@dataclass(frozen=True)
+class Half:
+    """A run over the first files, to be gone on with over all; and what then comes out."""
+
+    data: Path
+    run: Run
+    expected: Published
+
+
+@pytest.fixture(scope="module")
+def half(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
+    folder = tmp_path_factory.mktemp("half")
+    data, whole, run = folder / "data", Run(folder / "whole"), Run(folder / "half")
+    write_auctions(data, last=BEFORE)
+    ran(spark, data, run)
+    write_auctions(data, first=BEFORE, last=AFTER)
+    ran(spark, data, whole)
+    return Half(data, run, whole.published)
+
+
+def forget_commit(run: Run) -> None:
+    """The step is done and recorded, but Spark will do it again."""
+    run.commit(LAST).unlink()
+    run.commit(LAST).with_name(f".{LAST}.crc").unlink(missing_ok=True)
+
+
+def forget_record(run: Run) -> None:
+    """Results are published, state is written, and nobody knows."""
+    forget_commit(run)
+    run.record(LAST).unlink()
+
+
+def forget_results(run: Run) -> None:
+    """State is written, results are not published."""
+    forget_record(run)
+    for path in run.results(batch(LAST)):
+        path.unlink()
+
+
+def forget_some_results(run: Run) -> None:
+    """An attempt was publishing; one before it had cut its results into other parts."""
+    forget_record(run)
+    for path in run.results(batch(LAST), of="query_2"):
+        path.unlink()
+    for path in run.results(batch(LAST), of="query_1"):
+        shutil.copy(path, path.with_stem(path.stem.replace("level", "older")))
+    staged = run.out / "query_1" / ".staging" / f"{batch(LAST)}-0123456789abcdef"
+    staged.mkdir(parents=True)
+    shutil.copy(path, staged / "level_2_00000_00000.parquet")
+    staged.with_name(f"{staged.name}.manifest").write_text('["level_2_00000_00000.parquet"]')
+
+
+def damage_state(run: Run) -> None:
+    """An attempt was writing state."""
+    forget_results(run)
+    for path in run.state_files(LAST):
+        path.write_bytes(path.read_bytes()[:-7])
+        path.with_name(f"{LAST:010d}-0badcafe.part").write_bytes(b"half")
+
+
+def forget_final(run: Run) -> None:
+    """What is held back was being published when the run ended."""
+    for path in run.results("final", of="query_1"):
+        path.unlink()
+    staged = run.out / "query_1" / ".staging" / "final-0123456789abcdef"
+    staged.mkdir(parents=True)
+    staged.with_name(f"{staged.name}.manifest").write_text('["level_2_00000_00000.parquet"]')
+
+
+@pytest.mark.parametrize(
+    "fault", [forget_commit, forget_record, forget_results, forget_some_results, damage_state, forget_final]
+)
+def test_a_step_that_is_done_again_over_what_a_crash_left_gives_the_same_results(fault, spark, half, tmp_path):
+    run = half.run.copied(tmp_path / "run")
+    fault(run)
+    ran(spark, half.data, run)
+    assert_same(run, half.expected)
+
+
+def test_what_the_end_brought_out_is_taken_back_when_the_run_goes_on(spark, half, tmp_path):
+    """A later run may have more to say about the same instants: until it ends, only what is settled stands."""
+    run = half.run.copied(tmp_path / "run")
+    assert run.results("final")
+    with Session(spark=spark, buckets=2) as session:
+        running = session.sql(program(half.data), checkpoint=str(run.checkpoint), out=str(run.out))
+        while not run.record(AFTER - 1).exists():
+            assert not running.wait(0.1)
+    assert not run.results("final")
+    ran(spark, half.data, run)
+    assert_same(run, half.expected)

@@ -1,0 +1,64 @@
+"""Every example of the documentation is run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from tidegate.catalog.catalog import Catalog
+from tidegate.cli.output import aligned
+from tidegate.errors import QueryError
+from tidegate.expressions.functions import function_names
+from tidegate.language.binder import bind
+from tidegate.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_queries_of_a_page_are_right(page):
+    catalog = Catalog()
+    for text in blocks(page, "sql"):
+        catalog = bind(text, catalog).catalog
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page):
+    for text in blocks(page, "python"):
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(text, page.name, "exec"), {})  # noqa: S102 - our own documentation
+
+
+def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (query,) = blocks(ROOT / "README.md", "sql")
+    assert (ROOT / "examples/auction/closing.sql").read_text() == query
+    with Session(runtime="embedded") as session:
+        running = session.sql(query, once=True)
+        assert running is not None
+        running.wait()
+        shown = aligned(running.results().sort_by("valid_from"))
+    assert "closing.sql --once --quiet\n" + shown in (ROOT / "README.md").read_text()
+
+
+def test_the_mistake_of_the_readme_is_shown_as_it_says(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (query,) = blocks(ROOT / "README.md", "sql")
+    with pytest.raises(QueryError) as caught:
+        bind("SELECT SUM(prise) FROM bid WINDOW(RANGE 1 HOUR)", bind(query).catalog)
+    assert caught.value.render() in (ROOT / "README.md").read_text()
+
+
+def test_the_page_of_the_language_names_every_function():
+    words = set(re.findall(r"\w+", (ROOT / "docs/language.md").read_text()))
+    synonyms = {"ceiling", "char_length", "character_length", "pow", "substr", "strpos", "instr", "dayofmonth"}
+    assert set(function_names()) - synonyms <= words
