@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import shutil
 import tempfile
 import weakref
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from tidegate.algebra.explain import explain
 from tidegate.catalog.catalog import Catalog, Program, Query
+from tidegate.connectors.files import is_uri
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source
 from tidegate.errors import QueryError, nearest
@@ -25,6 +27,7 @@ from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.explain import explain_stages
 from tidegate.runtime.frames import Frame, frame_source
 from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, Run
+from tidegate.runtime.warm import warm_up_in_background
 from tidegate.schema import Schema
 from tidegate.time import parse_duration
 
@@ -131,9 +134,10 @@ class Session:
         """Run the queries of a bound program; see `sql`."""
         if not program.queries:
             return None
-        where = checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}")
+        where = _absolute(checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}"))
         sinks = _sinks(program, out, format)
-        job = compile_job(program, buckets=self._buckets(where), sinks=sinks, sources=self._named_sources())
+        # What is wrong with the query or its data shows before Spark is started.
+        job = compile_job(program, sinks=sinks, sources=self._named_sources())
         results = _Results()
         run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
         query = RunningQuery(program, run, results, job)
@@ -176,9 +180,13 @@ class Session:
 
     def _start(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> Run:
         if self.runtime == "embedded":
+            job = replace(job, buckets=self._buckets(where))
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
+        warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
 
+        job = replace(job, buckets=self._buckets(where))
+        warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 
 
@@ -264,9 +272,14 @@ def explain_program(program: Program) -> str:
 
 
 def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
-    sinks = {q.name: FileSink(str(Path(q.into).absolute()), format_) for q in program.queries if q.into is not None}
+    sinks = {q.name: FileSink(_absolute(q.into), format_) for q in program.queries if q.into is not None}
     if out is None:
         return sinks
-    folder = Path(out).absolute()
-    named = {q.name: FileSink(str(folder / q.name), format_) for q in program.queries if q.into is None}
-    return {**sinks, **named, DEAD_LETTERS: FileSink(str(folder / DEAD_LETTERS), "jsonl")}
+    folder = _absolute(out)
+    named = {q.name: FileSink(posixpath.join(folder, q.name), format_) for q in program.queries if q.into is None}
+    return {**sinks, **named, DEAD_LETTERS: FileSink(posixpath.join(folder, DEAD_LETTERS), "jsonl")}
+
+
+def _absolute(location: str) -> str:
+    """A path that workers take to be the same, or a URI as it is."""
+    return location if is_uri(location) else str(Path(location).absolute())

@@ -35,12 +35,12 @@ def program(folder: Path) -> str:
     return STREAMS.format(folder=folder, delay=DELAY) + QUERIES
 
 
-def write_auctions(folder: Path, *, first: int = 0, last: int = FILES, faulty: bool = True) -> None:
+def write_auctions(folder: Path, *, first: int = 0, last: int = FILES, late: bool = True) -> None:
     """Files of both streams; the same file has the same rows, whenever it is written."""
     for number in range(first, last):
         dice = random.Random(number)
-        _write(folder / "bid" / f"{number:03d}.csv", number, "auction,bidder,price,at\n", _bids(dice, number, faulty))
-        _write(folder / "auction" / f"{number:03d}.jsonl", number, "", _auctions(dice, number, faulty))
+        _write(folder / "bid" / f"{number:03d}.csv", number, "auction,bidder,price,at\n", _bids(dice, number, late))
+        _write(folder / "auction" / f"{number:03d}.jsonl", number, "", _auctions(dice, number, late))
 
 
 def _write(path: Path, number: int, head: str, rows: list[str]) -> None:
@@ -52,28 +52,23 @@ def _write(path: Path, number: int, head: str, rows: list[str]) -> None:
     draft.rename(path)
 
 
-def _bids(dice: random.Random, number: int, faulty: bool) -> list[str]:
+def _bids(dice: random.Random, number: int, late: bool) -> list[str]:
     rows = [
         f"{dice.randrange(24)},{dice.randrange(5)},{dice.randrange(400) / 4},{time}"
         for time in _times(dice, number, BIDS_PER_FILE)
     ]
-    if faulty:
-        rows.insert(7, f"1,2,{number}.5,{_long_ago(number)}")
-        rows.insert(9, f"1,cheap,{number},x")
-    return rows
+    rows.insert(9, f"1,cheap,{number},x")
+    return rows + [f"1,2,{number}.5,{_long_ago(number)}"] * late
 
 
-def _auctions(dice: random.Random, number: int, faulty: bool) -> list[str]:
+def _auctions(dice: random.Random, number: int, late: bool) -> list[str]:
     rows = [
         json.dumps({"id": dice.randrange(24), "seller": dice.randrange(4), "reserve": 1 + dice.randrange(64), "at": t})
         for t in _times(dice, number, AUCTIONS_PER_FILE)
     ]
-    if faulty:
-        begun = number * TICKS_PER_FILE
-        rows.insert(2, json.dumps({"id": number, "seller": 0, "reserve": 0, "at": begun + 50}))  # not to be divided by
-        rows.insert(3, json.dumps({"id": 1, "seller": 0, "reserve": 1, "at": _long_ago(number)}))
-        rows.insert(5, '{"id": 1,')
-    return rows
+    rows.insert(2, json.dumps({"id": number, "seller": 0, "reserve": 0, "at": number * TICKS_PER_FILE + 50}))
+    rows.insert(5, '{"id": 1,')
+    return rows + [json.dumps({"id": 1, "seller": 0, "reserve": 1, "at": _long_ago(number)})] * late
 
 
 def _times(dice: random.Random, number: int, count: int) -> list[int]:

@@ -149,7 +149,7 @@ def test_rows_keep_their_sums_when_the_range_of_digits_grows_and_shrinks(pairs: 
             place = int(bits([value])[0])
             exact_sum.add_double(sums, 0, wide.places[1], wide.lows[1], wide.specials()[1], place, 1)
         exact_sum.add_integer(sums, 0, wide.places[0], -step, 1)
-        sums, layout = trimmed(sums, wide)
+        sums, layout = trimmed(sums, wide, np.zeros(1, np.int64))
     added = rounded_once([v for pair in pairs for v in pair])
     unit, scratch = 32 * layout.lows[1] + exact_sum.LOWEST_EXPONENT, np.empty(80, np.int64)
     assert exact_sum.double_of(sums, 0, layout.places[1], layout.sizes[1], unit, scratch) == added

@@ -42,8 +42,8 @@ LEFT = Schema(tuple(Field(f"l.{name}", type_) for name, type_ in TYPES.items()))
 RIGHT = Schema(tuple(Field(f"r.{name}", type_) for name, type_ in TYPES.items()))
 
 VALUES: Mapping[str, st.SearchStrategy[object]] = {
-    "k": st.sampled_from([0, 1, 2, None]),
-    "s": st.sampled_from(["", "a", "b", "ab", None]),
+    "k": st.sampled_from([0, 0, 0, 1, 2, None]),
+    "s": st.sampled_from(["a", "a", "a", "", "b", "ab", None]),
     "v": st.sampled_from([0.0, -0.0, 0.5, 1.0, -1.0, math.nan, math.inf, -math.inf, None]),
     "n": st.sampled_from([0, 1, -1, 2**31 - 1, -(2**31), 2**15 + 1, None]),
     "b": st.sampled_from([0, 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), None]),
@@ -95,13 +95,16 @@ CONSTANTS: Mapping[str, st.SearchStrategy[Literal]] = {
 }
 
 
+FORMS = ["plain", "plain", "combined", "combined", "combined", "distance", "divided", "one side", "failing", "either"]
+
+
 @st.composite
 def predicates(draw: st.DrawFn) -> Expression:
     """One conjunct: of every form that is tested while searching, and some others, also failing ones."""
     name = draw(st.sampled_from(["v", "v", "n", "b", "t"]))
     compare = draw(comparisons())
     a, b = draw(st.permutations([left(name), right(name)]))
-    form = draw(st.sampled_from(["plain", "combined", "distance", "divided", "one side", "failing operand", "either"]))
+    form = draw(st.sampled_from(FORMS))
     constant = draw(CONSTANTS[name])
     match form:
         case "combined":
@@ -114,7 +117,7 @@ def predicates(draw: st.DrawFn) -> Expression:
             return call(compare, call("/", left("v"), right("v")), double(0.5))
         case "one side":
             return call(compare, left("v"), draw(CONSTANTS["v"]))
-        case "failing operand":
+        case "failing":
             return call(compare, call("+", call("/", double(1.0), left("v")), right("v")), double(1.0))
         case "either":
             return call("or", call(compare, a, b), call("is_null", a))
@@ -125,9 +128,9 @@ def predicates(draw: st.DrawFn) -> Expression:
 def elements(draw: st.DrawFn, side: Schema) -> list[Element]:
     prefix = side.names[0].removesuffix("id")
     made = []
-    for number in range(draw(st.integers(0, 7))):
+    for number in range(draw(st.sampled_from([0, 1, 2, 4, 8, 12, 12]))):
         start = draw(st.integers(0, 10))
-        length = draw(st.sampled_from([1, 1, 2, 3, 5, FOREVER]))
+        length = draw(st.sampled_from([1, 2, 3, 5, 5, FOREVER]))
         row = {prefix + name: draw(values) for name, values in VALUES.items()}
         row[prefix + "id"] = number
         made.append(Element(start, min(start + length, FOREVER), row, draw(st.integers(0, 5))))
@@ -136,13 +139,13 @@ def elements(draw: st.DrawFn, side: Schema) -> list[Element]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    keys = draw(st.sampled_from([(), ("k",), ("s",), ("v",), ("t",), ("k", "s"), ("s", "v", "n")]))
-    residual = conjunction(tuple(draw(st.lists(predicates(), max_size=4))))
+    keys = draw(st.sampled_from([(), (), ("k",), ("k",), ("s",), ("v",), ("t",), ("k", "s"), ("s", "v")]))
+    residual = conjunction(tuple(draw(predicates()) for _ in range(draw(st.sampled_from([0, 1, 1, 1, 2, 2, 3, 5])))))
     tiers = draw(st.sampled_from([Tiers(), Tiers(few=0), Tiers(few=1, ratio=1), Tiers(few=2, ratio=1, most_rows=4)]))
     most = draw(st.sampled_from([1, 7, 1 << 20]))
     names = tuple(f"l.{k}" for k in keys), tuple(f"r.{k}" for k in keys)
-    steps = draw(st.integers(0, 4))
-    marks = [[*sorted(draw(st.lists(st.integers(0, 12), min_size=steps, max_size=steps))), FOREVER] for _ in range(2)]
+    steps = draw(st.sampled_from([0, 1, 3, 3, 5]))
+    marks = [[*sorted(draw(st.lists(st.integers(-2, 11), min_size=steps, max_size=steps))), FOREVER] for _ in range(2)]
     join = JoinOperator(LEFT, RIGHT, *names, residual, tiers=tiers, most_pairs=most)
     return Case(join, draw(elements(LEFT)), draw(elements(RIGHT)), list(zip(*marks, strict=True)))
 
@@ -250,13 +253,13 @@ def assert_as_defined(result: Result, case: Case) -> None:
     assert all(reason in dead[time, *who] for time, reason, *who in result.dead)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(cases())
 def test_a_join_emits_the_pairs_of_its_definition_however_the_streams_are_cut(case: Case) -> None:
     assert_as_defined(run(case, restarts=False), case)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_a_join_goes_on_from_state_that_was_written_and_read(case: Case) -> None:
     assert_as_defined(run(case, restarts=True), case)
@@ -265,7 +268,7 @@ def test_a_join_goes_on_from_state_that_was_written_and_read(case: Case) -> None
 @st.composite
 def crowds(draw: st.DrawFn) -> Case:
     """Many elements with few keys, so that groups are longer than what is tested in one go."""
-    seed, count = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from([150, 400]))
+    seed, count = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from([100, 250]))
     random = np.random.default_rng(seed)
     span = draw(st.sampled_from([20, 2000]))
     longest = draw(st.sampled_from([1, 5, 300]))
@@ -309,7 +312,7 @@ def crowds(draw: st.DrawFn) -> Case:
     return Case(join, crowd("l."), crowd("r."), list(zip(*marks, strict=True)))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(crowds())
 def test_long_groups_are_searched_completely(case: Case) -> None:
     assert_as_defined(run(case, restarts=False), case)

@@ -170,3 +170,17 @@ def test_a_run_refuses_the_checkpoint_of_another_query_or_of_other_buckets(tmp_p
     assert raised.value.code == "D303"
     with pytest.raises(DataError):
         lasts(replace(each, identity={}), checkpoint)
+
+
+def test_what_the_end_brought_out_is_taken_back_when_a_run_goes_on(tmp_path, checkpoint):
+    """A later run may have more to say about the same instants: until it ends, only what is settled stands."""
+    lasts(job(ROWS[:17], tmp_path), checkpoint)
+    assert list(tmp_path.glob("query*/final-*"))
+    endless = EmbeddedRun(job(ROWS, tmp_path), on_rows=lambda *_: None, once=False, checkpoint=checkpoint.root)
+    while endless.progress.rows_in < len(ROWS) - 17:
+        assert not endless.wait(0.01)
+    endless.stop()
+    assert not list(tmp_path.glob("query*/final-*"))
+    lasts(job(ROWS, tmp_path), checkpoint)
+    lasts(job(ROWS, tmp_path / "whole"), Checkpoint(str(tmp_path / "other")))
+    assert result(tmp_path) == result(tmp_path / "whole")

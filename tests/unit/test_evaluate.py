@@ -439,6 +439,38 @@ def test_times_are_read_in_the_forms_of_iso_8601(text, time):
         assert values[0].as_py() == time
 
 
+@pytest.mark.parametrize("spoiled", [[], [0], [7, 4999], range(0, 5000, 100), range(5000)])
+@pytest.mark.parametrize(
+    ("type_", "good", "odd"),
+    [
+        (Type.INT, ["1", "-2"], [" 3", "x", "0x1", "99999999999", None]),
+        (Type.BIGINT, ["1", "9223372036854775807"], ["+3", "", "9223372036854775808"]),
+        (Type.DOUBLE, ["1.5", "nan"], [" 1e3 ", "x"]),
+        (
+            Type.TIMESTAMP,
+            ["2024-01-01T00:00:00Z", None],
+            ["2024-01-01", "x", "2024-02-30", "2024-01-01 00:00:00.123456789Z"],
+        ),
+        (
+            Type.TIMESTAMP,
+            ["2024-01-01 00:00:00.123456789"],
+            ["2500-01-01 00:00:00.123456789", " 1500-01-01", "+12345-01-01"],
+        ),
+        (Type.BOOLEAN, ["true"], ["T", "yes"]),
+        (Type.INTERVAL, ["5 seconds"], ["1h", "1 moon"]),
+    ],
+)
+def test_a_long_column_is_read_as_its_rows_are(type_, good, odd, spoiled):
+    texts = [good[i % len(good)] for i in range(5000)]
+    for n, row in enumerate(spoiled):
+        texts[row] = odd[n % len(odd)]
+    known = {t: parse_column(pa.array([t], pa.string()), type_) for t in {*good, *odd}}
+    values, bad = parse_column(pa.array(texts, pa.string()), type_)
+    plain = pa.int64() if pa.types.is_temporal(values.type) else values.type  # Python's years end with 9999
+    assert repr(values.cast(plain).to_pylist()) == repr([known[t][0].cast(plain)[0].as_py() for t in texts])
+    assert bad.tolist() == [known[t][1][0] for t in texts]
+
+
 def test_constants_are_as_long_as_the_rows_and_no_rows_are_none():
     assert run(lit(7), rows=3) == [7, 7, 7]
     assert run(of("+", 1, 2), rows=0) == []

@@ -18,7 +18,6 @@ from tidegate.physical import sides
 from tidegate.physical.batch import Batch
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.kernels.hashing import Hashes, hash_columns
-from tidegate.physical.kernels.runs import FEW
 from tidegate.physical.kernels.tiers import TIERS, Tiers
 from tidegate.physical.operator import NO_STATE, Chunks, Step
 from tidegate.schema import Schema, Type
@@ -218,8 +217,8 @@ def test_a_few_elements_that_stay_do_not_hold_the_others() -> None:
 
 
 def test_keys_whose_hashes_lie_close_together_are_told_apart() -> None:
-    """So many rows with such keys come alternately that sorting them takes more than insertion."""
-    count = 4 * FEW
+    """Rows with two keys of one slot come alternately."""
+    count = 100
     slots = hash_columns([pa.array(range(200), pa.int32())]) >> np.uint64(32)
     slots = slots * np.uint64(count) >> np.uint64(32)
     close = [int(np.flatnonzero(slots == slot)[i]) for slot in slots if (slots == slot).sum() > 1 for i in (0, 1)][:2]

@@ -14,6 +14,7 @@ from tidegate import __version__
 from tidegate.catalog.catalog import Catalog, Program, SourceStream
 from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary, watch
+from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError, TidegateError
 from tidegate.language.binder import bind
 from tidegate.session import RunningQuery, Session, explain_program
@@ -64,9 +65,14 @@ def run(
     ] = Runtime.SPARK,
     master: Annotated[str, typer.Option(envvar="TIDEGATE_MASTER", help="The Spark master.")] = "local[*]",
     checkpoint: Annotated[
-        Path | None, typer.Option(envvar="TIDEGATE_CHECKPOINT", help="Folder of the state; a run goes on from it.")
+        str | None,
+        typer.Option(
+            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state; a run goes on from it."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for results, one folder per query.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder or URI for results, one folder per query.")
+    ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         Format | None, typer.Option(help="Of the results; table on stdout, parquet in files unless given.")
     ] = None,
@@ -84,15 +90,14 @@ def run(
     shown = format or (Format.TABLE if out is None else Format.PARQUET)
     program = _read(query).bound()
     _check_format(shown, out, program)
-    written = Format.PARQUET if shown is Format.TABLE else shown
     printer = Printer(shown.value, [q.name for q in program.queries])
     with Session(runtime=runtime.value, master=master, buckets=buckets) as session:
         running = session.run(
             program,
             once=once,
-            checkpoint=None if checkpoint is None else str(checkpoint.absolute()),
-            out=None if out is None else str(out),
-            format=written.value,
+            checkpoint=checkpoint,
+            out=out,
+            format=_in_files(shown),
             on_rows=printer.add,
         )
         assert running is not None
@@ -146,7 +151,7 @@ def main() -> NoReturn:
 
 def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
     try:
-        watch(running, quiet=quiet)
+        watch(running, quiet=quiet, enough=lambda: printer.is_cut_off)
     except KeyboardInterrupt:
         print("stopping after the current step …", file=sys.stderr)
         running.stop()
@@ -161,6 +166,8 @@ def _read(query: Path) -> _Text:
         return _Text(query.read_text(encoding="utf-8"), query.absolute().parent)
     except OSError as error:
         raise QueryError("Q303", f"the file {query} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise QueryError("Q303", f"the file {query} is not UTF-8 text") from error
 
 
 def _with_base(catalog: Catalog, base: Path) -> Catalog:
@@ -170,7 +177,16 @@ def _with_base(catalog: Catalog, base: Path) -> Catalog:
     return catalog
 
 
-def _check_format(shown: Format, out: Path | None, program: Program) -> None:
+def _in_files(shown: Format) -> SinkFormat:
+    match shown:
+        case Format.CSV:
+            return "csv"
+        case Format.JSONL:
+            return "jsonl"
+    return "parquet"
+
+
+def _check_format(shown: Format, out: str | None, program: Program) -> None:
     into_files = out is not None or all(q.into is not None for q in program.queries)
     if shown is Format.PARQUET and not into_files:
         raise QueryError("Q304", "parquet cannot be written to standard output", hint="add --out DIR")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 
 import pyarrow as pa
 
-from tidegate.connectors.sinks import render
+from tidegate.connectors.sinks import TextFormat, render
 from tidegate.runtime.port import DEAD_LETTERS
 
 SHOWN_DEAD_LETTERS = 10
@@ -23,8 +24,23 @@ class Printer:
         self.held: dict[str, list[pa.RecordBatch]] = {}
         self.begun: set[str] = set()
         self.dead = 0
+        self.is_cut_off = False
+        """Whether nobody reads standard output any more, as after ``| head``."""
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
+        try:
+            self._add(name, rows)
+        except BrokenPipeError:
+            self._cut_off()
+
+    def close(self) -> None:
+        """Print what is still held."""
+        try:
+            self._close()
+        except BrokenPipeError:
+            self._cut_off()
+
+    def _add(self, name: str, rows: pa.RecordBatch) -> None:
         if name == DEAD_LETTERS:
             self._letters(rows)
         elif self.format == "table":
@@ -34,8 +50,12 @@ class Printer:
         else:
             self._lines(name, rows)
 
-    def close(self) -> None:
-        """Print what is still held."""
+    def _cut_off(self) -> None:
+        self.is_cut_off = True
+        # What is still to be written goes nowhere, also what Python itself writes when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _close(self) -> None:
         for name in self.queries:
             if self.held.get(name):
                 self._table(name)
@@ -47,7 +67,8 @@ class Printer:
         if len(self.queries) > 1:
             rows = rows.add_column(0, "query", pa.array([name] * rows.num_rows))
         # Several queries have several headers: a reader of CSV tells them apart by the first column.
-        sys.stdout.write(render(rows, self.format, header=name not in self.begun))
+        format_: TextFormat = "csv" if self.format == "csv" else "jsonl"
+        sys.stdout.write(render(rows, format_, header=name not in self.begun))
         self.begun.add(name)
 
     def _table(self, name: str) -> None:

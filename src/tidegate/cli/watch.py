@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import posixpath
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tidegate.runtime.port import Progress
+from tidegate.runtime.port import DEAD_LETTERS, Progress
 from tidegate.session import RunningQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def watch(running: RunningQuery, *, quiet: bool) -> None:
-    """Wait for the end; show how far it is if standard error is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        running.wait()
-        return
-    with Live(Text("starting …"), console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+def watch(running: RunningQuery, *, quiet: bool, enough: Callable[[], bool]) -> None:
+    """Wait for the end, or until it is enough; show how far it is if standard error is a terminal."""
+    console = Console(stderr=True, quiet=quiet or not sys.stderr.isatty())
+    with Live(Text("starting …"), console=console, refresh_per_second=4, transient=True) as live:
         while not running.wait(0.25):
+            if enough():
+                running.stop()
+                return
             live.update(Text(line(running.progress())))
 
 
@@ -44,12 +46,12 @@ def line(progress: Progress) -> str:
     return " · ".join(parts)
 
 
-def summary(progress: Progress, out: Path | None) -> str:
+def summary(progress: Progress, out: str | None) -> str:
     """What happened, for the end of a run."""
     lines = [line(progress)]
     if progress.dead:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(progress.dead.items()))
-        where = f", in {out / 'dead_letters'}" if out is not None else ""
+        where = f", in {posixpath.join(out, DEAD_LETTERS)}" if out is not None else ""
         lines.append(f"dead letters: {reasons}{where}")
     return "\n".join(lines)
 

@@ -129,7 +129,7 @@ class GroupTable:
         columns = {f"key.{k}": key for k, key in enumerate(self.keys)}
         if shape.keeps_count:
             width = self.sums.shape[1]
-            sums = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(self.sums).reshape(-1)), width)
+            sums = pa.FixedSizeListArray.from_arrays(pa.array(self.sums.reshape(-1)), width)
             columns |= {_ID: pa.array(self.ids), _SUMS: sums}
         else:
             columns[_UNTIL] = pa.array(self.until)

@@ -203,7 +203,7 @@ def _remembered(
     if not len(kept) or memory.watermark == FOREVER:
         smallest = Layout.smallest(layout.counted, layout.kinds)
         return replace(memory, layout=smallest, groups=None, frontiers=())
-    sums, layout = trimmed(table.sums[kept], layout) if shape.keeps_count else (table.sums, layout)
+    sums, layout = trimmed(table.sums, layout, kept) if shape.keeps_count else (table.sums, layout)
     rows = [gather(frontiers, at, kept) for at in range(len(best))]
     changed = GroupTable(
         table.keys if len(kept) == len(table.ids) else [key.take(pa.array(kept)) for key in table.keys],

@@ -89,14 +89,22 @@ class Checkpoint:
         if system.get_file_info(path).type == fs.FileType.NotFound:
             return None
         with system.open_input_stream(path) as file:
-            return json.loads(file.read())
+            text = file.read()
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            hint = "start anew with an empty checkpoint folder"
+            raise DataError("D302", f"the file {path} of the checkpoint is damaged", hint=hint) from error
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        system, path = file_system(posixpath.join(self.root, name))
-        system.create_dir(posixpath.dirname(path), recursive=True)
-        with system.open_output_stream(path + ".part") as out:
-            out.write(json.dumps(content).encode())
-        system.move(path + ".part", path)
+        try:
+            system, path = file_system(posixpath.join(self.root, name))
+            system.create_dir(posixpath.dirname(path), recursive=True)
+            with system.open_output_stream(path + ".part") as out:
+                out.write(json.dumps(content).encode())
+            system.move(path + ".part", path)
+        except OSError as error:
+            raise DataError("D305", f"the checkpoint {self.root} cannot be written: {error}") from error
 
 
 def _name(step: int) -> str:

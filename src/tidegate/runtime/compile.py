@@ -36,7 +36,7 @@ def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]
 def compile_job(
     program: Program,
     *,
-    buckets: int,
+    buckets: int = 1,
     sinks: Mapping[str, FileSink],
     sources: Mapping[str, Source] | None = None,
 ) -> Job:

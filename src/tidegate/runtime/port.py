@@ -18,6 +18,9 @@ from tidegate.time import BEGINNING, FOREVER
 DEAD_LETTERS = "dead_letters"
 """The output that holds what could not take part; beside the queries by name."""
 
+FINAL = "final"
+"""The label of what is brought out at the end, as if the streams had ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -29,7 +32,7 @@ class Job:
     graph: StageGraph
     sources: Mapping[str, Source]
     sinks: Mapping[str, FileSink]
-    buckets: int
+    buckets: int = 1
     identity: Mapping[str, object] = field(default_factory=dict)
 
     def decoder(self, stream: str) -> Decoder:
@@ -47,6 +50,12 @@ class Job:
             stream: max(mark, latest[stream] - self.delay(stream)) if stream in latest else mark
             for stream, mark in before.items()
         }
+
+
+def take_back_final(sinks: Mapping[str, FileSink]) -> None:
+    """Remove what an earlier run brought out at its end: with new rows it need not hold any more."""
+    for sink in sinks.values():
+        sink.publish(FINAL, sink.begin(FINAL))
 
 
 OnRows = Callable[[str, pa.RecordBatch], None]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.kernels.aggregate import DOUBLE, INTEGER
+from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.exact_sum import INTEGER_DIGITS, SPECIALS, normalise
 
 Ints = npt.NDArray[np.int64]
@@ -80,14 +81,33 @@ def moved(sums: Ints, old: Layout, new: Layout, *, rows: int) -> Ints:
     return wide
 
 
-def trimmed(sums: Ints, layout: Layout) -> tuple[Ints, Layout]:
-    """Carry, and part from the digits that are zero in all groups: only doubles that are there cost room."""
+def trimmed(sums: Ints, layout: Layout, groups: Ints) -> tuple[Ints, Layout]:
+    """Carry, and keep of the given groups the digits that are not zero in all of them."""
     lows, sizes = list(layout.lows), list(layout.sizes)
     kept = [np.arange(layout.fixed)]
     for column, (at, size) in enumerate(zip(layout.places, layout.sizes, strict=False)):
         normalise(sums, at, size)
-        used = np.arange(size) if layout.kinds[column] == INTEGER else np.flatnonzero(sums[:, at : at + size].any(0))
-        first, last = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
-        lows[column], sizes[column] = (layout.lows[column] + first, last - first) if last else (0, 0)
+        first, last = (0, size) if layout.kinds[column] == INTEGER else _used(sums, groups, at, size)
+        lows[column], sizes[column] = (layout.lows[column] + first, last - first) if first < last else (0, 0)
         kept.append(np.arange(at + first, at + last))
-    return sums[:, np.concatenate(kept)], replace(layout, lows=tuple(lows), sizes=tuple(sizes))
+    return _packed(sums, groups, np.concatenate(kept)), replace(layout, lows=tuple(lows), sizes=tuple(sizes))
+
+
+@compiled
+def _used(sums: Ints, groups: Ints, at: int, size: int) -> tuple[int, int]:
+    """The digits [first, last) outside of which all are zero; (0, 0) if all are."""
+    first, last = size, 0
+    for group in groups:
+        for k in range(size):
+            if sums[group, at + k] != 0:
+                first, last = min(first, k), max(last, k + 1)
+    return (first, last) if last > 0 else (0, 0)
+
+
+@compiled
+def _packed(sums: Ints, groups: Ints, places: Ints) -> Ints:
+    packed = np.empty((len(groups), len(places)), np.int64)
+    for row in range(len(groups)):
+        for place in range(len(places)):
+            packed[row, place] = sums[groups[row], places[place]]
+    return packed

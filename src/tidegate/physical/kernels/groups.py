@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.physical.kernels.compiled import compiled
 
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grouping:
+class Grouping(NamedTuple):
     """The group of each new row, and for each group not known before the first row of it."""
 
     groups: Ints
@@ -38,11 +38,39 @@ def group_rows(known: Sequence[pa.Array], new: Sequence[pa.Array], *, groups: in
     """
     if not new:
         return Grouping(np.zeros(rows, np.int64), np.zeros(1 if rows and not groups else 0, np.int64))
-    codes, size = _dense(pa.concat_arrays([known[0], new[0]]))
+    codes, matches, size = _coded(known[0], new[0])
     for old, fresh in zip(known[1:], new[1:], strict=True):
-        more, several = _dense(pa.concat_arrays([old, fresh]))
-        codes, size = _dense(pa.array(codes * several + more))
-    return Grouping(codes[groups:], _first_rows(codes[groups:], groups, size))
+        more, others, several = _coded(old, fresh)
+        both = np.where((matches < 0) | (others < 0), -1, matches * several + others)
+        codes, matches, size = _coded(pa.array(both), pa.array(codes * several + more))
+    return _numbered(codes, matches, size)
+
+
+def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
+    """Codes 0, 1, … of the new values in order of appearance, those of known values or -1, how many there are.
+
+    The known are looked up among the new, not the other way round: the new are few and stay in cache.
+    """
+    encoded = new.dictionary_encode(null_encoding="encode")
+    matches = pc.index_in(known, value_set=encoded.dictionary, skip_nulls=False).fill_null(-1)
+    return encoded.indices.to_numpy().astype(np.int64), matches.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+@compiled
+def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
+    """Codes become positions: of a known group where there is one, else behind them."""
+    position, founders = np.full(size, -1), np.empty(size, np.int64)
+    for group in range(len(matches)):
+        if matches[group] >= 0:
+            position[matches[group]] = group
+    groups, found = np.empty(len(codes), np.int64), 0
+    for row in range(len(codes)):
+        if position[codes[row]] < 0:
+            position[codes[row]] = len(matches) + found
+            founders[found] = row
+            found += 1
+        groups[row] = position[codes[row]]
+    return Grouping(groups, founders[:found])
 
 
 def canonical(column: pa.Array) -> pa.Array:
@@ -67,23 +95,6 @@ def positions(ids: Ints, wanted: Ints) -> Ints:
 def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
     """Rows in order of group and time: where each group begins, and the rows."""
     return _distribute(groups, np.argsort(times, kind="stable"), count)
-
-
-def _dense(column: pa.Array) -> tuple[Ints, int]:
-    """Codes 0, 1, … in order of first appearance, and how many there are."""
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
-
-
-@compiled
-def _first_rows(groups: Ints, known: int, size: int) -> Ints:
-    founders = np.empty(size - known, np.int64)
-    found = known
-    for row in range(len(groups)):
-        if groups[row] == found:  # codes are numbered in order of appearance
-            founders[found - known] = row
-            found += 1
-    return founders
 
 
 @compiled

@@ -81,7 +81,7 @@ def _room(size: int) -> Found:
 def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
     """Fill the block and say how full it is; the cursor (group, row, position) says where to go on."""
     run_start, run_end, first = run.start, run.end, operands.first
-    terms, room, count = ranges.shape[1], len(found.probe), 0
+    terms, room, count = ranges.shape[1], len(found.probe), np.int64(0)
     all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
     for group in range(cursor[0], len(probe.hash)):
         at = _find(run.hash, run.slot, probe.hash[group])

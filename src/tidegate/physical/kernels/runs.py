@@ -24,9 +24,6 @@ from tidegate.physical.kernels.hashing import Hashes, fixed_values
 
 Positions = npt.NDArray[np.int32]
 
-FEW = 24
-"""Slots with up to so many rows are put in order by insertion."""
-
 SAMPLE = 512
 """So many ends of a run, at most, are looked at to foresee when most of its rows will be expired."""
 
@@ -129,40 +126,39 @@ def _arrange(hashes: Any, by_start: Any) -> Any:
     count = len(hashes)
     bounds = np.zeros(count + 1, np.int32)
     for row in range(count):
-        bounds[slot_of(hashes[row], count) + 1] += 1
+        bounds[slot_of(hashes[row], count)] += 1
     for slot in range(count):
         bounds[slot + 1] += bounds[slot]
     order, ordered = np.empty(count, np.int32), np.empty(count, np.uint64)
-    free = bounds[:-1].copy()
-    for row in by_start:
+    for at in range(count - 1, -1, -1):
+        row = by_start[at]
         slot = slot_of(hashes[row], count)
-        order[free[slot]] = row
-        ordered[free[slot]] = hashes[row]
-        free[slot] += 1
+        bounds[slot] -= 1
+        order[bounds[slot]], ordered[bounds[slot]] = row, hashes[row]
     for slot in range(count):
-        _sort_slot(order, ordered, bounds[slot], bounds[slot + 1])
+        for at in range(bounds[slot] + 1, bounds[slot + 1]):
+            if ordered[at] < ordered[at - 1]:
+                _sort_slot(order[bounds[slot] : bounds[slot + 1]], ordered[bounds[slot] : bounds[slot + 1]])
+                break
     return order, _groups(ordered)
 
 
 @njit(cache=True, nogil=True)
-def _sort_slot(order: Any, ordered: Any, begin: Any, end: Any) -> None:
-    """Sort the rows of a slot by hash, keeping the order within each hash."""
-    unsorted = False
-    for at in range(begin + 1, end):
-        unsorted |= ordered[at] < ordered[at - 1]
-    if not unsorted:
-        return
-    if end - begin > FEW:
-        ranks = np.argsort(ordered[begin:end], kind="mergesort")
-        order[begin:end] = order[begin:end][ranks]
-        ordered[begin:end] = ordered[begin:end][ranks]
-        return
-    for at in range(begin + 1, end):
-        hash_, row, to = ordered[at], order[at], at
-        while to > begin and ordered[to - 1] > hash_:
-            ordered[to], order[to] = ordered[to - 1], order[to - 1]
-            to -= 1
-        ordered[to], order[to] = hash_, row
+def _sort_slot(order: Any, ordered: Any) -> None:
+    """Sort the rows of a slot by hash, keeping the order within each hash; there are very few hashes."""
+    rows, hashes = order.copy(), ordered.copy()
+    done, least = 0, hashes[0]
+    for hash_ in hashes:
+        least = min(least, hash_)
+    while done < len(rows):
+        following = np.uint64(0xFFFFFFFFFFFFFFFF)
+        for i in range(len(rows)):
+            if hashes[i] == least:
+                order[done], ordered[done] = rows[i], least
+                done += 1
+            elif hashes[i] > least:
+                following = min(following, hashes[i])
+        least = following
 
 
 @njit(cache=True, nogil=True)
@@ -189,7 +185,8 @@ def _slots(hash_: Any) -> Any:
         while filled <= slot:
             slots[filled] = group
             filled += 1
-    slots[filled:] = len(hash_)
+    for slot in range(filled, len(slots)):
+        slots[slot] = len(hash_)
     return slots
 
 
@@ -197,11 +194,11 @@ def _slots(hash_: Any) -> Any:
 def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_ends: Any, watermark: Any) -> Any:
     """The order of the rows of several runs, one below the other, by (hash, start), without expired ones."""
     runs = len(row_ends)
-    group = np.zeros(runs, np.int64)
-    group[1:] = group_ends[:-1]
-    row, stop = np.zeros(runs, np.int64), np.zeros(runs, np.int64)
+    group, row, stop = np.zeros(runs, np.int64), np.zeros(runs, np.int64), np.zeros(runs, np.int64)
+    for run in range(1, runs):
+        group[run] = group_ends[run - 1]
     order, ordered = np.empty(len(start), np.int32), np.empty(len(start), np.uint64)
-    count = 0
+    count = np.int64(0)
     while True:
         least, found = np.uint64(0), False
         for run in range(runs):
@@ -210,14 +207,15 @@ def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_en
         if not found:
             return order[:count], _groups(ordered[:count])
         for run in range(runs):
-            row[run] = stop[run] = 0
+            row[run], stop[run] = 0, 0
             if group[run] < group_ends[run] and hash_[group[run]] == least:
                 row[run] = first[group[run]]
                 group[run] += 1
                 stop[run] = first[group[run]] if group[run] < group_ends[run] else row_ends[run]
-        begin = count
-        count = _merge_rows(start, end, row, stop, watermark, order, count)
-        ordered[begin:count] = least
+        after = _merge_rows(start, end, row, stop, watermark, order, count)
+        for at in range(count, after):
+            ordered[at] = least
+        count = after
 
 
 @njit(cache=True, nogil=True)

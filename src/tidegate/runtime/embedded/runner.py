@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import Source
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, count_reasons
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, count_reasons, take_back_final
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.state import StateStore, Version
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
@@ -155,14 +155,21 @@ class EmbeddedRun:
             self._error = error
 
     def _loop(self) -> None:
+        finishing = self.once
         while not self._stopping.is_set():
+            if self.once and not finishing:
+                finishing = True
+                # Opened anew, readers also take a last line that has no end.
+                self._readers.clear()
             raw = {s: self._next(s, source) for s, source in self.job.sources.items()}
             if any(raw.values()):
                 out, rows = self.engine.step(raw)
+                if not self.progress.steps:
+                    take_back_final(self.job.sinks)
                 self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
                 self._record()
-            elif self.once:
-                self._deliver(self.engine.finish(), "final", 0)
+            elif finishing:
+                self._deliver(self.engine.finish(), FINAL, 0)
                 return
             else:
                 self._stopping.wait(IDLE_SECONDS)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidegate.errors import DataError, TidegateError
+from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import travelling_rows
 from tidegate.runtime.spark.tasks import Orders, read_sources, run_level
@@ -60,30 +62,39 @@ class SparkRun:
         return trigger.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        try:
+        with self._told():
             ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]  # fractions are fine
-        except StreamingQueryException as error:
-            raise self._error or _explained(error) from error
-        if ended is False:
-            return False
-        if self.settings.once and not self._finished:
-            self._finish()
-        return True
+            if ended is False:
+                return False
+            if self.settings.once and not self._finished:
+                self._finish()
+            return True
 
     def finish(self) -> None:
-        if not self.settings.once:
-            self.query.processAllAvailable()
-            self.query.stop()
-        self.wait()
-        if not self._finished:
-            self._finish()
+        with self._told():
+            if not self.settings.once:
+                self.query.processAllAvailable()
+                self.query.stop()
+            self.wait()
+            if not self._finished:
+                self._finish()
 
     def stop(self) -> None:
         self.query.stop()
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what went wrong as an error of ours."""
+        try:
+            yield
+        except PySparkException as error:
+            raise self._error or _explained(error) from error
+
     def _batch(self, rows: DataFrame, step: int) -> None:
         """One micro-batch. Whatever was done of it before a crash is done again, to the same end."""
         try:
+            if not self.progress.steps:
+                take_back_final(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
             self._step(self._orders(before, step), rows, f"batch-{step:08d}")
         except TidegateError as error:
@@ -104,7 +115,7 @@ class SparkRun:
             "0 AS port",
             "cast('' AS BINARY) AS payload",
         )
-        self._step(orders, empty, "final")
+        self._step(orders, empty, FINAL)
 
     def _orders(self, before: Record, step: int) -> Orders:
         graph = self.job.graph
@@ -177,7 +188,14 @@ class _Outcome:
         return Record(self.orders.step, self.watermarks, files)
 
 
-def _explained(error: StreamingQueryException) -> DataError:
+_OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
+
+
+def _explained(error: PySparkException) -> TidegateError:
+    """What a task of ours said, in its own words; else what Spark says."""
     text = str(error)
+    if told := _OURS.search(text):
+        code, message, hint = told.groups()
+        return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
     reason = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:300])
     return DataError("D401", f"Spark ended the query: {reason.strip()[:500]}")

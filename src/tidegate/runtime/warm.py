@@ -1,0 +1,59 @@
+"""Compile or load the kernels of a job ahead of its first rows.
+
+Kernels are compiled once per machine and then read from a cache on disk. Doing it here, while
+Spark starts, spares every one of its workers from doing the same at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.batch import Batch
+from tidegate.physical.operator import NO_STATE
+from tidegate.runtime.stage import Stage, StageGraph
+from tidegate.runtime.work import port_schemas
+from tidegate.schema import Schema, Type
+from tidegate.time import FOREVER
+
+ANY_VALUE = {
+    Type.BOOLEAN: True,
+    Type.INT: 1,
+    Type.BIGINT: 1,
+    Type.REAL: 1.0,
+    Type.DOUBLE: 1.0,
+    Type.STRING: "1",
+    Type.TIMESTAMP: datetime(2026, 1, 1, tzinfo=UTC),
+    Type.INTERVAL: timedelta(seconds=1),
+    Type.NULL: None,
+}
+
+
+def warm_up(graph: StageGraph) -> None:
+    """Run every stage over a few made-up elements, and forget what comes out."""
+    for stage in graph.stages:
+        _warm(stage)
+
+
+def warm_up_in_background(graph: StageGraph) -> threading.Thread:
+    """The same in a thread; whoever needs the kernels waits for it."""
+    thread = threading.Thread(target=warm_up, args=[graph], name="tidegate-warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _warm(stage: Stage) -> None:
+    state = NO_STATE
+    schemas = port_schemas(stage.root)
+    for start, watermark in ((0, 1), (1, FOREVER)):
+        inputs = [_elements(schemas[port], start) for port in sorted(schemas)]
+        state = stage.step(state, inputs, [watermark] * len(inputs)).state
+
+
+def _elements(schema: Schema, start: int, count: int = 2) -> Batch:
+    arrays = [pa.array([ANY_VALUE[f.type]] * count, f.type.arrow) for f in schema]
+    starts = np.full(count, start, np.int64)
+    return Batch(starts, starts + 2, pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))

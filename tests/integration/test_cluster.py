@@ -1,0 +1,101 @@
+"""On a real cluster of Spark the results are the same, also when a worker dies on the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from golden.canonical import canonical_text, output_rows
+from golden.case import load
+from integration import _golden
+from integration._auctions import FILES, program, write_auctions
+from integration._cluster import Cluster
+from integration._processes import Process, python_environment, tidegate
+from integration._results import Published, leftovers, published
+
+from tidegate.session import Session
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+GOLDEN = ("three_way_join", "several_queries", "union_then_group")
+ENDED_WELL = (0, 3)  # 3: there were dead letters
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        started.add_worker()
+        started.add_worker()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("auctions")
+    write_auctions(folder, late=False)  # what is late depends on how rows arrive, and with it on the runtime
+    path = folder / "query.sql"
+    path.write_text(program(folder))
+    return path
+
+
+@pytest.fixture(scope="module")
+def embedded(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    out = tmp_path_factory.mktemp("embedded")
+    with Session(runtime="embedded", buckets=3) as session:
+        session.sql(query.read_text(), once=True, out=str(out)).wait()
+    found = published(out)
+    assert all(found.relations.values())
+    assert found.reasons == {"malformed", "division_by_zero"}
+    return found
+
+
+def on_cluster(cluster: Cluster, query: Path, folder: Path) -> Process:
+    places = ["--checkpoint", folder / "checkpoint", "--out", folder / "out"]
+    return tidegate("run", query, "--once", "--master", cluster.url, "--buckets", "2", *places, log=folder / "log")
+
+
+def assert_ended_well(process: Process, folder: Path, expected: Published) -> None:
+    try:
+        assert process.wait() in ENDED_WELL, process.words
+    finally:
+        process.kill()
+    found = published(folder / "out")
+    assert found.relations == expected.relations
+    assert found.dead == expected.dead
+    assert leftovers(folder / "out") == []
+
+
+def test_a_cluster_gives_the_results_of_the_embedded_runtime(cluster, query, embedded, tmp_path):
+    assert_ended_well(on_cluster(cluster, query, tmp_path), tmp_path, embedded)
+    assert all(cluster.executors_of(worker) for worker in cluster.workers), "all workers took part"
+
+
+def test_a_cluster_gives_the_expected_rows_of_golden_cases(cluster, tmp_path):
+    command = [sys.executable, _golden.__file__, cluster.url, str(tmp_path), *GOLDEN]
+    process = Process(command, tmp_path / "log", environment=python_environment())
+    try:
+        assert process.wait() == 0, process.words
+    finally:
+        process.kill()
+    for case in map(load, GOLDEN):
+        for each in case.queries:
+            tables = [pq.read_table(p) for p in sorted((tmp_path / case.name / each.name).glob("*.parquet"))]
+            assert canonical_text(each.plan.schema, output_rows(tables)) == case.expected(each).read_text()
+
+
+@pytest.mark.parametrize("step", [1, FILES // 2])
+def test_a_worker_that_dies_in_the_middle_changes_nothing(step, cluster, query, embedded, tmp_path):
+    process = on_cluster(cluster, query, tmp_path)
+    try:
+        begun = process.wait_until(lambda: bool(list(tmp_path.glob(f"checkpoint/state/*/*/{step:010d}-*"))))
+        assert begun, process.words
+        assert process.is_alive, process.words
+        assert cluster.executors_of(cluster.kill_worker())
+        assert not (tmp_path / "checkpoint" / "spark" / "commits" / str(FILES - 1)).exists(), "that was too late"
+        assert_ended_well(process, tmp_path, embedded)
+    finally:
+        process.kill()
+        cluster.add_worker()
