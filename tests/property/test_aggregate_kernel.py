@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tidegate.algebra.plan import AggregateCall
 from tidegate.physical.aggregate import AggregateOperator, Emit
 from tidegate.physical.batch import Batch
+from tidegate.physical.kernels.aggregate import sweep
 from tidegate.physical.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
@@ -272,6 +273,14 @@ def test_a_value_that_stays_is_emitted_at_its_beginning_and_at_its_end_only(run:
     )
     assert all(emitted[value] <= 2 * values[value] for value in emitted)
     assert set(emitted) == set(values)
+
+
+@given(runs())
+def test_the_sweep_is_compiled_once_whatever_it_works_on(run: Run) -> None:
+    state: Chunks = NO_STATE
+    for elements, watermark in run.steps:
+        state = run.operator.step(through_files(state), [batch(elements)], [watermark]).state
+    assert len(sweep.signatures) <= 1
 
 
 def test_many_elements_in_many_steps_agree_with_the_definition() -> None:

@@ -557,3 +557,8 @@ def test_any_text_is_a_program_or_has_an_error_with_a_place(text: str) -> None:
     except QueryError as error:
         wrong = error
     assert wrong is None or (0 <= wrong.span.start <= len(text) and wrong.render())
+
+
+def test_a_call_with_numbers_only_is_no_length_of_a_type():
+    (statement,) = parse("SELECT power(2, 3), sqrt(2), interval1 FROM s")
+    assert len(statement.query.items) == 3

@@ -101,4 +101,7 @@ def no_such_column(
         f"   declared: {', '.join(stream.schema.names)}\n"
         f"   found:    {', '.join(found)}"
     )
-    return DataError("D103", message, hint=" ".join(filter(None, [nearest(missing, found), hint])) or None)
+    meant = nearest(missing, found) or ""
+    if hint and meant and not meant.endswith("?"):
+        meant += "."
+    return DataError("D103", message, hint=" ".join(filter(None, [meant, hint])) or None)

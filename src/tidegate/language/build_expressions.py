@@ -72,6 +72,9 @@ class ExpressionBuilder(Transformer[Token, Any]):
     def type(self, meta: Meta, name: Name, _length: None) -> Name:
         return name
 
+    def length(self, meta: Meta, *_numbers: Token) -> None:
+        raise not_yet("a length or precision of a type is", span_of(meta), hint="write the type alone")
+
     def number(self, meta: Meta, token: Token) -> Expression:
         return syntax.Constant(int(token) if token.isdigit() else float(token), span_of(meta))
 

@@ -29,7 +29,6 @@ _NOT_YET = {
     "GRANULARITY": ("GRANULARITY is", "a SLIDE in the window makes results coarser too"),
     "STREAM_FUNCTION": ("{word} is", None),
     "IDLE_AFTER": ("IDLE AFTER is", None),
-    "LENGTH_OF_TYPE": ("a length or precision of a type is", "write the type alone"),
     "QUERY_IN_EXPRESSION": ("a query inside an expression is", "put the query into FROM, and join with it"),
 }
 """Terminals of SQL that is not there yet: how a sentence about it begins, and a hint."""

@@ -32,7 +32,7 @@ class Arguments:
     present: Flags
 
     def take(self, rows: Ints) -> Arguments:
-        return Arguments(self.values[:, rows], self.present[:, rows])
+        return Arguments(np.take(self.values, rows, axis=1), np.take(self.present, rows, axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ def advance(shape: Shape, memory: Memory, due: Batch, expired: list[pa.RecordBat
     found = group_rows(known.keys, keys, groups=len(known.ids), rows=len(due))
     table = _with_founders(known, keys, found.founders, memory.ids_given)
     arguments = _arguments(shape, [due.column(name) for name in shape.counted], len(due))
-    arrivals = Arrivals(due.start, due.end, found.groups, arguments)
+    arrivals = Arrivals(_own(due.start), _own(due.end), found.groups, arguments)
     best = [_best(memory, due, at) for at in enumerate(shape.best)]
     starts, ends = _starts(table, arrivals, best), _ends(shape, table, arrivals, expired, watermark)
     layout = memory.layout.covering([_digits(s, starts, ends) for s in range(len(shape.summed))])
@@ -89,6 +89,11 @@ def advance(shape: Shape, memory: Memory, due: Batch, expired: list[pa.RecordBat
     )
     after = _remembered(shape, after, replace(table, sums=sums), layout, swept, frontiers, best)
     return Advanced(after, table.keys, swept, tuple(b.decode for b in best))
+
+
+def _own(times: Ints) -> Ints:
+    """Times that are not part of an Arrow buffer: those are read-only, for which all would be compiled once more."""
+    return np.require(times, np.int64, ["C", "W"])
 
 
 def _program(shape: Shape, layout: Layout, watermark: int) -> Program:

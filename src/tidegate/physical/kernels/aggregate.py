@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tidegate.physical.kernels import exact_sum, frontier
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.frontier import Frontiers
+from tidegate.time import BEGINNING
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
@@ -120,7 +121,7 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
     filled, now = 0, 0
     for group in range(size):
         i, i_end, j, j_end = start_bounds[group], start_bounds[group + 1], end_bounds[group], end_bounds[group + 1]
-        live = sums[group, 0] > 0 if keeps_count else until[group] > -_NEVER
+        live = sums[group, 0] > 0 if keeps_count else until[group] > BEGINNING
         opened, fresh = since[group], 0
         if live and (i < i_end or j < j_end or not keeps_count or len(head) > 0 or not holds_back):
             _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)

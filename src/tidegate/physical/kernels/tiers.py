@@ -30,7 +30,7 @@ _DIRECTORY_SCHEMA = pa.schema(
 class Tiers:
     """When runs are merged."""
 
-    few: int = 4
+    few: int = 6
     """So many runs of a side are never merged."""
 
     ratio: int = 2

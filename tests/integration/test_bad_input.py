@@ -1,0 +1,482 @@
+"""Rows and inputs that are wrong: good rows give their results, bad ones are kept with the reason, errors explain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.cli.main import main
+from tidegate.errors import DataError
+from tidegate.runtime.port import Progress
+from tidegate.session import Session
+
+TEN = "2026-01-01T10:00:"
+AT_TEN = 1_767_261_600_000_000
+SECOND = 1_000_000
+
+STREAM = "CREATE STREAM s (k INT, v DOUBLE, at TIMESTAMP) FROM '{folder}/{path}' TIMESTAMP BY at"
+NUMBERED = "CREATE STREAM s (k INT, b BIGINT, t STRING, at BIGINT) FROM '{folder}/s.csv' TIMESTAMP BY at;"
+
+
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
+def session(request):
+    """A session of each runtime."""
+    if request.param == "embedded":
+        with Session(runtime="embedded", buckets=2) as opened:
+            yield opened
+    else:
+        with Session(spark=request.getfixturevalue("spark"), buckets=2) as opened:
+            yield opened
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a text: rows of each query without their validities, dead letters, figures."""
+
+    rows: dict[str, list[tuple[object, ...]]]
+    dead: list[dict[str, object]]
+    progress: Progress
+
+    def letters(self, *columns: str) -> list[tuple[object, ...]]:
+        return sorted((tuple(letter[c] for c in columns) for letter in self.dead), key=str)
+
+
+def outcome(session: Session, text: str) -> Outcome:
+    running = session.sql(text, once=True)
+    running.wait()
+    rows = {
+        name: sorted((_values(row) for row in running.results(name).to_pylist()), key=str) for name in running.names
+    }
+    return Outcome(rows, running.dead_letters().to_pylist(), running.progress())
+
+
+def _values(row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(value for name, value in row.items() if name not in ("valid_from", "valid_to"))
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Files in the order in which Spark is to read them."""
+    for number, (name, text) in enumerate(files.items()):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (number, number))
+    return folder
+
+
+# ---- rows that cannot take part
+
+
+def test_late_rows_are_kept_apart_and_change_nothing(session, tmp_path):
+    first = f"k,v,at\n1,1.5,{TEN}00Z\n2,2.5,{TEN}20Z\n"
+    second = f"k,v,at\n1,3.5,{TEN}14.999999Z\n1,4.5,{TEN}15Z\n2,5.5,{TEN}30Z\n"
+    write(tmp_path, {"s/1.csv": first, "s/2.csv": second})
+    stream = STREAM.format(folder=tmp_path, path="s")
+    found = outcome(
+        session,
+        f"{stream} DELAY 5 SECONDS WITH (files_per_batch = 1);"
+        "SELECT k, v FROM s; SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1 HOUR SLIDE 1 HOUR);",
+    )
+    assert found.rows == {"query_1": [(1, 1.5), (1, 4.5), (2, 2.5), (2, 5.5)], "query_2": [(4,)]}
+    detail = f"late by 1 microsecond: the time {TEN}14.999999Z is before the watermark {TEN}15Z"
+    row = f'{{"k": 1, "v": 3.5, "at": "{TEN}14.999999Z"}}'
+    time = AT_TEN + 15 * SECOND - 1
+    assert found.dead == [{"origin": "s", "reason": "late", "detail": detail, "time": time, "row": row}]
+    assert (found.progress.rows_in, found.progress.dead) == (5, {"late": 1})
+    assert found.progress.watermarks == {"s": AT_TEN + 25 * SECOND}
+
+
+def test_lines_of_csv_that_do_not_parse_are_kept_as_they_came(session, tmp_path):
+    good = [f"1,1.5,{TEN}00Z", f'"2","2.5",{TEN}01Z']
+    bad = [
+        "3,1",
+        "3,1,2,3",
+        f"x,1,{TEN}01Z",
+        f'4,"open,{TEN}02Z',
+        "5,8,soon",
+        f"99999999999,8,{TEN}04Z",
+        f"6,1-2,{TEN}05Z",
+    ]
+    write(tmp_path, {"s.csv": "\n".join(["k,v,at", *bad[:4], *good, *bad[4:]]) + "\n"})
+    found = outcome(session, STREAM.format(folder=tmp_path, path="s.csv") + "; SELECT k, v FROM s")
+    assert found.rows["query_1"] == [(1, 1.5), (2, 2.5)]
+    assert found.letters("reason", "origin", "row") == sorted([("malformed", "s", line) for line in bad], key=str)
+    assert {letter["row"]: letter["detail"] for letter in found.dead} == {
+        bad[0]: "2 fields where 3 belong",
+        bad[1]: "4 fields where 3 belong",
+        bad[2]: "column 'k': 'x' is no INT",
+        bad[3]: "a quote is not closed, or is followed by more than a delimiter",
+        bad[4]: "column 'at': 'soon' is no TIMESTAMP",
+        bad[5]: "column 'k': '99999999999' is no INT",
+        bad[6]: "column 'v': '1-2' is no DOUBLE",
+    }
+    assert (found.progress.rows_in, found.progress.dead) == (9, {"malformed": 7})
+
+
+def test_only_columns_that_are_read_can_be_malformed(session, tmp_path):
+    write(tmp_path, {"s.csv": f"k,v,at\nx,1.5,{TEN}00Z\n"})
+    found = outcome(session, STREAM.format(folder=tmp_path, path="s.csv") + "; SELECT v FROM s")
+    assert (found.rows["query_1"], found.dead) == ([(1.5,)], [])
+
+
+def test_lines_that_are_no_json_object_are_kept_as_they_came(session, tmp_path):
+    good = f'{{"k": 1, "v": 2, "at": "{TEN}00Z", "more": [1]}}'
+    bad = ['{"k": 1, "v":', "[1]", f'{{"k": "x", "at": "{TEN}00Z"}}']
+    write(tmp_path, {"s.jsonl": "\n".join([*bad, good])})
+    found = outcome(session, STREAM.format(folder=tmp_path, path="s.jsonl") + "; SELECT k, v FROM s")
+    assert found.rows["query_1"] == [(1, 2.0)]
+    assert found.letters("reason", "row", "detail") == [
+        ("malformed", "[1]", "the line is no JSON object"),
+        ("malformed", bad[2], "column 'k': 'x' is no INT"),
+        ("malformed", bad[0], "the line is no JSON: Expecting value at character 14"),
+    ]
+    assert found.progress.dead == {"malformed": 3}
+
+
+@pytest.mark.parametrize("path", ["s.csv", "s.jsonl", "s.parquet"])
+def test_rows_without_a_time_are_kept(session, tmp_path, path):
+    times = [AT_TEN, None, AT_TEN + 1]
+    table = pa.table({"k": [1, 2, 3], "v": [0.5, 1.5, 2.5], "at": pa.array(times, pa.timestamp("us", "UTC"))})
+    pq.write_table(table, tmp_path / "s.parquet")
+    objects = [
+        f'{{"k": 1, "v": 0.5, "at": "{TEN}00Z"}}',
+        '{"k": 2, "v": 1.5}',
+        f'{{"k": 3, "v": 2.5, "at": "{TEN}00.000001Z"}}',
+    ]
+    lines = ["k,v,at", f"1,0.5,{TEN}00Z", '2,1.5,""', f"3,2.5,{TEN}00.000001Z"]
+    write(tmp_path, {"s.csv": "\n".join(lines), "s.jsonl": "\n".join(objects)})
+    found = outcome(session, STREAM.format(folder=tmp_path, path=path) + "; SELECT k FROM s WHERE k <> 2")
+    assert found.rows["query_1"] == [(1,), (3,)]
+    (letter,) = found.dead
+    assert (letter["origin"], letter["reason"], letter["time"]) == ("s", "no_time", None)
+    assert letter["detail"] == "the time column 'at' is empty"
+    assert '"k": 2' in letter["row"]
+    assert found.progress.dead == {"no_time": 1}
+
+
+def test_times_out_of_range_are_kept_and_do_not_move_the_watermark(session, tmp_path):
+    lines = ["k,b,t,at", f"1,0,,{2**61}", f"2,0,,-{2**61}", "3,0,,7", "4,0,,9223372036854775808"]
+    write(tmp_path, {"s.csv": "\n".join(lines)})
+    found = outcome(session, NUMBERED.format(folder=tmp_path) + "SELECT k FROM s")
+    assert found.rows["query_1"] == [(3,)]
+    assert found.letters("reason", "detail", "row") == [
+        ("malformed", "column 'at': '9223372036854775808' is no BIGINT", "4,0,,9223372036854775808"),
+        (
+            "time_range",
+            f"column 'at': -{2**61} microseconds is too far from 1970 to be a time",
+            f'{{"k": 2, "at": -{2**61}}}',
+        ),
+        (
+            "time_range",
+            f"column 'at': {2**61} microseconds is too far from 1970 to be a time",
+            f'{{"k": 1, "at": {2**61}}}',
+        ),
+    ]
+    assert found.progress.watermarks == {"s": 7}
+    assert found.progress.dead == {"malformed": 1, "time_range": 2}
+
+
+def test_values_of_parquet_that_do_not_fit_the_declared_type_are_kept(session, tmp_path):
+    pq.write_table(pa.table({"k": [1, 2**40, 3], "v": [1, 2, 3], "at": [AT_TEN] * 3}), tmp_path / "s.parquet")
+    stream = f"CREATE STREAM s (k INT, v DOUBLE, at BIGINT) FROM '{tmp_path}/s.parquet' TIMESTAMP BY at;"
+    found = outcome(session, stream + "SELECT k, v FROM s")
+    assert found.rows["query_1"] == [(1, 1.0), (3, 3.0)]
+    (letter,) = found.dead
+    assert (letter["reason"], letter["detail"]) == ("malformed", "column 'k': 1099511627776 is no INT")
+    assert letter["row"] == '{"k": 1099511627776, "v": 2, "at": 1767261600000000}'
+
+
+# ---- rows whose expressions fail
+
+
+def test_rows_whose_expressions_fail_are_kept_with_the_expression(session, tmp_path):
+    write(tmp_path, {"s.csv": "k,b,t,at\n1,0,7,0\n2147483647,1,x,1\n3,2,9,2\n"})
+    found = outcome(
+        session,
+        NUMBERED.format(folder=tmp_path)
+        + "SELECT k DIV b AS q FROM s; SELECT k + 1 AS n FROM s; SELECT CAST(t AS INT) AS i FROM s;"
+        "SELECT k FROM s WHERE 10 / b > 1; SELECT k, LN(b) AS l FROM s;",
+    )
+    assert found.rows == {
+        "query_1": [(1,), (2147483647,)],
+        "query_2": [(2,), (4,)],
+        "query_3": [(7,), (9,)],
+        "query_4": [(2147483647,), (3,)],
+        "query_5": [(2147483647, 0.0), (3, 0.6931471805599453)],
+    }
+    assert found.letters("origin", "reason", "time", "row") == [
+        ("query_1", "division_by_zero", 0, '{"s.k": 1, "s.b": 0}'),
+        ("query_2", "overflow", 1, '{"s.k": 2147483647}'),
+        ("query_3", "invalid_cast", 1, '{"s.t": "x"}'),
+        ("query_4", "division_by_zero", 0, '{"k": 1, "b": 0}'),
+        ("query_5", "domain", 0, '{"s.k": 1, "s.b": 0}'),
+    ]
+    details = [detail for (detail,) in found.letters("detail")]
+    assert details == ["in 10.0 / b > 1.0", "in CAST(s.t AS INT)", "in ln(s.b)", "in s.k + 1", "in s.k DIV s.b"]
+    assert found.progress.dead == {"division_by_zero": 2, "overflow": 1, "invalid_cast": 1, "domain": 1}
+
+
+def test_a_failing_row_is_missing_from_its_group_only(session, tmp_path):
+    write(tmp_path, {"s.csv": "k,b,t,at\n1,0,a,0\n2,5,a,0\n3,5,b,0\n"})
+    found = outcome(
+        session, NUMBERED.format(folder=tmp_path) + "SELECT t, SUM(10 DIV b) AS total, COUNT(*) AS n FROM s GROUP BY t"
+    )
+    assert found.rows["query_1"] == [("a", 2, 1), ("b", 2, 1)]
+    assert found.progress.dead == {"division_by_zero": 1}
+
+
+def test_pairs_that_fail_in_a_join_are_kept_and_others_meet(session, tmp_path):
+    write(tmp_path, {"s.csv": "k,b,t,at\n1,0,a,0\n1,5,b,0\n"})
+    found = outcome(
+        session,
+        NUMBERED.format(folder=tmp_path)
+        + "SELECT a.t AS one, c.t AS other FROM s a, s c WHERE a.k = c.k AND 10 DIV (a.b * c.b) < 1",
+    )
+    assert found.rows["query_1"] == [("b", "b")]
+    assert found.progress.dead == {"division_by_zero": 3}
+
+
+def test_a_sum_that_overflows_is_a_dead_letter_for_as_long_as_it_does(session, tmp_path):
+    write(tmp_path, {"s.csv": f"k,b,t,at\n1,{2**63 - 1},,0\n1,1,,2\n2,5,,2\n1,-7,,9\n"})
+    found = outcome(
+        session, NUMBERED.format(folder=tmp_path) + "SELECT k, SUM(b) AS total FROM s WINDOW(RANGE 4) GROUP BY k"
+    )
+    assert found.rows["query_1"] == [(1, -7), (1, 1), (1, 2**63 - 1), (2, 5)]
+    (letter,) = found.dead
+    assert (letter["origin"], letter["reason"], letter["time"]) == ("query_1", "overflow", 2)
+    assert letter["row"] == '{"s.k": 1}'
+    assert letter["detail"] == "the sum is outside of the range of BIGINT"
+
+
+# ---- inputs that are wrong as a whole: told in words, on the command line
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command line in a folder; answers the exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.csv").write_text(f"k,v,at\n1,1.5,{TEN}00Z\n2,2.5,{TEN}10Z\n")
+
+    def run(text: str, *options: str) -> tuple[int, str]:
+        (tmp_path / "query.sql").write_text(text)
+        monkeypatch.setattr("sys.argv", ["tidegate", "run", "query.sql", "--runtime", "embedded", "--once", *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return int(ended.value.code or 0), captured.err.replace(str(tmp_path), "…").rstrip("\n")
+
+    return run
+
+
+def said(code: int, *lines: str) -> tuple[int, str]:
+    return code, "\n".join(lines)
+
+
+def stream(path: str, columns: str = "k INT, v DOUBLE, at TIMESTAMP") -> str:
+    return f"CREATE STREAM s ({columns}) FROM '{path}' TIMESTAMP BY at;\n"
+
+
+COUNT = "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 1 MINUTE) GROUP BY k"
+
+
+def test_a_missing_file(command):
+    assert command(stream("goood.csv") + "SELECT k FROM s") == said(
+        3, "error[D102]: stream 's': there is no data at …/goood.csv"
+    )
+
+
+def test_an_empty_folder(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    assert command(stream("data") + "SELECT k FROM s") == said(
+        3, "error[D102]: stream 's': there is no data at …/data", "   = hint: the folder is empty"
+    )
+
+
+def test_a_folder_without_files_of_the_format(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    shutil.copy(tmp_path / "good.csv", tmp_path / "data" / "good.txt")
+    code, words = command(stream("data") + "SELECT k FROM s")
+    assert (code, words) == said(
+        3,
+        "error[D101]: stream 's': …/data has no ending that tells its format (good.txt)",
+        "   = hint: add the option format = 'csv', 'jsonl' or 'parquet'",
+    )
+
+
+def test_a_header_that_lacks_a_column(command):
+    code, words = command(stream("good.csv", "k INT, value DOUBLE, at TIMESTAMP") + "SELECT k FROM s")
+    assert (code, words) == said(
+        3,
+        "error[D103]: stream 's': …/good.csv has no column 'value'",
+        "   declared: k, value, at",
+        "   found:    k, v, at",
+        "   = hint: there is: at, k, v. If the first line is data, add the option header = 'false'.",
+    )
+
+
+def test_files_with_different_headers(command, tmp_path):
+    write(tmp_path, {"data/1.csv": f"k,v,at\n1,1,{TEN}00Z\n", "data/2.csv": f"v,k,at\n1,1,{TEN}00Z\n"})
+    code, words = command(stream("data") + "SELECT k FROM s")
+    assert (code, words) == said(
+        3,
+        "error[D103]: stream 's': …/data/2.csv has another header than the files before it",
+        "   first: k,v,at",
+        "   here:  v,k,at",
+        "   = hint: declare one stream for each kind of file",
+    )
+
+
+def test_a_parquet_column_of_another_type(command, tmp_path):
+    pq.write_table(pa.table({"k": [1], "v": [True], "at": [0]}), tmp_path / "s.parquet")
+    code, words = command(stream("s.parquet", "k INT, v DOUBLE, at BIGINT") + "SELECT k FROM s")
+    assert (code, words) == said(
+        3,
+        "error[D103]: stream 's': column 'v' of …/s.parquet is bool, declared DOUBLE",
+        "   = hint: declare it BOOLEAN",
+    )
+
+
+def test_a_file_that_is_no_parquet(command, tmp_path):
+    (tmp_path / "s.parquet").write_text("k,v\n")
+    code, words = command(stream("s.parquet") + "SELECT k FROM s")
+    assert code == 3
+    assert words.startswith("error[D104]: …/s.parquet cannot be read: ")
+
+
+def test_an_option_that_does_not_exist(command):
+    code, words = command(stream("good.csv").replace(";", " WITH (headers = false);") + "SELECT k FROM s")
+    assert (code, words) == said(
+        3, "error[D105]: stream 's': there is no option 'headers' here", "   = hint: did you mean 'header'?"
+    )
+
+
+def test_an_unknown_function(command):
+    assert command(stream("good.csv") + "SELECT k,\n       sqr(v) AS root\nFROM s") == said(
+        2,
+        "error[Q120]: there is no function 'sqr'",
+        "  --> 3:8",
+        "   |        sqr(v) AS root",
+        "   |        ^^^",
+        "   = hint: did you mean 'sqrt'?",
+    )
+
+
+def test_an_unknown_column(command):
+    assert command(stream("good.csv") + "SELECT k, vs FROM s") == said(
+        2,
+        "error[Q102]: s has no column 'vs'",
+        "  --> 2:11",
+        "   | SELECT k, vs FROM s",
+        "   |           ^^",
+        "   = hint: did you mean 'v'?",
+    )
+
+
+def test_a_query_that_would_need_unbounded_state(command):
+    assert command(stream("good.csv") + "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k") == said(
+        2,
+        "error[Q201]: an aggregate over an unbounded window would have to remember all elements for ever",
+        "  --> 2:32",
+        "   | SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k",
+        "   |                                ^^^^^^^^^^^^^^^^^^^^^^^",
+        "   = hint: give the window a RANGE, such as RANGE 1 HOUR",
+    )
+
+
+def test_a_checkpoint_of_another_program(command):
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
+    refused = said(
+        3,
+        "error[D303]: the checkpoint …/state belongs to another program or other settings",
+        "   = hint: use another --checkpoint folder, or remove this one to start anew",
+    )
+    assert command(stream("good.csv") + COUNT.replace("1 MINUTE", "2 MINUTES"), "--checkpoint", "state") == refused
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state", "--buckets", "3") == refused
+
+
+def test_a_state_file_that_is_damaged_or_lost(command, tmp_path):
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
+    (file,) = state_files(tmp_path / "state")
+    damage(file)
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state") == said(
+        3,
+        f"error[D302]: the state file …/{file.relative_to(tmp_path)} is damaged",
+        "   = hint: start anew with an empty checkpoint folder",
+    )
+    file.unlink()
+    code, words = command(stream("good.csv") + COUNT, "--checkpoint", "state")
+    assert (code, words) == said(3, f"error[D301]: the checkpoint lacks the state file …/{file.relative_to(tmp_path)}")
+
+
+def test_a_record_of_a_step_that_is_damaged(command, tmp_path):
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
+    (record,) = (tmp_path / "state" / "steps").iterdir()
+    record.write_text(record.read_text()[:10])
+    code, words = command(stream("good.csv") + COUNT, "--checkpoint", "state")
+    assert (code, words) == said(
+        3,
+        f"error[D302]: the file …/{record.relative_to(tmp_path)} of the checkpoint is damaged",
+        "   = hint: start anew with an empty checkpoint folder",
+    )
+
+
+def test_a_checkpoint_or_a_folder_that_cannot_be_written(command):
+    code, words = command(stream("good.csv") + COUNT, "--checkpoint", "good.csv")
+    assert code == 3
+    assert words.startswith("error[D305]: the checkpoint …/good.csv cannot be written: ")
+    code, words = command(stream("good.csv") + COUNT, "--out", "good.csv")
+    assert code == 3
+    assert words.startswith("error[D106]: cannot write to …/good.csv/query_1: ")
+
+
+def test_a_query_file_that_is_missing_or_no_text(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "write_text", lambda *_: 0)
+    code, words = command("")
+    assert (code, words) == said(2, "error[Q303]: the file query.sql cannot be read: No such file or directory")
+    (tmp_path / "query.sql").write_bytes(b"SELECT \xff")
+    assert command("") == said(2, "error[Q303]: the file query.sql is not UTF-8 text")
+
+
+# ---- the same on Spark
+
+
+@pytest.mark.spark
+def test_spark_tells_of_wrong_inputs_as_the_embedded_runtime_does(spark, tmp_path):
+    with Session(spark=spark) as session, pytest.raises(DataError) as raised:
+        session.sql(stream(f"{tmp_path}/none.csv") + "SELECT k FROM s", once=True)
+    assert raised.value.code == "D102"
+
+
+@pytest.mark.spark
+def test_what_a_task_of_spark_finds_is_told_in_its_own_words(spark, tmp_path):
+    write(tmp_path, {"s/1.csv": f"k,v,at\n1,1.5,{TEN}00Z\n"})
+    text = stream(f"{tmp_path}/s") + COUNT
+    with Session(spark=spark, buckets=1) as session:
+        session.sql(text, once=True, checkpoint=str(tmp_path / "state")).wait()
+    # Workers keep what they wrote, by the path of its checkpoint: under another path they have to read it.
+    shutil.copytree(tmp_path / "state", tmp_path / "other")
+    (file,) = state_files(tmp_path / "other")
+    damage(file)
+    write(tmp_path, {"s/2.csv": f"k,v,at\n1,1.5,{TEN}01Z\n"})
+    with Session(spark=spark, buckets=1) as session, pytest.raises(DataError) as raised:
+        session.sql(text, once=True, checkpoint=str(tmp_path / "other")).wait()
+    assert raised.value.render() == (
+        f"error[D302]: the state file {file} is damaged\n   = hint: start anew with an empty checkpoint folder"
+    )
+
+
+def state_files(checkpoint: Path) -> list[Path]:
+    return [path for path in (checkpoint / "state").rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    file.write_bytes(content)
