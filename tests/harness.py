@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
+from reference.semantics import Elements
 from reference.values import canonical_row
 from strategies.streams import Delivery, Streams
 
-from tidegate.algebra.plan import Plan
+from tidegate.algebra.plan import Plan, Scan, walk
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.optimizer.optimize import optimize
+from tidegate.physical.batch import Batch
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut import cut
 from tidegate.runtime.embedded.runner import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.work import Outbox
 from tidegate.schema import Field, Schema, Type
+from tidegate.time import BEGINNING, FOREVER
 
 TIME = "t__"
 OutputRow = tuple[int, int, tuple[object, ...]]
@@ -44,6 +48,26 @@ def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimize
         }
         outboxes.append(engine.step(raw)[0])
     return [*outboxes, engine.finish()]
+
+
+def run_elements(plan: Plan, given: Elements, *, buckets: int, cuts: int) -> list[Outbox]:
+    """The plan over elements with validities, in order of their starts, cut into so many steps."""
+    schemas = {scan.stream: scan.schema for scan in walk(plan) if isinstance(scan, Scan)}
+    engine = Engine(job_of(plan, Streams(schemas, {}), buckets=buckets, optimized=False))
+    starts = sorted({start for name in schemas for start, _, _ in given[name]})
+    limits = [starts[len(starts) * i // cuts] for i in range(1, cuts)] + [FOREVER]
+    outboxes = []
+    for low, high in zip([BEGINNING, *limits], limits, strict=False):
+        chosen = {name: [e for e in given[name] if low <= e[0] < high] for name in schemas}
+        batches = [(name, _batch(schemas[name], elements)) for name, elements in chosen.items()]
+        outboxes.append(engine.advance(batches, dict.fromkeys(schemas, high)))
+    return outboxes
+
+
+def _batch(schema: Schema, elements: Sequence[tuple[int, int, Mapping[str, object]]]) -> Batch:
+    columns = [pa.array([row[f.name] for _, _, row in elements], f.type.arrow) for f in schema]
+    start, end = (np.array([e[i] for e in elements], np.int64) for i in (0, 1))
+    return Batch(start, end, pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
 
 
 def rows_of(outboxes: Sequence[Outbox]) -> list[OutputRow]:

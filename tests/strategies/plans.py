@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from reference.semantics import is_chronon
 
 from strategies.expressions import COMPARISONS, draw_expression, draw_literal, widened
 from strategies.streams import Arrival, Delivery, Streams, deliveries, streams
@@ -22,6 +21,7 @@ from tidegate.algebra.plan import (
     Scan,
     Union,
     Window,
+    inputs,
 )
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression
 from tidegate.schema import Field, Schema, Type
@@ -74,7 +74,7 @@ class _Drawing:
 
     def window(self, depth: int) -> Plan:
         source = self.plan(depth)
-        return self.windowed(source) if is_chronon(source) else source
+        return self.windowed(source) if _takes_window(source) else source
 
     def filter(self, depth: int) -> Plan:
         source = self.plan(depth)
@@ -152,6 +152,16 @@ class _Drawing:
     def fresh(self, prefix: str) -> str:
         self.names += 1
         return f"{prefix}{self.names}"
+
+
+def _takes_window(plan: Plan) -> bool:
+    """Whether all elements are valid for one chronon; aggregates and DISTINCT may join equal neighbours to one."""
+    match plan:
+        case Window() | Aggregate() | Distinct():
+            return False
+        case Join(left=left, right=right):
+            return _takes_window(left) or _takes_window(right)
+    return all(_takes_window(each) for each in inputs(plan))
 
 
 def _result(function: str, argument: Type) -> Type:

@@ -13,7 +13,7 @@ import pytest
 
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions import resolve
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal
+from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal, conjunction
 from tidegate.physical import sides
 from tidegate.physical.batch import Batch
 from tidegate.physical.join import JoinOperator
@@ -168,6 +168,37 @@ def test_a_pair_for_which_the_residual_fails_is_one_dead_letter() -> None:
     assert letter.pop("detail").count("/") == 1
     assert letter == {"origin": "join", "reason": "division_by_zero", "time": 3}
     assert not len(numeric(ratio_above(1.0)).step(step.state, [Batch.empty(s) for s in NUMBERS], (4, 4)).dead)
+
+
+def test_a_residual_that_is_constant_decides_for_all_pairs() -> None:
+    inputs = [numbers("l", [0], 5, [1], [1.0]), numbers("r", [0], 5, [1], [1.0])]
+    for value, pairs in ((True, 1), (False, 0), (None, 0)):
+        assert len(numeric(Literal(value, Type.BOOLEAN)).step(NO_STATE, inputs, (0, 0)).output) == pairs
+
+
+WIDE = "abc"
+
+
+@pytest.mark.parametrize("first_to_come", [0, 1])
+@pytest.mark.parametrize("large", WIDE)
+def test_what_doubles_do_not_tell_apart_is_decided_exactly(large: str, first_to_come: int) -> None:
+    """Three terms over integers; one of them has values of which doubles are no judge."""
+    schemas = [Schema.of(**{f"{side}.{name}": Type.BIGINT for name in WIDE}) for side in "lr"]
+    terms = [Call("<", tuple(Column(f"{side}.{name}", Type.BIGINT) for side in "lr"), Type.BOOLEAN) for name in WIDE]
+    join = JoinOperator(*schemas, (), (), conjunction(tuple(terms)))
+    rows_ = {
+        side: [{f"{side}.{name}": 2**53 + n if name == large else n for name in WIDE} for n in (0, 1)] for side in "lr"
+    }
+    batches = [
+        Batch(np.array([0, 0]), np.array([9, 9]), pa.RecordBatch.from_pylist(rows_[side], schema=schema.arrow))
+        for side, schema in zip("lr", schemas, strict=True)
+    ]
+    before = [
+        b if i == first_to_come else Batch.empty(s) for i, (b, s) in enumerate(zip(batches, schemas, strict=True))
+    ]
+    after = [b if i != first_to_come else Batch.empty(s) for i, (b, s) in enumerate(zip(batches, schemas, strict=True))]
+    step = join.step(join.step(NO_STATE, before, (0, 0)).state, after, (0, 0))
+    assert step.output.columns.to_pylist() == [rows_["l"][0] | rows_["r"][1]]
 
 
 def stream(side: str, begin: int, count: int, length: int) -> Batch:

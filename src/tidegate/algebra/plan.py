@@ -28,7 +28,8 @@ class Scan:
 class Window:
     """Make each element valid for `size` microseconds, moving every `slide`; size None: for ever.
 
-    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1).
+    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). The source's
+    validities are one chronon long; the binder refuses others.
     """
 
     source: Plan

@@ -90,7 +90,7 @@ def run(
     shown = format or (Format.TABLE if out is None else Format.PARQUET)
     program = _read(query).bound()
     _check_format(shown, out, program)
-    printer = Printer(shown.value, [q.name for q in program.queries])
+    printer = Printer(shown.value, [q.name for q in program.queries], at_once=not once)
     with Session(runtime=runtime.value, master=master, buckets=buckets) as session:
         running = session.run(
             program,

@@ -17,10 +17,14 @@ TABLE_CHUNK = 100_000
 
 
 class Printer:
-    """Takes rows of outputs as they come; queries to stdout, dead letters to stderr."""
+    """Takes rows of outputs as they come; queries to stdout, dead letters to stderr.
 
-    def __init__(self, format_: str, queries: Sequence[str]) -> None:
+    Tables are held to be sorted and aligned, a large part at a time, unless they are wanted at once.
+    """
+
+    def __init__(self, format_: str, queries: Sequence[str], *, at_once: bool = False) -> None:
         self.format, self.queries = format_, queries
+        self.chunk = 1 if at_once else TABLE_CHUNK
         self.held: dict[str, list[pa.RecordBatch]] = {}
         self.begun: set[str] = set()
         self.dead = 0
@@ -45,7 +49,7 @@ class Printer:
             self._letters(rows)
         elif self.format == "table":
             self.held.setdefault(name, []).append(rows)
-            if sum(b.num_rows for b in self.held[name]) >= TABLE_CHUNK:
+            if sum(b.num_rows for b in self.held[name]) >= self.chunk:
                 self._table(name)
         else:
             self._lines(name, rows)
@@ -69,6 +73,7 @@ class Printer:
         # Several queries have several headers: a reader of CSV tells them apart by the first column.
         format_: TextFormat = "csv" if self.format == "csv" else "jsonl"
         sys.stdout.write(render(rows, format_, header=name not in self.begun))
+        sys.stdout.flush()  # a reader at the other end of a pipe waits for it
         self.begun.add(name)
 
     def _table(self, name: str) -> None:
@@ -76,6 +81,7 @@ class Printer:
         if len(self.queries) > 1:
             print(f"{name}:")
         sys.stdout.write(aligned(table))
+        sys.stdout.flush()
 
     def _letters(self, rows: pa.RecordBatch) -> None:
         for letter in rows.to_pylist()[: max(0, SHOWN_DEAD_LETTERS - self.dead)]:

@@ -21,7 +21,7 @@ from tidegate.physical.operator import Chunks, Step
 from tidegate.physical.pairs import Member, Pairs, decide, same_keys
 from tidegate.physical.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.sides import JoinSide
-from tidegate.schema import Schema
+from tidegate.schema import Schema, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,19 @@ class JoinOperator:
     """Pairs with equal keys for which the residual is true; without keys, of all elements.
 
     Keys of equal position have equal types. NULL equals nothing, NaN equals NaN.
+
+    Examples
+    --------
+    >>> from tidegate.expressions.nodes import TRUE
+    >>> from tidegate.physical.operator import NO_STATE
+    >>> import numpy as np, pyarrow as pa
+    >>> left, right = Schema.of(a=Type.INT), Schema.of(b=Type.INT)
+    >>> seven = pa.array([7], pa.int32())
+    >>> a = Batch(np.array([0]), np.array([5]), pa.record_batch({"a": seven}))
+    >>> b = Batch(np.array([3]), np.array([9]), pa.record_batch({"b": seven}))
+    >>> step = JoinOperator(left, right, ("a",), ("b",), TRUE).step(NO_STATE, [a, b], [3, 3])
+    >>> step.output.to_arrow().to_pylist()
+    [{'valid_from': 3, 'valid_to': 5, 'a': 7, 'b': 7}]
     """
 
     left: Schema

@@ -89,7 +89,7 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
             continue
         begin, stop = _rows(run.first, at, len(run_start))
         row, last = _rows(probe.first, group, len(probe.start))
-        row, cursor[1] = max(row, cursor[1]), -1
+        row = max(row, cursor[1])
         while row < last:
             start, end = probe.start[row], probe.end[row]
             begin = _after(run_start, begin, stop, start - longest)

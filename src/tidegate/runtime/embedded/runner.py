@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import Source
+from tidegate.physical.batch import Batch
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, count_reasons, take_back_final
 from tidegate.runtime.stage import Stage
@@ -39,22 +40,30 @@ class Engine:
 
     def step(self, raw: Mapping[str, list[pa.RecordBatch]]) -> tuple[Outbox, int]:
         """Take in new rows of any streams; answers what came out, and how many rows went in."""
-        boxes = _Boxes(self.job)
+        elements: list[tuple[str, Batch]] = []
+        dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
         rows = 0
-        for stream, batches in raw.items():
-            for batch in batches:
-                ingested = self.decoders[stream].decode(batch, self.watermarks[stream])
-                rows += ingested.rows
-                if ingested.dead.num_rows:
-                    boxes.out.dead.append(ingested.dead)
-                if ingested.latest is not None:
-                    latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
-                boxes.accept(read(self.job.graph, stream, ingested.batch, self.job.buckets))
-        self.watermarks = self.job.advanced(self.watermarks, latest)
-        self._levels(boxes, self.watermarks, keep=True)
+        for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
+            ingested = self.decoders[stream].decode(batch, self.watermarks[stream])
+            elements.append((stream, ingested.batch))
+            dead += [ingested.dead] if ingested.dead.num_rows else []
+            rows += ingested.rows
+            if ingested.latest is not None:
+                latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
+        out = self.advance(elements, self.job.advanced(self.watermarks, latest))
+        out.dead[:0] = dead
+        return out, rows
+
+    def advance(self, elements: Iterable[tuple[str, Batch]], watermarks: dict[str, int]) -> Outbox:
+        """Take in new elements of streams, and the watermarks that hold after them."""
+        boxes = _Boxes(self.job)
+        for stream, batch in elements:
+            boxes.accept(read(self.job.graph, stream, batch, self.job.buckets))
+        self.watermarks = watermarks
+        self._levels(boxes, watermarks, keep=True)
         self.step_number += 1
-        return boxes.out, rows
+        return boxes.out
 
     def finish(self) -> Outbox:
         """All that is still held back, as if the streams had ended; the state stays as it was."""

@@ -1,0 +1,356 @@
+"""The command line as a user meets it: results on standard output, words on standard error, exit codes that tell."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from golden.canonical import canonical_text, output_rows
+
+from tidegate import __version__
+from tidegate.cli import main as cli
+from tidegate.schema import Schema, Type
+
+PATIENCE = 300
+
+STREAM = """CREATE STREAM reading (sensor INT, celsius DOUBLE, room STRING, at BIGINT)
+  FROM '{path}' TIMESTAMP BY at DELAY 2 MICROSECONDS;
+"""
+WARM = "SELECT sensor, celsius, room FROM reading WHERE celsius > 20;\n"
+COUNT = "SELECT sensor, COUNT(*) AS readings FROM reading WINDOW(RANGE 10) GROUP BY sensor;\n"
+HEADER = "sensor,celsius,room,at\n"
+GOOD = HEADER + "1,20.5,attic,0\n2,19,hall,3\n1,23,,4\n"
+BAD = "3,warm,hall,5\n"
+
+
+def tidegate(*arguments: str | Path, folder: Path, text: str | None = None, **environment: str):
+    """Runs the command in a folder, with a text as its standard input."""
+    return subprocess.run(
+        [sys.executable, "-m", "tidegate.cli.main", *map(str, arguments)],
+        cwd=folder,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=surroundings(**environment),
+    )
+
+
+def surroundings(**more: str) -> dict[str, str]:
+    paths = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
+    return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "COLUMNS": "100", **more}
+
+
+def run_embedded(folder: Path, *options: str | Path, query: str = "query.sql", **more: str):
+    return tidegate("run", query, "--runtime", "embedded", "--once", *options, folder=folder, **more)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a query over one file, all of whose rows are good."""
+    (tmp_path / "reading.csv").write_text(GOOD)
+    (tmp_path / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM)
+    return tmp_path
+
+
+# ---- standard output
+
+
+def test_a_run_prints_a_table_and_says_what_it_did_on_standard_error(folder):
+    ended = run_embedded(folder)
+    assert ended.stdout == (
+        "valid_from  valid_to  sensor  celsius  room\n"
+        "         0         1       1     20.5  attic\n"
+        "         4         5       1     23.0  NULL\n"
+    )
+    assert ended.stderr.startswith("3 rows in · 2 rows out · watermark 1970-01-01 00:00:00.000002Z · state 0 B · ")
+    assert ended.stderr.count("\n") == 1
+    assert ended.returncode == 0
+
+
+def test_results_of_several_queries_are_told_apart(folder):
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
+    assert run_embedded(folder, "--format", "csv", "--quiet").stdout.splitlines()[:3] == [
+        "query,valid_from,valid_to,sensor,celsius,room",
+        "query_1,0,1,1,20.5,attic",
+        "query_1,4,5,1,23,",
+    ]
+    table = run_embedded(folder, "--quiet").stdout
+    assert table.startswith("query_1:\nvalid_from  valid_to  sensor  celsius  room\n")
+    assert "query_2:\nvalid_from  valid_to  sensor  readings\n" in table
+
+
+def test_results_as_json_lines_and_nothing_else(folder):
+    ended = run_embedded(folder, "--format", "jsonl", "--quiet")
+    assert [json.loads(line) for line in ended.stdout.splitlines()] == [
+        {"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"},
+        {"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23, "room": None},
+    ]
+    assert (ended.stderr, ended.returncode) == ("", 0)
+
+
+def test_dead_letters_are_shown_on_standard_error_and_by_the_exit_code(folder):
+    (folder / "reading.csv").write_text(GOOD + BAD)
+    ended = run_embedded(folder, "--format", "csv")
+    assert ended.stdout == "valid_from,valid_to,sensor,celsius,room\n0,1,1,20.5,attic\n4,5,1,23,\n"
+    letter, figures, reasons = ended.stderr.splitlines()
+    assert letter == "dead letter (malformed): column 'celsius': 'warm' is no DOUBLE: 3,warm,hall,5"
+    assert "4 rows in · 2 rows out" in figures
+    assert "1 dead letters" in figures
+    assert reasons == "dead letters: 1 malformed"
+    assert ended.returncode == 3
+
+
+def test_many_dead_letters_are_not_all_shown(folder):
+    (folder / "reading.csv").write_text(GOOD + BAD * 25)
+    ended = run_embedded(folder, "--quiet")
+    assert ended.stderr.count("dead letter (malformed)") == 10
+    assert ended.stderr.endswith("… and 15 more dead letters\n")
+
+
+def test_a_query_can_come_from_standard_input(folder):
+    text = (folder / "query.sql").read_text()
+    ended = run_embedded(folder, "--format", "csv", query="-", text=text)
+    assert (ended.stdout.count("\n"), ended.returncode) == (3, 0)
+
+
+def test_paths_are_relative_to_the_current_folder_or_to_that_of_the_query(folder):
+    (folder / "elsewhere").mkdir()
+    ended = run_embedded(folder / "elsewhere", "--format", "csv", query="../query.sql")
+    assert (ended.stdout.count("\n"), ended.returncode) == (3, 0)
+    (folder / "elsewhere" / "reading.csv").write_text(HEADER)
+    assert run_embedded(folder / "elsewhere", "--format", "csv", query="../query.sql").stdout == ""
+
+
+def test_settings_can_come_from_the_environment(folder):
+    ended = tidegate(
+        "run", "query.sql", "--once", folder=folder, TIDEGATE_RUNTIME="embedded", TIDEGATE_CHECKPOINT="state"
+    )
+    assert ended.returncode == 0
+    assert (folder / "state" / "program.json").exists()
+
+
+@pytest.mark.parametrize("shape", ["table", "csv"])
+def test_a_reader_who_leaves_early_ends_the_run_without_a_word(folder, shape):
+    source = "generator://?rows=2000000&seed=1&keys=3&interval=1s"
+    (folder / "query.sql").write_text(STREAM.format(path=source) + "SELECT sensor, celsius FROM reading;")
+    command = [sys.executable, "-m", "tidegate.cli.main", "run", "query.sql", "--runtime", "embedded", "--quiet"]
+    with subprocess.Popen(
+        [*command, "--format", shape], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings()
+    ) as process:
+        assert process.stdout.readline().split(None if shape == "table" else b",")[:2] == [b"valid_from", b"valid_to"]
+        process.stdout.close()
+        words = process.stderr.read()
+        assert process.wait(PATIENCE) == 0
+    assert words == b""
+
+
+def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(folder):
+    command = [
+        sys.executable,
+        "-m",
+        "tidegate.cli.main",
+        "run",
+        "query.sql",
+        "--runtime",
+        "embedded",
+        "--format",
+        "csv",
+    ]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings()
+    ) as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        with (folder / "reading.csv").open("a") as file:
+            file.write("2,30,cellar,6\n")
+        assert [*lines, process.stdout.readline()] == [
+            "valid_from,valid_to,sensor,celsius,room\n",
+            "0,1,1,20.5,attic\n",
+            "4,5,1,23,\n",
+            "6,7,2,30,cellar\n",
+        ]
+        process.send_signal(signal.SIGINT)
+        rest, words = process.communicate(timeout=PATIENCE)
+    assert (rest, process.returncode) == ("", 0)
+    assert words.startswith("stopping after the current step …\n4 rows in · 3 rows out")
+
+
+# ---- files
+
+
+def test_results_go_to_a_folder_for_each_query_and_dead_letters_to_one_of_their_own(folder):
+    (folder / "reading.csv").write_text(GOOD + BAD)
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
+    ended = run_embedded(folder, "--out", "results")
+    assert ended.stdout == ""
+    assert ended.stderr.splitlines()[-1] == "dead letters: 1 malformed, in results/dead_letters"
+    assert ended.returncode == 3
+    assert visible_files(folder / "results") == [
+        "dead_letters/batch-00000001-00001.jsonl",
+        "query_1/batch-00000001-00000.parquet",
+        "query_2/batch-00000001-00002.parquet",
+        "query_2/final-00000.parquet",
+    ]
+    assert pq.read_table(folder / "results" / "query_1").to_pylist() == [
+        {"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"},
+        {"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23.0, "room": None},
+    ]
+    (letter,) = (folder / "results" / "dead_letters").glob("*.jsonl")
+    assert json.loads(letter.read_text()) == {
+        "origin": "reading",
+        "reason": "malformed",
+        "detail": "column 'celsius': 'warm' is no DOUBLE",
+        "time": 5,
+        "row": "3,warm,hall,5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("csv", "valid_from,valid_to,sensor,celsius,room\n0,1,1,20.5,attic\n4,5,1,23,\n"),
+        (
+            "jsonl",
+            '{"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"}\n'
+            '{"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23, "room": null}\n',
+        ),
+    ],
+)
+def test_results_in_files_of_text(folder, shape, expected):
+    assert run_embedded(folder, "--out", "results", "--format", shape).returncode == 0
+    assert visible_files(folder / "results") == [f"query_1/batch-00000001-00000.{shape}"]
+    assert (folder / "results" / f"query_1/batch-00000001-00000.{shape}").read_text() == expected
+
+
+def test_places_can_be_uris(folder):
+    results, state = (folder / "results").as_uri(), (folder / "state").as_uri()
+    assert run_embedded(folder, "--out", results, "--checkpoint", state).returncode == 0
+    assert visible_files(folder / "results") == ["query_1/batch-00000001-00000.parquet"]
+    assert (folder / "state" / "program.json").exists()
+
+
+def test_insert_into_names_a_folder_and_other_results_are_printed(folder):
+    text = STREAM.format(path="reading.csv") + f"INSERT INTO 'kept' {WARM} INSERT INTO '{folder.as_uri()}/uri' {WARM}"
+    (folder / "query.sql").write_text(text + COUNT)
+    ended = run_embedded(folder, "--format", "csv")
+    assert ended.returncode == 0
+    assert {line.split(",")[0] for line in ended.stdout.splitlines()} == {"query", "query_3"}
+    for place in ("kept", "uri"):
+        assert visible_files(folder / place) == ["batch-00000001-00000.csv"]
+
+
+def test_a_run_goes_on_from_its_checkpoint(folder):
+    """Over file 1, then over file 2 as well: what is published is that of one run over both."""
+    (folder / "query.sql").write_text(STREAM.format(path="data") + WARM + COUNT)
+    first, second = "1,20.5,attic,0\n2,19,hall,3\n1,23,,4\n", "2,25,hall,2\n1,26,,9\n2,21,hall,15\n"
+    (folder / "data").mkdir()
+    (folder / "data" / "1.csv").write_text(HEADER + first)
+    options = ("--checkpoint", "state", "--out", "results")
+    once = run_embedded(folder, *options)
+    (folder / "data" / "2.csv").write_text(HEADER + second)
+    again = run_embedded(folder, *options)
+    assert ("3 rows in" in once.stderr, "3 rows in" in again.stderr) == (True, True)
+    whole = run_embedded(folder, "--out", "whole")
+    assert "6 rows in" in whole.stderr
+    for query in ("query_1", "query_2"):
+        assert published(folder / "results" / query) == published(folder / "whole" / query)
+    assert run_embedded(folder, *options).stderr.startswith("0 rows in")
+    assert published(folder / "results" / "query_2") == published(folder / "whole" / "query_2")
+
+
+def visible_files(folder: Path) -> list[str]:
+    paths = (p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+    return sorted(str(p) for p in paths if ".staging" not in p.parts)
+
+
+def published(folder: Path) -> str:
+    table = pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+    names = dict.fromkeys(table.column_names[2:], Type.STRING)
+    return canonical_text(Schema.of(**names), output_rows(table.to_batches()))
+
+
+# ---- other commands, and what is wrong
+
+
+def test_explain_shows_plans_and_stages_without_looking_at_the_data(folder):
+    (folder / "reading.csv").unlink()
+    ended = tidegate("explain", "query.sql", folder=folder)
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    for heading in ("query query_1", "logical plan", "optimised plan", "stages"):
+        assert f"{heading}" in ended.stdout
+    assert "from stream reading: sensor, celsius, room, at the source only where celsius > 20" in ended.stdout
+
+
+def test_check_names_the_queries_and_their_columns(folder):
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
+    ended = tidegate("check", "query.sql", folder=folder)
+    assert ended.stdout == ("query_1: sensor INT, celsius DOUBLE, room STRING\nquery_2: sensor INT, readings BIGINT\n")
+    assert (ended.stderr, ended.returncode) == ("", 0)
+
+
+def test_a_wrong_query_ends_with_2_and_wrong_data_with_3(folder):
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + "SELECT senzor FROM reading;")
+    for command in ("run", "check", "explain"):
+        ended = tidegate(command, "query.sql", folder=folder, TIDEGATE_RUNTIME="embedded")
+        assert (ended.stdout, ended.returncode) == ("", 2)
+        assert ended.stderr.splitlines()[-1] == "   = hint: did you mean 'sensor'?"
+    (folder / "query.sql").write_text(STREAM.format(path="nothing.csv") + WARM)
+    ended = run_embedded(folder)
+    assert (ended.stdout, ended.returncode) == ("", 3)
+    assert ended.stderr.startswith("error[D102]: stream 'reading': there is no data at ")
+
+
+def test_options_that_do_not_go_together_are_refused(folder):
+    ended = run_embedded(folder, "--format", "parquet")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "error[Q304]: parquet cannot be written to standard output\n   = hint: add --out DIR\n",
+    )
+    ended = run_embedded(folder, "--format", "table", "--out", "results")
+    assert (ended.returncode, ended.stderr.splitlines()[0]) == (2, "error[Q304]: a table cannot be written to files")
+    assert tidegate("run", "query.sql", "--nonce", folder=folder).returncode == 2
+
+
+def test_a_file_that_only_declares_streams_has_nothing_to_run(folder):
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv"))
+    ended = run_embedded(folder)
+    assert ended.stderr == "error[Q302]: there is nothing to run\n   = hint: add a SELECT statement\n"
+    assert ended.returncode == 2
+
+
+def test_help_tells_of_every_option_and_command(tmp_path):
+    shown = tidegate("run", "--help", folder=tmp_path).stdout
+    for name in inspect.signature(cli.run).parameters:
+        assert (f"--{name}" if name != "query" else "FILE.sql") in shown
+    shown = tidegate("--help", folder=tmp_path).stdout
+    assert all(command in shown for command in ("run", "explain", "check", "--version"))
+    assert tidegate("--version", folder=tmp_path).stdout == f"tidegate {__version__}\n"
+
+
+# ---- Spark
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_on_spark_from_end_to_end(folder):
+    """The same query with the same results: into files, with a dead letter, and nothing on standard output."""
+    (folder / "reading.csv").write_text(GOOD + BAD)
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
+    on_spark = tidegate("run", "query.sql", "--once", "--master", "local[2]", "--out", "spark", folder=folder)
+    embedded = run_embedded(folder, "--out", "embedded")
+    assert (on_spark.stdout, on_spark.returncode, embedded.returncode) == ("", 3, 3)
+    assert "Traceback" not in on_spark.stderr
+    assert "4 rows in" in on_spark.stderr
+    assert on_spark.stderr.splitlines()[-1] == "dead letters: 1 malformed, in spark/dead_letters"
+    for query in ("query_1", "query_2"):
+        assert published(folder / "spark" / query) == published(folder / "embedded" / query)
+    letters = [[p.read_text() for p in (folder / o / "dead_letters").glob("*.jsonl")] for o in ("spark", "embedded")]
+    assert letters[0] == letters[1]
