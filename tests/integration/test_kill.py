@@ -57,6 +57,10 @@ class Run:
     def results(self, label: str, *, of: str = "*") -> list[Path]:
         return list(self.out.glob(f"{of}/{label}-*"))
 
+    @property
+    def is_finishing(self) -> bool:
+        return bool(list(self.out.glob("*/.staging/final-*")))
+
     def copied(self, folder: Path) -> Run:
         shutil.copytree(self.folder, folder)
         return Run(folder)
@@ -133,9 +137,9 @@ MOMENTS = {
         lambda run, step: not run.commit(step).exists(),
     ),
     "while all that is held back comes out": Moment(
-        lambda run, _: bool(list(run.out.glob("*/.staging/final-*"))),
+        lambda run, _: run.commit(FILES - 1).exists() and run.is_finishing,
         0.5,
-        lambda run, _: run.commit(FILES - 1).exists(),
+        lambda run, _: run.is_finishing,
     ),
 }
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from harness import rows_of, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from harness import rows_of, run
 from reference.instants import interesting_instants, snapshots
 from reference.semantics import relations
 from strategies.plans import deliveries, plans, streams

@@ -21,7 +21,7 @@ from tidegate.physical.operator import Chunks, Step
 from tidegate.physical.pairs import Member, Pairs, decide, same_keys
 from tidegate.physical.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.sides import JoinSide
-from tidegate.schema import Schema, Type
+from tidegate.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class JoinOperator:
     --------
     >>> from tidegate.expressions.nodes import TRUE
     >>> from tidegate.physical.operator import NO_STATE
+    >>> from tidegate.schema import Type
     >>> import numpy as np, pyarrow as pa
     >>> left, right = Schema.of(a=Type.INT), Schema.of(b=Type.INT)
     >>> seven = pa.array([7], pa.int32())

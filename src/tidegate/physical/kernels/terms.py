@@ -87,12 +87,12 @@ def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any,
 @njit(cache=True, nogil=True)
 def _range(compare: Any, constant: Any) -> Any:
     """The range in which x compares so with the constant, and whether it is rather outside of it."""
-    negated = compare == Compare.UNEQUAL or compare == Compare.GREATER or compare == Compare.AT_LEAST
-    if compare == Compare.EQUAL or compare == Compare.UNEQUAL:
+    negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
+    if compare in (Compare.EQUAL, Compare.UNEQUAL):
         if np.isnan(constant):  # the opposite of all numbers
             return -np.inf, np.inf, not negated
         return constant, constant, negated
-    if compare == Compare.AT_MOST or compare == Compare.GREATER:
+    if compare in (Compare.AT_MOST, Compare.GREATER):
         if np.isnan(constant):  # everything is at most NaN: the opposite of nothing
             return np.inf, -np.inf, not negated
         return -np.inf, constant, negated

@@ -1,1 +1,0 @@
-"""Progress and figures."""
