@@ -83,10 +83,13 @@ class Session:
     def spark(self) -> SparkSession:
         """The Spark session; a local one is started if none was given."""
         if self._spark is None:
+            from pyspark.sql import SparkSession
+
             from tidegate.runtime.spark.session import start_spark
 
+            # One that is there already is used, and left running at the end.
+            self._owns_spark = SparkSession.getActiveSession() is None
             self._spark = start_spark(self.master)
-            self._owns_spark = True
         return self._spark
 
     def stream(self, name: str, data: DataFrame | pa.Table | pd.DataFrame, *, time: str, delay: str = "0 s") -> None:
@@ -116,10 +119,11 @@ class Session:
         is there is read, every result comes out, and the query ends.
         """
         program = bind(text, self.catalog)
-        self.catalog = program.catalog
         # A derived stream runs when someone asks for it.
-        program = replace(program, queries=tuple(q for q in program.queries if self.catalog.find(q.name) is None))
-        return self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
+        program = replace(program, queries=tuple(q for q in program.queries if program.catalog.find(q.name) is None))
+        running = self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
+        self.catalog = program.catalog  # not if it could not start: then the text may be mended and said again
+        return running
 
     def run(
         self,
@@ -239,7 +243,8 @@ class RunningQuery:
         for query in self.program.queries:
             if query.name == name:
                 return query
-        raise QueryError("Q301", f"there is no query '{name}'", hint=nearest(name or "", self.names))
+        message = "there are several queries: say which one" if name is None else f"there is no query '{name}'"
+        raise QueryError("Q301", message, hint=nearest(name or "", self.names))
 
 
 class _Results:

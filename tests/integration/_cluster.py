@@ -43,6 +43,11 @@ class Cluster:
         """The folders of the executors that a worker has started."""
         return list((self.folder / worker.log.stem).glob("app-*/*"))
 
+    @property
+    def losses(self) -> int:
+        """How many executors were lost to those who ran something on them."""
+        return self.master.log.read_text().count("Telling app of lost executor")
+
     def close(self) -> None:
         for process in reversed(self._all):
             process.kill()

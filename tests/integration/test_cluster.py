@@ -86,16 +86,37 @@ def test_a_cluster_gives_the_expected_rows_of_golden_cases(cluster, tmp_path):
             assert canonical_text(each.plan.schema, output_rows(tables)) == case.expected(each).read_text()
 
 
+def begun(process: Process, folder: Path, step: int) -> None:
+    """Wait until a step writes its state."""
+    assert process.wait_until(lambda: bool(list(folder.glob(f"checkpoint/state/*/*/{step:010d}-*")))), process.words
+    assert process.is_alive, process.words
+
+
+def assert_in_time(folder: Path) -> None:
+    assert not (folder / "checkpoint" / "spark" / "commits" / str(FILES - 1)).exists(), "that was too late"
+
+
 @pytest.mark.parametrize("step", [1, FILES // 2])
 def test_a_worker_that_dies_in_the_middle_changes_nothing(step, cluster, query, embedded, tmp_path):
+    losses = cluster.losses
     process = on_cluster(cluster, query, tmp_path)
     try:
-        begun = process.wait_until(lambda: bool(list(tmp_path.glob(f"checkpoint/state/*/*/{step:010d}-*"))))
-        assert begun, process.words
-        assert process.is_alive, process.words
+        begun(process, tmp_path, step)
         assert cluster.executors_of(cluster.kill_worker())
-        assert not (tmp_path / "checkpoint" / "spark" / "commits" / str(FILES - 1)).exists(), "that was too late"
+        assert_in_time(tmp_path)
         assert_ended_well(process, tmp_path, embedded)
     finally:
         process.kill()
         cluster.add_worker()
+    assert cluster.losses > losses, "the run has lost an executor"
+
+
+def test_a_driver_that_dies_while_its_executors_go_on_can_be_started_again(cluster, query, embedded, tmp_path):
+    """Executors are the workers' and outlive the driver by a moment: they may not disturb the next run."""
+    process = on_cluster(cluster, query, tmp_path)
+    try:
+        begun(process, tmp_path, FILES // 2)
+    finally:
+        process.kill()
+    assert_in_time(tmp_path)
+    assert_ended_well(on_cluster(cluster, query, tmp_path), tmp_path, embedded)

@@ -80,7 +80,9 @@ def _schema(arrow: pa.Schema, name: str) -> Schema:
 
 
 def _type(arrow: pa.DataType) -> Type | None:
-    if pa.types.is_timestamp(arrow):
+    if pa.types.is_dictionary(arrow):
+        return _type(arrow.value_type)
+    if pa.types.is_timestamp(arrow) or pa.types.is_date(arrow):
         return Type.TIMESTAMP
     if pa.types.is_integer(arrow):
         return Type.INT if arrow.bit_width < 32 or arrow == pa.int32() else Type.BIGINT

@@ -187,7 +187,8 @@ def _count(columns: Ints, sums: Ints, group: int, values: Ints, present: Flags, 
     """Let an element take part (sign 1) or no longer (sign -1)."""
     sums[group, 0] += sign
     for column in range(len(present)):
-        sums[group, 1 + column] += sign * present[column, row]
+        if present[column, row]:
+            sums[group, 1 + column] += sign
     for column in range(len(values)):
         if present[column, row]:
             at, low, specials = columns[column, 1], columns[column, 3], columns[column, 4]

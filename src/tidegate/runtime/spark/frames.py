@@ -38,4 +38,4 @@ class FrameSource:
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    return to_arrow_schema(frame.schema)
+    return to_arrow_schema(frame.schema, timezone="UTC")

@@ -197,5 +197,12 @@ def _explained(error: PySparkException) -> TidegateError:
     if told := _OURS.search(text):
         code, message, hint = told.groups()
         return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
-    reason = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:300])
-    return DataError("D401", f"Spark ended the query: {reason.strip()[:500]}")
+    return DataError("D401", f"Spark ended the query: {_reason(text).strip()[:500]}")
+
+
+def _reason(text: str) -> str:
+    """The line that tells: under a traceback of Python the first that is not indented."""
+    _, traceback, below = text.rpartition("Traceback (most recent call last):\n")
+    if traceback:
+        return next((line for line in below.splitlines() if not line.startswith((" ", "\t"))), text)
+    return next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text)

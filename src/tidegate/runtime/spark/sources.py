@@ -8,13 +8,17 @@ near to the source as it can.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 from pyspark.sql.types import DataType
 
-from tidegate.connectors.files import FileSet
+from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format
-from tidegate.errors import DataError
 from tidegate.expressions.nodes import Expression, columns_of, conjunction, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
@@ -22,6 +26,7 @@ from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.rows import TRAVELLING
 from tidegate.runtime.spark.tasks import wrap, wrap_latest
 from tidegate.schema import Schema, Type
+from tidegate.time import MICROSECONDS
 
 SPARK_TYPES = {
     Type.BOOLEAN: "boolean",
@@ -61,17 +66,14 @@ def _columns(raw: DataFrame, job: Job, stream: str, number: int) -> DataFrame:
     found = {name.lower(): name for name in raw.columns}
     names = [_quoted(found.get(n.lower(), n)) for n in sorted(job.graph.columns(stream) | {time})]
     condition = pushed_condition(job, stream, raw)
-    if condition is None:
+    column = _quoted(found.get(time.lower(), time))
+    latest = _microseconds(raw.schema[found[time.lower()]].dataType, column)
+    if condition is None or latest is None:
         return raw.select(*names).mapInArrow(wrap(number), TRAVELLING)
     # Rows without a time are dead letters, wanted or not. The watermark is that of all rows: a
     # second look at the time column alone, of the very same micro-batch.
-    column = _quoted(found.get(time.lower(), time))
-    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names)
-    return kept.mapInArrow(wrap(number), TRAVELLING).union(
-        raw.selectExpr(_microseconds(raw.schema[found[time.lower()]].dataType, column)).mapInArrow(
-            wrap_latest(number), TRAVELLING
-        )
-    )
+    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names).mapInArrow(wrap(number), TRAVELLING)
+    return kept.union(raw.selectExpr(f"{latest} AS latest").mapInArrow(wrap_latest(number), TRAVELLING))
 
 
 def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
@@ -111,9 +113,36 @@ def _files(spark: SparkSession, job: Job, stream: str, kind: str) -> DataFrame:
     limit = dict(source.stream.options).get("files_per_batch")
     if limit is not None:
         reader = reader.option("maxFilesPerTrigger", limit)
-    if kind == "parquet":
-        reader = reader.schema(spark.read.parquet(*(f.path for f in files.existing(source.stream)[:1])).schema)
-    return reader.load(folder)
+    if kind != "parquet":
+        return reader.load(folder)
+    first, *_ = files.existing(source.stream)
+    with _nanoseconds_as_numbers(spark):
+        raw = reader.schema(spark.read.parquet(first.path).schema).load(folder)
+    return _rounded(raw, fine_times(files, first))
+
+
+@contextmanager
+def _nanoseconds_as_numbers(spark: SparkSession) -> Iterator[None]:
+    """Spark refuses times in nanoseconds, as pandas writes them, unless it may take them for numbers."""
+    setting = "spark.sql.legacy.parquet.nanosAsLong"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(setting, before or "false")
+
+
+def fine_times(files: FileSet, file: File) -> list[str]:
+    """Columns of a Parquet file whose times are in nanoseconds."""
+    with files.opened(file) as data, pq.ParquetFile(data) as parquet:
+        return [f.name for f in parquet.schema_arrow if pa.types.is_timestamp(f.type) and f.type.unit == "ns"]
+
+
+def _rounded(raw: DataFrame, fine: Sequence[str]) -> DataFrame:
+    """Numbers of nanoseconds as times, rounded down."""
+    columns = {n: f"timestamp_micros(({_quoted(n)} - pmod({_quoted(n)}, 1000)) div 1000)" for n in fine}
+    return raw.withColumns({name: expr(text) for name, text in columns.items()}) if columns else raw
 
 
 def spark_path(files: FileSet) -> tuple[str, str | None]:
@@ -126,16 +155,18 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
     return files.location, files.name_filter
 
 
-def _microseconds(type_: DataType, column: str) -> str:
+def _microseconds(type_: DataType, column: str) -> str | None:
+    """The times of a column as numbers, if Spark can tell; texts are for the decoder to read."""
     match type_.simpleString():
         case "timestamp":
-            return f"unix_micros({column}) AS latest"
+            return f"unix_micros({column})"
         case "timestamp_ntz":
-            return f"unix_micros(cast({column} || 'Z' AS TIMESTAMP)) AS latest"
+            return f"unix_micros(cast({column} || 'Z' AS TIMESTAMP))"
+        case "date":
+            return f"unix_date({column}) * {MICROSECONDS['day']}L"
         case "bigint" | "int":
-            return f"cast({column} AS BIGINT) AS latest"
-        case other:
-            raise DataError("D103", f"a time column cannot be of type {other}", hint="TIMESTAMP or BIGINT")
+            return f"cast({column} AS BIGINT)"
+    return None
 
 
 def _quoted(name: str) -> str:

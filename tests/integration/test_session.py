@@ -1,0 +1,366 @@
+"""The Python interface: data in hand as streams, queries over them, and what a running query tells."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from golden.canonical import coalesced, output_rows
+
+import tidegate
+from tidegate import DataError, QueryError, Session
+
+PATIENCE = 300
+SECOND = 1_000_000
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+START = 1_767_225_600 * SECOND
+
+READINGS = pa.table({"sensor": [1, 2, 1, 2], "celsius": [20.5, 19.0, 23.0, 25.5], "at": [0, 3, 4, 12]})
+TOP = "SELECT sensor, MAX(celsius) AS top FROM reading WINDOW(RANGE 10) GROUP BY sensor"
+TOPS = [(0, 4, (1, 20.5)), (3, 12, (2, 19.0)), (4, 14, (1, 23.0)), (12, 22, (2, 25.5))]
+"""What `TOP` gives for `READINGS`, with validities as long as they can be."""
+
+
+def rows(table: pa.Table) -> list[tuple[int, int, tuple[object, ...]]]:
+    return coalesced(output_rows(table.to_batches()))
+
+
+def until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def embedded():
+    with Session(runtime="embedded") as session:
+        yield session
+
+
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
+def session(request):
+    """A session of each runtime."""
+    settings = {"runtime": "embedded"} if request.param == "embedded" else {"spark": request.getfixturevalue("spark")}
+    with Session(**settings, buckets=2) as opened:
+        yield opened
+
+
+# ---- data in hand
+
+
+def test_an_arrow_table_is_a_stream(session):
+    session.stream("reading", READINGS, time="at")
+    query = session.sql(TOP)
+    assert rows(query.finish()) == TOPS
+    assert query.results().schema.names == ["valid_from", "valid_to", "sensor", "top"]
+
+
+def test_a_pandas_frame_is_a_stream_and_results_are_one_too(session):
+    times = pd.to_datetime([0, 3, 4, 12], unit="us") + pd.Timedelta("999 ns")  # finer than microseconds
+    frame = READINGS.to_pandas().assign(at=times, place=pd.Categorical(["attic", "hall", "attic", None]))
+    session.stream("reading", frame, time="at", delay="5 microseconds")
+    query = session.sql("SELECT sensor, place, at FROM reading WHERE celsius > 20")
+    query.finish()
+    found = query.to_pandas().sort_values("valid_from", ignore_index=True)
+    assert list(found["valid_from"]) == [0, 4, 12]
+    assert list(found["place"].fillna("?")) == ["attic", "attic", "?"]
+    assert found["at"][1] == pd.Timestamp(4, unit="us", tz="UTC")
+    assert query.progress().watermarks == {"reading": 7}
+
+
+def test_anything_that_speaks_arrow_is_a_stream(embedded):
+    class Speaks:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return READINGS.__arrow_c_stream__(requested_schema)
+
+    embedded.stream("reading", Speaks(), time="at")
+    assert rows(embedded.sql(TOP).finish()) == TOPS
+
+
+def test_a_stream_without_its_time_column_is_refused(embedded):
+    with pytest.raises(DataError) as raised:
+        embedded.stream("reading", READINGS, time="time")
+    assert raised.value.render() == (
+        "error[D105]: stream 'reading' has no column 'time'\n   = hint: there is: at, celsius, sensor"
+    )
+    with pytest.raises(DataError, match="must be a timestamp or integer microseconds"):
+        embedded.stream("reading", READINGS, time="celsius")
+    with pytest.raises(QueryError, match="is no duration"):
+        embedded.stream("reading", READINGS, time="at", delay="soon")
+
+
+# ---- queries
+
+
+def test_a_derived_stream_of_one_call_is_read_in_the_next(session):
+    session.stream("reading", READINGS, time="at")
+    assert session.sql("CREATE STREAM warm AS SELECT sensor, celsius FROM reading WHERE celsius > 20") is None
+    query = session.sql("SELECT COUNT(*) AS n FROM warm WINDOW(RANGE 10)")
+    assert rows(query.finish()) == [(0, 4, (1,)), (4, 10, (2,)), (10, 12, (1,)), (12, 14, (2,)), (14, 22, (1,))]
+
+
+def test_several_queries_of_one_text_have_names(embedded):
+    embedded.stream("reading", READINGS, time="at")
+    query = embedded.sql(f"{TOP}; SELECT sensor FROM reading WHERE celsius < 20")
+    assert query.names == ("query_1", "query_2")
+    assert rows(query.finish("query_2")) == [(3, 4, (2,))]
+    assert rows(query.results("query_1")) == TOPS
+    with pytest.raises(QueryError) as raised:
+        query.results("qery_1")
+    assert raised.value.render() == "error[Q301]: there is no query 'qery_1'\n   = hint: did you mean 'query_1'?"
+    with pytest.raises(QueryError) as raised:
+        query.results()
+    assert raised.value.hint == "there is: query_1, query_2"
+
+
+def test_a_text_that_could_not_start_can_be_mended_and_said_again(embedded, tmp_path):
+    text = f"CREATE STREAM s (k INT, at BIGINT) FROM '{tmp_path}/s.csv' TIMESTAMP BY at; SELECT k FROM s"
+    with pytest.raises(DataError):
+        embedded.sql(text, once=True)
+    (tmp_path / "s.csv").write_text("k,at\n7,0\n")
+    query = embedded.sql(text, once=True)
+    query.wait()
+    assert rows(query.results()) == [(0, 1, (7,))]
+
+
+def test_explain_shows_the_plans_and_stages_of_a_text_or_of_a_running_query(embedded):
+    embedded.stream("reading", READINGS, time="at")
+    shown = embedded.explain(TOP)
+    for heading in ("query query_1", "logical plan", "optimised plan", "stages"):
+        assert heading in shown
+    assert embedded.sql(TOP, once=True).explain() == shown
+
+
+def test_a_wrong_query_shows_its_place(embedded):
+    embedded.stream("reading", READINGS, time="at")
+    with pytest.raises(QueryError) as raised:
+        embedded.sql("SELECT sensors FROM reading")
+    assert raised.value.render() == (
+        "error[Q102]: reading has no column 'sensors'\n"
+        "  --> 1:8\n"
+        "   | SELECT sensors FROM reading\n"
+        "   |        ^^^^^^^\n"
+        "   = hint: did you mean 'sensor'?"
+    )
+
+
+def test_rows_can_be_taken_as_they_come(session):
+    found: list[tuple[str, pa.RecordBatch]] = []
+    session.stream("reading", READINGS, time="at")
+    query = session.sql(TOP, once=True, on_rows=lambda name, batch: found.append((name, batch)))
+    assert query.wait()
+    assert {name for name, _ in found} == {"query_1"}
+    assert coalesced(output_rows(batch for _, batch in found)) == TOPS
+    assert query.results().num_rows == 0
+
+
+def test_results_can_be_written_to_files(session, tmp_path):
+    session.stream("reading", READINGS, time="at")
+    session.sql(TOP, once=True, out=str(tmp_path / "results")).wait()
+    written = [pq.read_table(path) for path in (tmp_path / "results" / "query_1").glob("*.parquet")]
+    assert rows(pa.concat_tables(written)) == TOPS
+
+
+def test_a_running_query_takes_new_rows_until_it_is_finished(embedded, tmp_path):
+    """Also a last line that has no end: it is still being written, until the input is taken as finished."""
+    file = tmp_path / "reading.csv"
+    file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
+    embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
+    query = embedded.sql(TOP)
+    until(lambda: query.progress().rows_in == 2)
+    assert not query.wait(0)
+    assert rows(query.results()) == [(0, 3, (1, 20.5))]  # as far as the watermark
+    with file.open("a") as more:
+        more.write("1,23,4\n2,25.5,1")
+    until(lambda: query.progress().rows_in == 3)
+    assert query.progress().watermark == 4
+    with file.open("a") as more:
+        more.write("2")
+    assert rows(query.finish()) == TOPS
+    assert query.progress().rows_in == 4
+
+
+def test_a_stopped_query_keeps_what_it_had_found(embedded, tmp_path):
+    file = tmp_path / "reading.csv"
+    file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
+    embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
+    query = embedded.sql(TOP)
+    until(lambda: query.progress().rows_in == 2)
+    query.stop()
+    assert query.wait(0)
+    assert rows(query.results()) == [(0, 3, (1, 20.5))]
+
+
+def test_a_session_ends_its_queries_when_it_is_closed(tmp_path):
+    (tmp_path / "reading.csv").write_text("sensor,celsius,at\n1,20.5,0\n")
+    path = tmp_path / "reading.csv"
+    with Session(runtime="embedded") as session:
+        session.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{path}' TIMESTAMP BY at")
+        query = session.sql(TOP)
+        assert "tidegate" in {thread.name for thread in threading.enumerate()}
+    assert query.wait(0)
+    assert "tidegate" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_ends_a_query_badly_is_raised_to_whoever_waits(embedded, tmp_path):
+    file = tmp_path / "reading.csv"
+    file.write_text("sensor,celsius,at\n1,20.5,0\n")
+    embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
+    query = embedded.sql(TOP)
+    until(lambda: query.progress().rows_in == 1)
+    file.write_text("")
+    with pytest.raises(DataError) as raised:
+        query.wait(PATIENCE)
+    assert raised.value.code == "D104"
+
+
+def test_the_package_offers_the_session_and_the_errors():
+    assert tidegate.Session is Session
+    assert all(hasattr(tidegate, name) for name in tidegate.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Sessions'"):
+        _ = tidegate.Sessions
+
+
+# ---- on Spark
+
+
+def write_parquet(folder: Path, name: str, seconds: list[int], celsius: list[float], unit: str = "us") -> None:
+    folder.mkdir(exist_ok=True)
+    times = pa.array([NEW_YEAR + timedelta(seconds=s) for s in seconds], pa.timestamp("us", "UTC"))
+    columns = {"sensor": [1] * len(seconds), "celsius": celsius, "note": ["-"] * len(seconds)}
+    pq.write_table(pa.table({**columns, "ts": times.cast(pa.timestamp(unit, "UTC"))}), folder / name)
+
+
+WARMEST = "SELECT MAX(celsius) AS top FROM reading WINDOW(RANGE 10 SECONDS) WHERE sensor = 1 AND celsius > 20"
+
+
+def validity(start: int, end: int, *values: object) -> tuple[int, int, tuple[object, ...]]:
+    return START + start * SECOND, START + end * SECOND, values
+
+
+@pytest.mark.spark
+def test_a_streaming_frame_of_spark_is_a_stream(spark, tmp_path, capsys):
+    """Conditions and columns reach the scan of the files; rows that are left out still move time on."""
+    folder = tmp_path / "reading"
+    write_parquet(folder, "1.parquet", [0, 2], [21.0, 22.0])
+    frame = spark.readStream.schema("sensor INT, celsius DOUBLE, note STRING, ts TIMESTAMP").parquet(str(folder))
+    with Session(spark=spark, buckets=2) as session:
+        session.stream("reading", frame, time="ts", delay="5 seconds")
+        query = session.sql(WARMEST)
+        until(lambda: query.progress().rows_in == 2)
+        assert query.progress().watermarks == {"reading": START - 3 * SECOND}
+        assert query.results().num_rows == 0
+        write_parquet(folder, "2.parquet", [30], [3.0])  # nobody wants it, but now it is 30 seconds past
+        until(lambda: query.progress().watermarks == {"reading": START + 25 * SECOND})
+        assert rows(query.results()) == [validity(0, 2, 21.0), validity(2, 12, 22.0)]
+        assert query.progress().rows_in == 2
+        capsys.readouterr()
+        query._run.query.explain()
+        plan = capsys.readouterr().out
+        write_parquet(folder, "3.parquet", [28], [25.0])
+        assert rows(query.finish()) == [validity(0, 2, 21.0), validity(2, 12, 22.0), validity(28, 38, 25.0)]
+    assert "EqualTo(sensor,1)" in plan
+    assert "ReadSchema: struct<sensor:int,celsius:double,ts:timestamp>" in plan
+    assert "note" not in plan.split("ReadSchema: ")[1].split("\n")[0]
+
+
+@pytest.mark.spark
+def test_a_frame_of_spark_that_ends_is_a_stream_too(spark):
+    frame = spark.createDataFrame(
+        [(1, 20.5, 0), (2, 19.0, 3), (1, 23.0, 4), (2, 25.5, 12)], "sensor INT, celsius DOUBLE, at BIGINT"
+    )
+    with Session(spark=spark, buckets=2) as session:
+        session.stream("reading", frame, time="at")
+        assert rows(session.sql(TOP).finish()) == TOPS
+    with Session(runtime="embedded") as session, pytest.raises(DataError) as raised:
+        session.stream("reading", frame, time="at")
+    assert raised.value.hint == 'use Session(runtime="spark")'
+
+
+@pytest.mark.spark
+def test_times_in_nanoseconds_as_pandas_writes_them(spark, tmp_path):
+    write_parquet(tmp_path / "reading", "1.parquet", [0, 2], [21.0, 22.0], unit="ns")
+    stream = (
+        f"CREATE STREAM reading (sensor INT, celsius DOUBLE, ts TIMESTAMP) FROM '{tmp_path}/reading' TIMESTAMP BY ts;"
+    )
+    with Session(spark=spark, buckets=1) as session:
+        query = session.sql(stream + WARMEST)
+        assert rows(query.finish()) == [validity(0, 2, 21.0), validity(2, 12, 22.0)]
+        assert query.progress().watermarks == {"reading": START + 2 * SECOND}
+
+
+@pytest.fixture
+def other_settings(spark):
+    """Settings that a session of the user's own may have, and that must make no difference."""
+    settings = {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.shuffle.partitions": "7",
+    }
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+@pytest.mark.spark
+def test_the_settings_of_the_session_make_no_difference(other_settings, tmp_path):
+    write_parquet(tmp_path / "reading", "1.parquet", [0, 2, 40], [21.0, 22.0, 23.0])
+    stream = (
+        f"CREATE STREAM reading (sensor INT, celsius DOUBLE, ts TIMESTAMP) FROM '{tmp_path}/reading' TIMESTAMP BY ts;"
+    )
+    text = (
+        "SELECT sensor, MAX(ts) AS last, COUNT(*) AS n FROM reading WINDOW(RANGE 10 SECONDS)"
+        " WHERE ts < TIMESTAMP '2026-01-01 00:00:30Z' GROUP BY sensor"
+    )
+    found = []
+    for settings in ({"spark": other_settings}, {"runtime": "embedded"}):
+        with Session(**settings, buckets=3) as session:
+            found.append(rows(session.sql(stream + text).finish()))
+    expected = [
+        (NEW_YEAR, 0, 2, 1),
+        (NEW_YEAR + timedelta(seconds=2), 2, 10, 2),
+        (NEW_YEAR + timedelta(seconds=2), 10, 12, 1),
+    ]
+    assert found[0] == found[1] == [validity(a, b, 1, last, n) for last, a, b, n in expected]
+
+
+@pytest.mark.spark
+def test_a_session_of_spark_that_is_there_is_used_and_left_running(spark):
+    with Session(buckets=1) as session:
+        session.stream("reading", READINGS, time="at")
+        assert rows(session.sql(TOP).finish()) == TOPS
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_a_query_on_spark_can_be_stopped_and_goes_on_from_its_checkpoint(spark, tmp_path):
+    folder = tmp_path / "reading"
+    write_parquet(folder, "1.parquet", [0, 2], [21.0, 22.0])
+    stream = f"CREATE STREAM reading (sensor INT, celsius DOUBLE, ts TIMESTAMP) FROM '{folder}' TIMESTAMP BY ts;"
+    with Session(spark=spark, buckets=2) as session:
+        first = session.sql(stream + WARMEST, checkpoint=str(tmp_path / "state"))
+        until(lambda: first.progress().rows_in == 2)
+        first.stop()
+        assert first.wait(PATIENCE)
+    write_parquet(folder, "2.parquet", [8], [23.0])
+    with Session(spark=spark) as session:  # buckets as the checkpoint has them
+        second = session.sql(stream + WARMEST, checkpoint=str(tmp_path / "state"))
+        assert rows(pa.concat_tables([first.results(), second.finish()])) == [
+            validity(0, 2, 21.0),
+            validity(2, 8, 22.0),
+            validity(8, 18, 23.0),
+        ]
+        assert second.progress().rows_in == 1
+        assert second._run.job.buckets == 2
