@@ -36,20 +36,19 @@ STEP = 100  # microseconds between two rows of the two streams together
 SIZE = IN_WINDOW * KEYS * STEP
 SLIDES = 10
 BUCKETS = 2
-SKIPPED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured: Spark's own operators get fewer rows where they would take an hour."""
+    """How much is measured: rows of both streams together, and how many of the batches are warm-up."""
 
     rows: int
     batches: int
-    native_join_rows: int
+    skipped: int
 
 
-FULL = Scale(rows=1_000_000, batches=16, native_join_rows=1_000_000)
-QUICK = Scale(rows=160_000, batches=8, native_join_rows=40_000)
+FULL = Scale(rows=1_000_000, batches=16, skipped=2)
+QUICK = Scale(rows=72_000, batches=3, skipped=1)
 
 JOIN = f"""
 SELECT l.k AS k, l.id AS left_id, r.id AS right_id
@@ -115,7 +114,7 @@ class Bench:
             running.wait()
             run = running._run  # noqa: SLF001 - Spark's own figures of the batches
             assert isinstance(run, SparkRun)
-            return Rate(_steady(run.query, rows), running.progress().state_bytes)
+            return Rate(self.steady(run.query, rows), running.progress().state_bytes)
 
     def stream(self, data: Path, name: str) -> DataFrame:
         schema = self.spark.read.parquet(str(data / name)).schema
@@ -133,7 +132,7 @@ class Bench:
         )
         query.awaitTermination()
         state = max((s["memoryUsedBytes"] for p in query.recentProgress for s in p["stateOperators"]), default=0)
-        return Rate(_steady(query, rows), state)
+        return Rate(self.steady(query, rows), state)
 
     def native_join(self, data: Path, rows: int) -> Rate:
         left, right = (
@@ -151,6 +150,12 @@ class Bench:
         counted = grouped.agg(F.count("*").alias("n"), F.sum("v").alias("total"))
         flat = counted.selectExpr("unix_micros(window.end) AS ending", "k", "n", "total")
         return self.native(flat, rows, "native-aggregate")
+
+    def steady(self, query: StreamingQuery, rows: int) -> float:
+        """Rows per second of the batches after the first ones; all batches have the same number of rows."""
+        lasted = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
+        steady = lasted[self.scale.skipped :]
+        return rows / len(lasted) * len(steady) / (sum(steady) / 1000)
 
     def embedded(self, data: Path, query: str, rows: int) -> tuple[float, pa.Table]:
         """The same stages in this process, fed with batches that are already in memory."""
@@ -170,13 +175,6 @@ class Bench:
             boxes.append(engine.finish())
         batches = [b.to_arrow() for box in boxes for _, b in box.results]
         return best, pa.Table.from_batches(batches)
-
-
-def _steady(query: StreamingQuery, rows: int) -> float:
-    """Rows per second of the batches after the first ones; all batches have the same number of rows."""
-    lasted = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
-    per_batch = rows / len(lasted)
-    return per_batch * len(lasted[SKIPPED:]) / (sum(lasted[SKIPPED:]) / 1000)
 
 
 def pairs(relation: str) -> tuple[int, ...]:
@@ -218,8 +216,6 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
 def _measure(bench: Bench) -> Report:
     scale = bench.scale
     data = bench.make_data("data", scale.rows)
-    small = data if scale.native_join_rows == scale.rows else bench.make_data("small", scale.native_join_rows)
-
     embedded_join, embedded_pairs = bench.embedded(data, JOIN, scale.rows)
     say(f"embedded join: {embedded_join:,.0f} rows/s, {embedded_pairs.num_rows:,} pairs")
     embedded_groups, _ = bench.embedded(data, AGGREGATE, scale.rows // 2)
@@ -227,12 +223,9 @@ def _measure(bench: Bench) -> Report:
     join = bench.ours(data, JOIN, scale.rows, "join")
     say(f"join on Spark: {join.rows_per_s:,.0f} rows/s, state {join.state_bytes:,} bytes")
     equal = pairs(files(bench.folder / "join" / "query_1")) == _pairs_of(embedded_pairs)
-    if small != data:
-        bench.ours(small, JOIN, scale.native_join_rows, "join-small")
-    native_join = bench.native_join(small, scale.native_join_rows)
+    native_join = bench.native_join(data, scale.rows)
     say(f"Spark's own join: {native_join.rows_per_s:,.0f} rows/s, state {native_join.state_bytes:,} bytes")
-    ours_small = "join" if small == data else "join-small"
-    equal &= pairs(files(bench.folder / ours_small / "query_1")) == pairs(files(bench.folder / "native-join"))
+    equal &= pairs(files(bench.folder / "join" / "query_1")) == pairs(files(bench.folder / "native-join"))
     aggregate = bench.ours(data, AGGREGATE, scale.rows // 2, "aggregate")
     say(f"aggregate on Spark: {aggregate.rows_per_s:,.0f} rows/s")
     native_aggregate = bench.native_aggregate(data, scale.rows // 2)

@@ -15,7 +15,8 @@ import pytest
 from golden.canonical import coalesced, output_rows
 
 import tidegate
-from tidegate import DataError, QueryError, Session
+from tidegate import DataError, QueryError, RunningQuery, Session
+from tidegate.runtime.port import Progress
 
 PATIENCE = 300
 SECOND = 1_000_000
@@ -32,11 +33,12 @@ def rows(table: pa.Table) -> list[tuple[int, int, tuple[object, ...]]]:
     return coalesced(output_rows(table.to_batches()))
 
 
-def until(happened: Callable[[], bool]) -> None:
+def until(query: RunningQuery, happened: Callable[[Progress], bool]) -> None:
+    """Wait for something to show in a query's figures; raises what ended the query, if that comes first."""
     end = time.monotonic() + PATIENCE
-    while not happened():
+    while not happened(query.progress()):
+        assert not query.wait(0.05), "it came to its end before that"
         assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -175,12 +177,12 @@ def test_a_running_query_takes_new_rows_until_it_is_finished(embedded, tmp_path)
     file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
     embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
     query = embedded.sql(TOP)
-    until(lambda: query.progress().rows_in == 2)
+    until(query, lambda progress: progress.rows_in == 2)
     assert not query.wait(0)
     assert rows(query.results()) == [(0, 3, (1, 20.5))]  # as far as the watermark
     with file.open("a") as more:
         more.write("1,23,4\n2,25.5,1")
-    until(lambda: query.progress().rows_in == 3)
+    until(query, lambda progress: progress.rows_in == 3)
     assert query.progress().watermark == 4
     with file.open("a") as more:
         more.write("2")
@@ -193,7 +195,7 @@ def test_a_stopped_query_keeps_what_it_had_found(embedded, tmp_path):
     file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
     embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
     query = embedded.sql(TOP)
-    until(lambda: query.progress().rows_in == 2)
+    until(query, lambda progress: progress.rows_in == 2)
     query.stop()
     assert query.wait(0)
     assert rows(query.results()) == [(0, 3, (1, 20.5))]
@@ -215,7 +217,7 @@ def test_what_ends_a_query_badly_is_raised_to_whoever_waits(embedded, tmp_path):
     file.write_text("sensor,celsius,at\n1,20.5,0\n")
     embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
     query = embedded.sql(TOP)
-    until(lambda: query.progress().rows_in == 1)
+    until(query, lambda progress: progress.rows_in == 1)
     file.write_text("")
     with pytest.raises(DataError) as raised:
         query.wait(PATIENCE)
@@ -251,15 +253,15 @@ def test_a_streaming_frame_of_spark_is_a_stream(spark, tmp_path, capsys):
     """Conditions and columns reach the scan of the files; rows that are left out still move time on."""
     folder = tmp_path / "reading"
     write_parquet(folder, "1.parquet", [0, 2], [21.0, 22.0])
-    frame = spark.readStream.schema("sensor INT, celsius DOUBLE, note STRING, ts TIMESTAMP").parquet(str(folder))
+    frame = spark.readStream.schema("sensor BIGINT, celsius DOUBLE, note STRING, ts TIMESTAMP").parquet(str(folder))
     with Session(spark=spark, buckets=2) as session:
         session.stream("reading", frame, time="ts", delay="5 seconds")
         query = session.sql(WARMEST)
-        until(lambda: query.progress().rows_in == 2)
+        until(query, lambda progress: progress.rows_in == 2)
         assert query.progress().watermarks == {"reading": START - 3 * SECOND}
         assert query.results().num_rows == 0
         write_parquet(folder, "2.parquet", [30], [3.0])  # nobody wants it, but now it is 30 seconds past
-        until(lambda: query.progress().watermarks == {"reading": START + 25 * SECOND})
+        until(query, lambda progress: progress.watermarks == {"reading": START + 25 * SECOND})
         assert rows(query.results()) == [validity(0, 2, 21.0), validity(2, 12, 22.0)]
         assert query.progress().rows_in == 2
         capsys.readouterr()
@@ -268,7 +270,7 @@ def test_a_streaming_frame_of_spark_is_a_stream(spark, tmp_path, capsys):
         write_parquet(folder, "3.parquet", [28], [25.0])
         assert rows(query.finish()) == [validity(0, 2, 21.0), validity(2, 12, 22.0), validity(28, 38, 25.0)]
     assert "EqualTo(sensor,1)" in plan
-    assert "ReadSchema: struct<sensor:int,celsius:double,ts:timestamp>" in plan
+    assert "ReadSchema: struct<sensor:bigint,celsius:double,ts:timestamp>" in plan
     assert "note" not in plan.split("ReadSchema: ")[1].split("\n")[0]
 
 
@@ -351,7 +353,7 @@ def test_a_query_on_spark_can_be_stopped_and_goes_on_from_its_checkpoint(spark, 
     stream = f"CREATE STREAM reading (sensor INT, celsius DOUBLE, ts TIMESTAMP) FROM '{folder}' TIMESTAMP BY ts;"
     with Session(spark=spark, buckets=2) as session:
         first = session.sql(stream + WARMEST, checkpoint=str(tmp_path / "state"))
-        until(lambda: first.progress().rows_in == 2)
+        until(first, lambda progress: progress.rows_in == 2)
         first.stop()
         assert first.wait(PATIENCE)
     write_parquet(folder, "2.parquet", [8], [23.0])

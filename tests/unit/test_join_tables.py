@@ -201,6 +201,29 @@ def test_what_doubles_do_not_tell_apart_is_decided_exactly(large: str, first_to_
     assert step.output.columns.to_pylist() == [rows_["l"][0] | rows_["r"][1]]
 
 
+@pytest.mark.parametrize(
+    ("function", "a", "b", "compare", "constant"),
+    [
+        ("+", 2**53, 1, ">", 2**53),
+        ("-", 2**53, -1, ">", 2**53),
+        ("*", 2**27 + 1, 2**26, "<>", 2**53),
+        ("+", 2**52, 2**52, "=", 2**53),
+        ("-", -(2**53), 1, "<", -(2**53)),
+    ],
+)
+def test_sums_and_products_that_doubles_would_round_are_exact(
+    function: str, a: int, b: int, compare: str, constant: int
+) -> None:
+    schemas = Schema.of(a=Type.BIGINT), Schema.of(b=Type.BIGINT)
+    combined = resolve(function, (Column("a", Type.BIGINT), Column("b", Type.BIGINT)), NOWHERE)
+    join = JoinOperator(*schemas, (), (), resolve(compare, (combined, Literal(constant, Type.BIGINT)), NOWHERE))
+    inputs = [
+        Batch(np.array([0]), np.array([1]), pa.RecordBatch.from_pydict({"a": [a]})),
+        Batch(np.array([0]), np.array([1]), pa.RecordBatch.from_pydict({"b": [b]})),
+    ]
+    assert len(join.step(NO_STATE, inputs, (0, 0)).output) == 1
+
+
 def stream(side: str, begin: int, count: int, length: int) -> Batch:
     starts = list(range(begin, begin + count))
     return numbers(side, starts, length, [t % 7 for t in starts], [0.0] * count)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
+
+from tidegate.physical.kernels.compiled import compiled, inlined
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -97,7 +98,7 @@ def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _mix(bits: Any) -> Any:
     """A bijection of 64 bits in which every bit depends on every other (the finaliser of SplitMix64)."""
     bits = np.uint64(bits) + np.uint64(0x9E3779B97F4A7C15)
@@ -106,7 +107,7 @@ def _mix(bits: Any) -> Any:
     return bits ^ (bits >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hash_integers(values: Any) -> Any:
     hashes = np.empty(len(values), np.uint64)
     for row in range(len(values)):
@@ -114,7 +115,7 @@ def _hash_integers(values: Any) -> Any:
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hash_floats(values: Any) -> Any:
     doubles = values.astype(np.float64)
     bits = doubles.view(np.uint64)
@@ -130,7 +131,7 @@ def _hash_floats(values: Any) -> Any:
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hash_texts(ends: Any, content: Any) -> Any:
     """Eight bytes at a time; the length goes in too, as the last word is filled up with zeros."""
     hashes = np.empty(len(ends) - 1, np.uint64)
@@ -152,7 +153,7 @@ def _hash_texts(ends: Any, content: Any) -> Any:
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _combine(hashes: Any, others: Any) -> Any:
     """Hashes of longer rows; the order of the columns counts."""
     combined = np.empty(len(hashes), np.uint64)

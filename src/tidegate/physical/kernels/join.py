@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from tidegate.physical.batch import Times
+from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.runs import Index, Positions, slot_of
 from tidegate.physical.kernels.terms import Ranges
 
@@ -77,7 +77,7 @@ def _room(size: int) -> Found:
     return Found(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
     """Fill the block and say how full it is; the cursor (group, row, position) says where to go on."""
     run_start, run_end, first = run.start, run.end, operands.first
@@ -124,13 +124,13 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _rows(first: Any, group: Any, rows: Any) -> Any:
     """The rows of a group: the first, and the one after the last."""
     return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
     """Whether a term holds for a row that is still valid: mostly none, and this can be vectorised."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
@@ -141,7 +141,7 @@ def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
     return count > 0
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -> Any:
     """Append the rows that are still valid; how many there are then."""
     for i in range(len(ends)):
@@ -150,7 +150,7 @@ def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
     """Append those of them for which a term holds."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
@@ -161,7 +161,7 @@ def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
     """Leave out appended rows for which a term does not hold."""
     kept = begin
@@ -171,7 +171,7 @@ def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
     return kept
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any) -> Any:
     """Append valid rows for which all terms hold, or which are not to be tested."""
     terms = len(ranges)
@@ -186,18 +186,18 @@ def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _holds(value: Any, range_: Any) -> Any:
     x = range_[0] + range_[1] * value
     return ((x >= range_[2]) & (x <= range_[3])) != (range_[4] != 0)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _is_clear(bits: Any, row: Any) -> Any:
     return len(bits) > 0 and bits[row >> 3] & np.uint8(1 << (row & 7)) == 0
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
     """The group of a hash, or -1."""
     groups = len(hashes)
@@ -207,7 +207,7 @@ def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
     return group if group < groups and hashes[group] == hash_ else -1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _after(times: Any, low: Any, high: Any, limit: Any) -> Any:
     """The first position in [low, high) with a time after the limit; it is looked for near `low` first."""
     step = 1

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from tidegate.physical.batch import Batch, Times, concat_columns, take
+from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.hashing import Hashes, fixed_values
 
 Positions = npt.NDArray[np.int32]
@@ -114,13 +114,13 @@ def _by_start(start: Times) -> Positions:
     return np.argsort(start, kind="stable").astype(np.int32)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def slot_of(hash_: Any, slots: Any) -> Any:
     """The part of all hashes, of so many equal ones, that a hash lies in."""
     return np.int64(((hash_ >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _arrange(hashes: Any, by_start: Any) -> Any:
     """The order of rows by (hash, start), and the groups."""
     count = len(hashes)
@@ -143,7 +143,7 @@ def _arrange(hashes: Any, by_start: Any) -> Any:
     return order, _groups(ordered)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_slot(order: Any, ordered: Any) -> None:
     """Sort the rows of a slot by hash, keeping the order within each hash; there are very few hashes."""
     rows, hashes = order.copy(), ordered.copy()
@@ -161,7 +161,7 @@ def _sort_slot(order: Any, ordered: Any) -> None:
         least = following
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _groups(ordered: Any) -> Any:
     """Hash and first row of each group, of rows in the order of their hashes, and the slots."""
     count = 0
@@ -176,7 +176,7 @@ def _groups(ordered: Any) -> Any:
     return hash_, first, _slots(hash_)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _slots(hash_: Any) -> Any:
     slots = np.empty(len(hash_), np.int32)
     filled = 0
@@ -190,7 +190,7 @@ def _slots(hash_: Any) -> Any:
     return slots
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_ends: Any, watermark: Any) -> Any:
     """The order of the rows of several runs, one below the other, by (hash, start), without expired ones."""
     runs = len(row_ends)
@@ -218,7 +218,7 @@ def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_en
         count = after
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _merge_rows(start: Any, end: Any, row: Any, stop: Any, watermark: Any, order: Any, count: Any) -> Any:
     """Append the rows of one group of each run, by start."""
     while True:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.hashing import fixed_values
 
 MOST_TERMS = 3
@@ -68,7 +68,7 @@ def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> 
     return ranges
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any, run_sign: Any, constant: Any) -> None:
     low, high, outside = _range(compare, constant)
     if combine == Combine.MAGNITUDE:
@@ -84,7 +84,7 @@ def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any,
         ranges[row, 4] = outside
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _range(compare: Any, constant: Any) -> Any:
     """The range in which x compares so with the constant, and whether it is rather outside of it."""
     negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
