@@ -7,7 +7,7 @@ import os
 import random
 from pathlib import Path
 
-FILES = 12
+FILES = 10
 BIDS_PER_FILE = 40
 AUCTIONS_PER_FILE = 8
 TICKS_PER_FILE = 100

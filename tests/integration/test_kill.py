@@ -19,12 +19,13 @@ from integration._processes import Process, tidegate
 from integration._results import Published, leftovers, published
 from pyspark.sql import SparkSession
 
+from tidegate.runtime.state import CLEAN_EVERY
 from tidegate.session import Session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ENDED_WELL = (0, 3)  # 3: there were dead letters
-MOST_KILLS = 6
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -120,52 +121,48 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
 class Moment:
     """When to kill: what to wait for, how long after it at most, and whether that was in time."""
 
-    has_come: Callable[[Run, int], bool]
+    has_come: Callable[[Run], bool]
     delay: float
-    was_hit: Callable[[Run, int], bool]
+    was_hit: Callable[[Run], bool]
 
 
 MOMENTS = {
-    "in the middle of a micro-batch, while state is written": Moment(
-        lambda run, step: bool(run.state_files(step)),
+    "in the middle of a micro-batch, while state is written and old state removed": Moment(
+        lambda run: bool(run.state_files(CLEAN_EVERY)),
         0.05,
-        lambda run, step: bool(run.state_files(step)) and not run.record(step).exists(),
+        lambda run: bool(run.state_files(CLEAN_EVERY)) and not run.record(CLEAN_EVERY).exists(),
     ),
     "after results were published, before Spark knows": Moment(
-        lambda run, step: bool(run.results(batch(step), of="dead_letters")),  # they are published last
+        lambda run: bool(run.results(batch(2), of="dead_letters")),  # they are published last
         0.0,
-        lambda run, step: not run.commit(step).exists(),
+        lambda run: not run.commit(2).exists(),
     ),
     "while all that is held back comes out": Moment(
-        lambda run, _: run.commit(FILES - 1).exists() and run.is_finishing,
+        lambda run: run.commit(FILES - 1).exists() and run.is_finishing,
         0.5,
-        lambda run, _: run.is_finishing,
+        lambda run: run.is_finishing,
     ),
 }
 
 
-def kill(query: Path, run: Run, moment: Moment, step: int, delay: float) -> bool:
+def is_hit(query: Path, run: Run, moment: Moment, delay: float) -> bool:
     """Kill a run at the moment; answers whether it was hit."""
     process = started(query, run)
     try:
-        came = process.wait_until(lambda: moment.has_come(run, step))
+        came = process.wait_until(lambda: moment.has_come(run))
         time.sleep(delay)
         is_running = process.is_alive
     finally:
         process.kill()
-    return came and is_running and moment.was_hit(run, step)
+    return came and is_running and moment.was_hit(run)
 
 
 @pytest.mark.parametrize("name", MOMENTS)
 def test_a_run_that_is_killed_and_started_again_gives_the_same_results(name, query, undisturbed, tmp_path):
-    moment, dice, run = MOMENTS[name], random.Random(name), Run(tmp_path / "run")
-    step = 2
-    for _ in range(MOST_KILLS):
-        if kill(query, run, moment, step, dice.uniform(0, moment.delay)):
-            break
-        step = 2 + max((int(p.name) for p in run.commit(0).parent.glob("[0-9]*")), default=0)
-    else:
-        pytest.fail(f"not hit: {name}")
+    moment, dice = MOMENTS[name], random.Random(name)
+    runs = (Run(tmp_path / f"run-{attempt}") for attempt in range(ATTEMPTS))
+    run = next((r for r in runs if is_hit(query, r, moment, dice.uniform(0, moment.delay))), None)
+    assert run is not None, "always too early or too late"
     finished(query, run)
     assert_same(run, undisturbed)
 

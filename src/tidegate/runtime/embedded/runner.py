@@ -202,7 +202,6 @@ class EmbeddedRun:
         return [batch]
 
     def _deliver(self, out: Outbox, label: str, rows: int) -> None:
-        self._count(out, rows)
         outputs = [(query, batch.to_arrow()) for query, batch in out.results]
         outputs += [(DEAD_LETTERS, dead) for dead in out.dead]
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
@@ -213,6 +212,7 @@ class EmbeddedRun:
                 self.on_rows(name, output)
         for name, token in tokens.items():
             self.job.sinks[name].publish(label, token)
+        self._count(out, rows)
 
     def _count(self, out: Outbox, rows: int) -> None:
         self.progress.rows_in += rows

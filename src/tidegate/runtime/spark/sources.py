@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType
 
 from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format
+from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjunction, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
@@ -81,11 +82,17 @@ def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
     same = _columns_as_declared(job.sources[stream].stream.schema, raw)
     texts = []
     for wanted in job.graph.wanted(stream):
-        terms = tuple(t for t in conjuncts(wanted) if columns_of(t) <= same and spark_sql(t) is not None)
+        terms = _checked_by_spark(wanted, same)
         if not terms:
             return None
-        texts.append(spark_sql(conjunction(terms)))
+        texts.append(" AND ".join(terms))
     return " OR ".join(f"({t})" for t in dict.fromkeys(texts))
+
+
+def _checked_by_spark(wanted: Expression, columns: frozenset[str]) -> tuple[str, ...]:
+    terms = [text for t in conjuncts(wanted) if columns_of(t) <= columns and (text := spark_sql(t)) is not None]
+    # Beside a term that fails, one that is unknown does not spare a row from becoming a dead letter.
+    return tuple(f"({text} IS NOT FALSE)" for text in terms) if can_fail(wanted) else tuple(terms)
 
 
 def pushable(wanted: Expression) -> str | None:
