@@ -144,7 +144,7 @@ class Session:
         job = compile_job(program, sinks=sinks, sources=self._named_sources())
         results = _Results()
         run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
-        query = RunningQuery(program, run, results, job)
+        query = RunningQuery(program, run, results)
         self._running.append(query)
         return query
 
@@ -197,8 +197,8 @@ class Session:
 class RunningQuery:
     """A handle on the queries of one text, running together."""
 
-    def __init__(self, program: Program, run: Run, results: _Results, job: Job) -> None:
-        self.program, self._run, self._results, self.job = program, run, results, job
+    def __init__(self, program: Program, run: Run, results: _Results) -> None:
+        self.program, self._run, self._results = program, run, results
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType
 from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format
 from tidegate.expressions.functions import can_fail
-from tidegate.expressions.nodes import Expression, columns_of, conjunction, conjuncts
+from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
@@ -93,12 +93,6 @@ def _checked_by_spark(wanted: Expression, columns: frozenset[str]) -> tuple[str,
     terms = [text for t in conjuncts(wanted) if columns_of(t) <= columns and (text := spark_sql(t)) is not None]
     # Beside a term that fails, one that is unknown does not spare a row from becoming a dead letter.
     return tuple(f"({text} IS NOT FALSE)" for text in terms) if can_fail(wanted) else tuple(terms)
-
-
-def pushable(wanted: Expression) -> str | None:
-    """The part of a condition that Spark checks where columns are as declared, for EXPLAIN."""
-    terms = tuple(t for t in conjuncts(wanted) if spark_sql(t) is not None)
-    return spark_sql(conjunction(terms)) if terms else None
 
 
 def _columns_as_declared(schema: Schema, raw: DataFrame) -> frozenset[str]:
