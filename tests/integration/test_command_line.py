@@ -369,3 +369,13 @@ def test_a_run_on_spark_from_end_to_end(folder):
         assert published(folder / "spark" / query) == published(folder / "embedded" / query)
     letters = [[p.read_text() for p in (folder / o / "dead_letters").glob("*.jsonl")] for o in ("spark", "embedded")]
     assert letters[0] == letters[1]
+
+
+def test_a_run_from_the_beginning_replaces_the_results_of_a_longer_one_and_leaves_other_files(folder):
+    assert run_embedded(folder, "--out", "out", "--format", "csv").returncode == 0
+    (folder / "out" / "query_1" / "notes.csv").write_text("mine")
+    (folder / "reading.csv").write_text(HEADER + "7,30,hall,0\n")
+    assert run_embedded(folder, "--out", "out", "--format", "csv").returncode == 0
+    *results, notes = sorted((folder / "out" / "query_1").glob("*.csv"))
+    assert notes.read_text() == "mine"
+    assert "".join(f.read_text() for f in results) == "valid_from,valid_to,sensor,celsius,room\n0,1,7,30.0,hall\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,7 +189,7 @@ class Half:
 
 
 @pytest.fixture(scope="module")
-def half(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
+def half(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Half:
     folder = tmp_path_factory.mktemp("half")
     data, whole, run = folder / "data", Run(folder / "whole"), Run(folder / "half")
     write_auctions(data, last=BEFORE)

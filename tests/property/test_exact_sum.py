@@ -57,6 +57,13 @@ class Accumulator:
         return exact_sum.double_of(self.row, 0, DIGITS, self.size, unit, scratch) if special == 0 else special
 
 
+def total_of(values: list[float]) -> float:
+    total = Accumulator(values)
+    for value in values:
+        total.apply(value, 1)
+    return total.value
+
+
 def rounded_once(values: list[float]) -> float:
     if any(map(math.isnan, values)) or {math.inf, -math.inf} <= set(values):
         return math.nan
@@ -76,12 +83,10 @@ def same(one: float, other: float) -> bool:
 @given(st.lists(finite, max_size=12))
 @settings(max_examples=400)
 def test_a_sum_is_what_fsum_gives(values: list[float]) -> None:
-    total = Accumulator(values)
-    for value in values:
-        total.apply(value, 1)
-    assert total.value == rounded_once(values)
+    total = total_of(values)
+    assert total == rounded_once(values)
     with suppress(OverflowError):  # fsum gives up on intermediate overflow, exact digits do not
-        assert total.value == math.fsum(values)
+        assert total == math.fsum(values)
 
 
 @given(st.lists(any_double, max_size=12), st.randoms(use_true_random=False), st.data())
@@ -108,13 +113,27 @@ def test_digits_that_outgrow_32_bits_between_carries_are_summed_exactly() -> Non
     assert total.value == float(500_000 * sum(map(Fraction, values)))
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3), st.integers(-60, 60))
-def test_halves_are_rounded_to_even(values: list[float], power: int) -> None:
-    pieces = [*values, 2.0**power, 2.0 ** (power - 53), -values[0], -values[1], -values[2]]
-    total = Accumulator(pieces)
-    for value in pieces:
+@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3), st.integers(-60, 60), st.integers(54, 130))
+def test_halves_are_rounded_to_even_and_more_than_half_upwards(values: list[float], power: int, gap: int) -> None:
+    noise = [*values, *(-value for value in values)]
+    even, half, bit = 2.0**power, 2.0 ** (power - 53), 2.0 ** (power - gap)
+    assert total_of([*noise, even, half]) == even
+    assert total_of([*noise, even, half, bit]) == even + 2 * half
+    assert total_of([*noise, even, half, -bit]) == even
+    assert total_of([*noise, -even, -half, -bit]) == -even - 2 * half
+    assert total_of([*noise, even, 2 * half, half]) == even + 4 * half
+
+
+@given(st.lists(finite, min_size=1, max_size=6), st.integers(1, 2**28))
+def test_carrying_makes_digits_small_and_changes_no_sum(values: list[float], times: int) -> None:
+    total = Accumulator(values)
+    for value in values:
         total.apply(value, 1)
-    assert total.value == 2.0**power
+    total.row *= times
+    before = total.value
+    total.normalise()
+    assert total.value == before
+    assert all(-(2**31) <= digit < 2**31 for digit in total.row[0, DIGITS:-1])
 
 
 @given(st.lists(any_integer, max_size=12), st.randoms(use_true_random=False), st.data())

@@ -35,6 +35,7 @@ SinkFormat = TextFormat | Literal["parquet"]
 _FORMATS: tuple[SinkFormat, ...] = ("csv", "jsonl", "parquet")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")  # no hyphen: what is before the last one is the label
+_LABEL_OF_A_RUN = re.compile(r"batch-\d+|final")
 _PUBLISHED = re.compile(rf"{_PART.pattern}\.(?:{'|'.join(_FORMATS)})")
 
 
@@ -84,6 +85,14 @@ class FileSink:
             # The manifest goes last: without it, an empty folder would mean that nothing was staged.
             _delete_if_there(system, staging)
             _delete_if_there(system, f"{staging}.manifest")
+
+    def clear(self) -> None:
+        """Remove the results of an earlier run, which a run from the beginning replaces; other files stay."""
+        with self._files() as (system, folder):
+            for info in _children(system, folder):
+                label, _, part = info.base_name.rpartition("-")
+                if _LABEL_OF_A_RUN.fullmatch(label) and _PUBLISHED.fullmatch(part):
+                    system.delete_file(info.path)
 
     @contextmanager
     def _files(self) -> Iterator[tuple[Any, str]]:

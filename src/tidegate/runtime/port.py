@@ -52,6 +52,12 @@ class Job:
         }
 
 
+def clear(sinks: Mapping[str, FileSink]) -> None:
+    """Remove what an earlier run published: a run from the beginning makes all of it anew."""
+    for sink in sinks.values():
+        sink.clear()
+
+
 def take_back_final(sinks: Mapping[str, FileSink]) -> None:
     """Remove what an earlier run brought out at its end: with new rows it need not hold any more."""
     for sink in sinks.values():

@@ -13,7 +13,7 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import Source
 from tidegate.physical.batch import Batch
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, count_reasons, take_back_final
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.state import StateStore, Version
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
@@ -230,11 +230,16 @@ class EmbeddedRun:
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
         self.checkpoint.write(Record(self.engine.step_number, self.engine.watermarks, files, dict(self.positions)))
 
-    def _recover(self) -> None:
+    def _last_record(self) -> Record | None:
         if self.checkpoint is None:
-            return
+            return None
         self.checkpoint.claim({**self.job.identity, "buckets": self.job.buckets})
-        if (record := self.checkpoint.last()) is None:
+        return self.checkpoint.last()
+
+    def _recover(self) -> None:
+        record = self._last_record()
+        if record is None:
+            clear(self.job.sinks)
             return
         store = self.engine.store
         assert store is not None

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, take_back_final
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import travelling_rows
 from tidegate.runtime.spark.tasks import Orders, read_sources, run_level
@@ -40,6 +40,8 @@ class SparkRun:
         self.progress = Progress()
         self.checkpoint = Checkpoint(settings.checkpoint)
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
+        if self.checkpoint.last() is None:
+            clear(job.sinks)
         self.outputs = (*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS)
         self._error: TidegateError | None = None
         self._finished = False
