@@ -378,4 +378,4 @@ def test_a_run_from_the_beginning_replaces_the_results_of_a_longer_one_and_leave
     assert run_embedded(folder, "--out", "out", "--format", "csv").returncode == 0
     *results, notes = sorted((folder / "out" / "query_1").glob("*.csv"))
     assert notes.read_text() == "mine"
-    assert "".join(f.read_text() for f in results) == "valid_from,valid_to,sensor,celsius,room\n0,1,7,30.0,hall\n"
+    assert "".join(f.read_text() for f in results) == "valid_from,valid_to,sensor,celsius,room\n0,1,7,30,hall\n"
