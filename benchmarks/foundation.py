@@ -47,7 +47,7 @@ class Scale:
     skipped: int
 
 
-FULL = Scale(rows=1_000_000, batches=8, skipped=2)
+FULL = Scale(rows=1_000_000, batches=16, skipped=2)
 QUICK = Scale(rows=72_000, batches=3, skipped=1)
 
 JOIN = f"""
