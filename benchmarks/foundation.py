@@ -36,6 +36,8 @@ STEP = 100  # microseconds between two rows of the two streams together
 SIZE = IN_WINDOW * KEYS * STEP
 SLIDES = 10
 BUCKETS = 2
+BEGIN = 1_000 * SIZE
+"""The first row's time. Spark's own watermark begins at the epoch and takes a row of that very instant as late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Scale:
     skipped: int
 
 
-FULL = Scale(rows=1_000_000, batches=16, skipped=2)
-QUICK = Scale(rows=72_000, batches=3, skipped=1)
+FULL = Scale(rows=1_000_000, batches=8, skipped=2)
+QUICK = Scale(rows=160_000, batches=4, skipped=2)
 
 JOIN = f"""
 SELECT l.k AS k, l.id AS left_id, r.id AS right_id
@@ -91,7 +93,7 @@ class Bench:
                         "id": ids,
                         "k": random.integers(0, KEYS, per_file).astype(np.int32),
                         "v": random.random(per_file),
-                        "ts": pa.array(2 * ids * STEP + (stream == "r") * STEP, pa.timestamp("us", tz="UTC")),
+                        "ts": pa.array(BEGIN + (2 * ids + (stream == "r")) * STEP, pa.timestamp("us", tz="UTC")),
                     }
                 )
                 pq.write_table(table, where / stream / f"{batch:04d}.parquet")

@@ -55,7 +55,7 @@ def test_another_program_is_refused(checkpoint, other):
 
 
 def test_a_record_is_read_as_it_was_written(checkpoint):
-    record = Record(4, {"s": -(2**62), "t": 7}, {"2/0": "file"}, {"s": {"row": 3}}, {"rows": 1})
+    record = Record(4, {"s": -(2**62), "t": 7}, {"2/0": "file"}, {"s": {"row": 3}})
     checkpoint.write(record)
     assert checkpoint.read(4) == checkpoint.last() == record
 

@@ -88,6 +88,9 @@ def test_an_unknown_format_and_an_unknown_option_are_explained(tmp_path):
         assert failure(tmp_path / name, formats="x") == (
             "error[D105]: stream 's': there is no option 'formats' here\n   = hint: did you mean 'format'?"
         )
+        assert failure(tmp_path / name, Files_Per_Batch="0") == (
+            "error[D105]: stream 's': files_per_batch = '0'\n   = hint: write a number from 1 on"
+        )
 
 
 def test_a_missing_file_names_the_absolute_paths_tried(tmp_path, monkeypatch):

@@ -76,6 +76,16 @@ def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
     return text.lower() == "true"
 
 
+def count(stream: SourceStream, name: str) -> int | None:
+    """An option that is a number of things, if it is given."""
+    text = option(stream, name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise DataError("D105", f"stream '{stream.name}': {name} = '{text}'", hint="write a number from 1 on")
+    return int(text)
+
+
 def check_options(stream: SourceStream, known: Sequence[str]) -> None:
     """Refuse options that mean nothing, so that a slip of the pen is not ignored."""
     allowed = (*COMMON_OPTIONS, *known)
@@ -83,6 +93,7 @@ def check_options(stream: SourceStream, known: Sequence[str]) -> None:
         if name.lower() not in allowed:
             message = f"stream '{stream.name}': there is no option '{name}' here"
             raise DataError("D105", message, hint=nearest(name, allowed))
+    count(stream, "files_per_batch")
 
 
 def find_name(name: str, available: Sequence[str]) -> int | None:

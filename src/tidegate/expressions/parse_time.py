@@ -127,8 +127,10 @@ def _unit_length(unit: str) -> int | None:
 def format_timestamps(times: pa.Array) -> pa.Array:
     """ISO 8601 in UTC, with six digits of a fraction where there is one: ``2026-08-22T14:30:00Z``."""
     near = pc.and_(pc.greater_equal(times, _YEAR_0), pc.less(times, _YEAR_10000))
-    iso = pc.replace_substring(pc.if_else(near, times, pa.scalar(None, times.type)).cast(pa.string()), " ", "T")
-    texts = pc.replace_substring(iso, ".000000Z", "Z")
+    # Without a zone, which is UTC anyway, Arrow is many times as fast.
+    plain = pc.if_else(near, times, pa.scalar(None, times.type)).view(pa.int64()).cast(pa.timestamp("us"))
+    iso = pc.replace_substring(plain.cast(pa.string()), " ", "T")
+    texts = pc.binary_join_element_wise(pc.replace_substring(iso, ".000000", ""), "Z", "")
     return texts if texts.null_count == times.null_count else pc.coalesce(texts, _far_texts(times, near))
 
 

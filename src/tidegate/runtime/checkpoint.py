@@ -30,7 +30,6 @@ class Record:
     """The state file of each ``stage/bucket``."""
     positions: Mapping[str, Any] = field(default_factory=dict)
     """How far each source has been read, where the runtime itself reads."""
-    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.operator import NO_STATE, Chunks
-from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
+from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
 from tidegate.schema import Schema
 
 Address = tuple[int, int]
@@ -116,14 +116,6 @@ def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]
             mark = stage.watermark(watermarks[feed.stream])
             marks.append(Mark((stage.target.stage, stage.target.port), mark))
     return marks
-
-
-def senders(graph: StageGraph, stage: Stage, port: int, buckets: int) -> int:
-    """How many marks a port gets in each step."""
-    feed = stage.feeds[port]
-    assert isinstance(feed, FromStage)
-    sender = graph.stages[feed.stage]
-    return 1 if sender.level == 0 or sender.is_single else buckets
 
 
 def split(batch: Batch, keys: tuple[str, ...], buckets: int) -> Iterator[tuple[int, Batch]]:

@@ -29,11 +29,11 @@ class GeneratorSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         return TRAVELLING
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
-        return _Reader(_stream(self.options["stream"]), int(self.options["number"]), int(self.options["rows"]))
+        return _Reader(_stream(self.options["stream"]), int(self.options["rows"]))
 
 
 @dataclass
@@ -43,8 +43,8 @@ class _Slice(InputPartition):
 
 
 class _Reader(DataSourceStreamReader):
-    def __init__(self, stream: SourceStream, number: int, rows_per_batch: int) -> None:
-        self.stream, self.number, self.rows_per_batch = stream, number, rows_per_batch
+    def __init__(self, stream: SourceStream, rows_per_batch: int) -> None:
+        self.stream, self.rows_per_batch = stream, rows_per_batch
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"row": 0}
@@ -65,10 +65,10 @@ class _Reader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
         batch = generate(self.stream, partition.first, partition.count)
-        yield from write_rows([batch_row(0, Kind.ELEMENTS, self.number, batch)])
+        yield from write_rows([batch_row(0, Kind.ELEMENTS, 0, batch)])
 
 
-def options(stream: SourceStream, number: int, rows_per_batch: int = ROWS_PER_BATCH) -> dict[str, str]:
+def options(stream: SourceStream, rows_per_batch: int = ROWS_PER_BATCH) -> dict[str, str]:
     """A stream as options of the data source; `_stream` is the inverse."""
     content: dict[str, Any] = {
         "name": stream.name,
@@ -77,7 +77,7 @@ def options(stream: SourceStream, number: int, rows_per_batch: int = ROWS_PER_BA
         "time_column": stream.time_column,
         "options": stream.options,
     }
-    return {"stream": json.dumps(content), "number": str(number), "rows": str(rows_per_batch)}
+    return {"stream": json.dumps(content), "rows": str(rows_per_batch)}
 
 
 def _stream(text: str) -> SourceStream:

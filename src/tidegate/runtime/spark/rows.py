@@ -14,10 +14,16 @@ from enum import IntEnum
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from tidegate.runtime.state import deserialize, serialize
 
-TRAVELLING = "bucket INT, kind INT, number INT, port INT, payload BINARY"
+TRAVELLING = StructType(
+    [
+        *(StructField(name, IntegerType()) for name in ("bucket", "kind", "number", "port")),
+        StructField("payload", BinaryType()),
+    ]
+)
 _ARROW = pa.schema(
     [
         ("bucket", pa.int32()),

@@ -19,7 +19,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import travelling_rows
-from tidegate.runtime.spark.tasks import Orders, read_sources, run_level
+from tidegate.runtime.spark.tasks import Orders, Setup, advanced, run_level
 from tidegate.runtime.state import StateStore
 
 
@@ -42,15 +42,15 @@ class SparkRun:
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
         if self.checkpoint.last() is None:
             clear(job.sinks)
-        self.outputs = (*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS)
+        self.setup = _setup(job, settings.checkpoint)
         self._error: TidegateError | None = None
         self._finished = False
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
         rows: DataFrame | None = None
-        for number, stream in enumerate(self.job.graph.streams):
-            one = travelling_rows(self.spark, self.job, stream, number)
+        for stream in self.job.graph.streams:
+            one = travelling_rows(self.spark, self.job, self.setup, stream)
             rows = one if rows is None else rows.union(one)
         assert rows is not None
         writer = rows.writeStream.foreachBatch(self._batch).option(
@@ -98,7 +98,7 @@ class SparkRun:
             if not self.progress.steps:
                 take_back_final(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
-            self._step(self._orders(before, step), rows, f"batch-{step:08d}")
+            self._step(self._orders(before, step, f"batch-{step:08d}"), rows)
         except TidegateError as error:
             self._error = error
             raise
@@ -109,7 +109,7 @@ class SparkRun:
         before = self.checkpoint.last()
         if before is None or self.job.graph.levels == 1:
             return
-        orders = replace(self._orders(before, before.step + 1), finishing=True)
+        orders = replace(self._orders(before, before.step + 1, FINAL), finishing=True)
         empty = self.spark.range(0, self.job.buckets, 1, self.job.buckets).selectExpr(
             "cast(id AS INT) AS bucket",
             f"{int(Kind.NOTHING)} AS kind",
@@ -117,34 +117,20 @@ class SparkRun:
             "0 AS port",
             "cast('' AS BINARY) AS payload",
         )
-        self._step(orders, empty, FINAL)
+        self._step(orders, empty)
 
-    def _orders(self, before: Record, step: int) -> Orders:
-        graph = self.job.graph
-        return Orders(
-            graph=graph,
-            buckets=self.job.buckets,
-            step=step,
-            streams=graph.streams,
-            delays={s: self.job.delay(s) for s in graph.streams},
-            watermarks=before.watermarks,
-            outputs=self.outputs,
-            sinks={},
-            store=StateStore(self.settings.checkpoint),
-            files=before.state,
-            decoders={s: self.job.decoder(s) for s in graph.streams},
-        )
-
-    def _step(self, orders: Orders, rows: DataFrame, label: str) -> None:
+    def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
-        orders = replace(orders, sinks={n: (self.job.sinks[n], label, t) for n, t in tokens.items()})
-        if not orders.finishing:
-            rows = rows.mapInArrow(read_sources(orders), TRAVELLING)
+        return Orders(step, label, before.watermarks, tokens, before.state)
+
+    def _step(self, orders: Orders, rows: DataFrame) -> None:
+        orders.announce(self.spark.sparkContext)
         for level in range(1, self.job.graph.levels):
-            rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(run_level(orders, level), TRAVELLING)
-        outcome = _Outcome(orders, rows.toArrow().to_batches())
-        for name, token in tokens.items():
-            self.job.sinks[name].publish(label, token)
+            running = run_level(self.setup, orders, level)
+            rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(running, TRAVELLING)
+        outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches())
+        for name, token in orders.tokens.items():
+            self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
             self.checkpoint.write(outcome.record())
         self._account(outcome)
@@ -164,10 +150,23 @@ class SparkRun:
             progress.state_bytes = sum(r["state_bytes"] for r in outcome.reports)
 
 
+def _setup(job: Job, checkpoint: str) -> Setup:
+    streams = job.graph.streams
+    return Setup(
+        graph=job.graph,
+        buckets=job.buckets,
+        streams=streams,
+        delays={s: job.delay(s) for s in streams},
+        outputs=(*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS),
+        sinks=job.sinks,
+        store=StateStore(checkpoint),
+    )
+
+
 class _Outcome:
     """What came back of all tasks of a step."""
 
-    def __init__(self, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
         self.orders = orders
         self.reports: list[Mapping[str, Any]] = []
         self.results: list[tuple[str, pa.RecordBatch]] = []
@@ -177,13 +176,13 @@ class _Outcome:
                 case Kind.REPORT:
                     self.reports.append(row.value)
                 case Kind.RESULT:
-                    self.results.append((orders.outputs[row.number], row.batch))
+                    self.results.append((setup.outputs[row.number], row.batch))
                 case Kind.LATEST:
-                    stream = orders.streams[row.number]
+                    stream = setup.streams[row.number]
                     latest[stream] = max(row.value, latest.get(stream, row.value))
                 case _:
                     raise AssertionError(row.kind)
-        self.watermarks = orders.advanced(latest)
+        self.watermarks = advanced(setup, orders, latest)
 
     def record(self) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}

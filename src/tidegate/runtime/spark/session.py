@@ -20,6 +20,8 @@ SETTINGS = {
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Spark's own logs of a query, several files a batch, without a checksum file beside each.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
 # The driver runs here, whatever the master.

@@ -1,4 +1,4 @@
-"""Source streams as Spark streaming DataFrames of travelling rows.
+"""Source streams as Spark streaming DataFrames of travelling rows, as their readers make them.
 
 Spark brings lines or columns; what they mean is decided by the connectors' decoders, the same as
 in every runtime. Columns nobody reads and rows nobody wants are left out by Spark itself, as
@@ -18,14 +18,14 @@ from pyspark.sql.functions import expr
 from pyspark.sql.types import DataType
 
 from tidegate.connectors.files import File, FileSet
-from tidegate.connectors.formats import Format
+from tidegate.connectors.formats import Format, count
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.rows import TRAVELLING
-from tidegate.runtime.spark.tasks import wrap, wrap_latest
+from tidegate.runtime.spark.tasks import Setup, read_latest, read_stream, unwrapped
 from tidegate.schema import Schema, Type
 from tidegate.time import MICROSECONDS
 
@@ -40,29 +40,26 @@ SPARK_TYPES = {
 }
 
 
-def travelling_rows(spark: SparkSession, job: Job, stream: str, number: int) -> DataFrame:
-    """The raw rows of a stream on their way to the stages."""
-    source = job.sources[stream]
+def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) -> DataFrame:
+    """What the stages that read a stream make of its rows."""
+    source, decoder = job.sources[stream], job.decoder(stream)
     match source.format:
         case Format.GENERATOR:
-            return _generated(spark, job, stream, number)
+            spark.dataSource.register(generator_source.GeneratorSource)
+            reader = spark.readStream.format(generator_source.NAME).options(**generator_source.options(source.stream))
+            return reader.load().mapInArrow(read_stream(setup, stream, decoder, unwrapped), TRAVELLING)
         case Format.CSV | Format.JSONL:
             lines = _files(spark, job, stream, "text").selectExpr("value AS line")
-            return lines.mapInArrow(wrap(number), TRAVELLING)
+            return lines.mapInArrow(read_stream(setup, stream, decoder), TRAVELLING)
         case Format.PARQUET:
-            return _columns(_files(spark, job, stream, "parquet"), job, stream, number)
+            return _columns(_files(spark, job, stream, "parquet"), job, setup, stream)
         case Format.DATAFRAME:
-            return _columns(source.frame, job, stream, number)  # type: ignore[attr-defined]
+            return _columns(source.frame, job, setup, stream)  # type: ignore[attr-defined]
 
 
-def _generated(spark: SparkSession, job: Job, stream: str, number: int) -> DataFrame:
-    spark.dataSource.register(generator_source.GeneratorSource)
-    reader = spark.readStream.format(generator_source.NAME)
-    return reader.options(**generator_source.options(job.sources[stream].stream, number)).load()
-
-
-def _columns(raw: DataFrame, job: Job, stream: str, number: int) -> DataFrame:
+def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
     """Typed columns: only those that are read, only rows that someone wants."""
+    reading = read_stream(setup, stream, job.decoder(stream))
     time = job.sources[stream].stream.time_column
     found = {name.lower(): name for name in raw.columns}
     names = [_quoted(found.get(n.lower(), n)) for n in sorted(job.graph.columns(stream) | {time})]
@@ -70,11 +67,11 @@ def _columns(raw: DataFrame, job: Job, stream: str, number: int) -> DataFrame:
     column = _quoted(found.get(time.lower(), time))
     latest = _microseconds(raw.schema[found[time.lower()]].dataType, column)
     if condition is None or latest is None:
-        return raw.select(*names).mapInArrow(wrap(number), TRAVELLING)
+        return raw.select(*names).mapInArrow(reading, TRAVELLING)
     # Rows without a time are dead letters, wanted or not. The watermark is that of all rows: a
     # second look at the time column alone, of the very same micro-batch.
-    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names).mapInArrow(wrap(number), TRAVELLING)
-    return kept.union(raw.selectExpr(f"{latest} AS latest").mapInArrow(wrap_latest(number), TRAVELLING))
+    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names).mapInArrow(reading, TRAVELLING)
+    return kept.union(raw.selectExpr(f"{latest} AS latest").mapInArrow(read_latest(setup, stream), TRAVELLING))
 
 
 def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
@@ -111,7 +108,7 @@ def _files(spark: SparkSession, job: Job, stream: str, kind: str) -> DataFrame:
         reader = reader.option("lineSep", "\n")  # a lone carriage return ends no line, as in every runtime
     if pattern:
         reader = reader.option("pathGlobFilter", pattern)
-    limit = dict(source.stream.options).get("files_per_batch")
+    limit = count(source.stream, "files_per_batch")
     if limit is not None:
         reader = reader.option("maxFilesPerTrigger", limit)
     if kind != "parquet":

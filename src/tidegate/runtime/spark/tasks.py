@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: wrapping raw rows, reading them, running stages.
+"""What runs in Spark's Python workers: reading sources and running stages.
 
 Each function here takes and gives Arrow batches and is handed to `mapInArrow`. Nothing is kept
 between calls but a cache of decoded state; the files are the truth.
@@ -6,15 +6,17 @@ between calls but a cache of decoded state; the files are the truth.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
+from tidegate.errors import InternalError
 from tidegate.physical.batch import Batch
 from tidegate.runtime.port import count_reasons
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
@@ -29,96 +31,121 @@ _CACHE: dict[tuple[str, int, int], Version] = {}
 """The newest version that this process wrote or read, by store, stage and bucket."""
 
 
+_ORDERS = "tidegate.orders"
+"""The property of a Spark job that has the orders of its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every task knows of the job; it stays the same from step to step."""
+
+    graph: StageGraph
+    buckets: int
+    streams: tuple[str, ...]
+    delays: Mapping[str, int]
+    outputs: tuple[str, ...]
+    sinks: Mapping[str, FileSink]
+    """File sinks by output."""
+    store: StateStore
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What the driver tells every task of one step."""
 
-    graph: StageGraph
-    buckets: int
     step: int
-    streams: tuple[str, ...]
-    delays: Mapping[str, int]
+    label: str
     watermarks: Mapping[str, int]
-    outputs: tuple[str, ...]
-    sinks: Mapping[str, tuple[FileSink, str, str]]
-    """File sinks by output, with the label and token of this step."""
-    store: StateStore
-    files: Mapping[str, str]
+    tokens: Mapping[str, str]
+    """The token of this attempt at the step, by output with a file sink."""
+    files: Mapping[str, str] = field(default_factory=dict)
     """The state file of each ``stage/bucket`` to start from."""
     finishing: bool = False
-    decoders: Mapping[str, Decoder] = field(default_factory=dict)
 
-    def advanced(self, latest: Mapping[str, int]) -> dict[str, int]:
-        """Watermarks after this step; every task computes the same."""
-        if self.finishing:
-            return dict.fromkeys(self.streams, FOREVER)
-        return {
-            s: max(mark, latest[s] - self.delays[s]) if s in latest else mark for s, mark in self.watermarks.items()
-        }
+    def announce(self, context: SparkContext) -> None:
+        """Attach the orders to the jobs of this thread: their reading tasks were planned long before the step."""
+        context.setLocalProperty(_ORDERS, json.dumps(asdict(replace(self, files={}))))
 
 
-def wrap(stream: int) -> ArrowFunction:
-    """Raw rows of a stream, each Arrow batch as one travelling row."""
-
-    def wrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from write_rows(batch_row(0, Kind.ELEMENTS, stream, b) for b in batches if b.num_rows)
-
-    return wrapped
-
-
-def wrap_latest(stream: int) -> ArrowFunction:
-    """The largest time among rows that may be left out before they reach us."""
-
-    def wrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        times = [t for b in batches if (t := pc.max(_possible(b.column(0))).as_py()) is not None]
-        if times:
-            yield from write_rows([value_row(0, Kind.LATEST, stream, max(times))])
-
-    return wrapped
+def announced() -> Orders:
+    """The orders for this task."""
+    text = _context().getLocalProperty(_ORDERS)
+    if text is None:
+        hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
+        raise InternalError("I303", "the orders of the step did not reach a task of Spark", hint=hint)
+    return Orders(**json.loads(text))
 
 
-def read_sources(orders: Orders) -> ArrowFunction:
-    """Decode raw rows and run the stages that read source streams."""
+def advanced(setup: Setup, orders: Orders, latest: Mapping[str, int]) -> dict[str, int]:
+    """Watermarks after the step; every task computes the same."""
+    if orders.finishing:
+        return dict.fromkeys(setup.streams, FOREVER)
+    return {s: max(mark, latest[s] - setup.delays[s]) if s in latest else mark for s, mark in orders.watermarks.items()}
+
+
+def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raw batches that came as travelling rows."""
+    return (row.batch for row in read_rows(batches))
+
+
+def read_stream(
+    setup: Setup,
+    stream: str,
+    decoder: Decoder,
+    raw: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter,
+) -> ArrowFunction:
+    """Decode the raw rows of a stream and run the stages that read it."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(orders, f"read_{_partition():05d}")
-        for row in read_rows(batches):
-            stream = orders.streams[row.number]
-            if row.kind is Kind.LATEST:
-                task.saw(stream, row.value)
+        orders = announced()
+        task = _Task(setup, orders, f"read_{_partition():05d}")
+        for batch in raw(batches):
+            if not batch.num_rows:
                 continue
-            ingested = orders.decoders[stream].decode(row.batch, orders.watermarks[stream])
+            ingested = decoder.decode(batch, orders.watermarks[stream])
             task.rows += ingested.rows
             if ingested.latest is not None:
                 task.saw(stream, ingested.latest)
             if ingested.dead.num_rows:
                 task.outbox.dead.append(ingested.dead)
-            task.collect(read(orders.graph, stream, ingested.batch, orders.buckets))
-        yield from write_rows(task.finished(range(orders.buckets)))
+            task.collect(read(setup.graph, stream, ingested.batch, setup.buckets))
+        yield from write_rows(task.finished(range(setup.buckets)))
 
     return reading
 
 
-def run_level(orders: Orders, level: int) -> ArrowFunction:
+def read_latest(setup: Setup, stream: str) -> ArrowFunction:
+    """The largest time among all rows of a stream, where some are left out before they reach us."""
+
+    def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        times = [t for b in batches if (t := pc.max(_possible(b.column(0))).as_py()) is not None]
+        if times:
+            number = setup.streams.index(stream)
+            yield from write_rows(value_row(b, Kind.LATEST, number, max(times)) for b in range(setup.buckets))
+
+    return reading
+
+
+def run_level(setup: Setup, orders: Orders, level: int) -> ArrowFunction:
     """Run the stages of a level in the bucket of this partition."""
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = _partition()
-        task = _Task(orders, f"level_{level}_{bucket:05d}")
+        task = _Task(setup, orders, f"level_{level}_{bucket:05d}")
         inbox, forwarded = Inbox(), []
-        numbers = {s.number for s in orders.graph.at(level)}
+        numbers = {s.number for s in setup.graph.at(level)}
         for row in read_rows(batches):
             if row.kind is Kind.LATEST:
-                task.saw(orders.streams[row.number], row.value)
+                task.saw(setup.streams[row.number], row.value)
             elif row.kind is Kind.ELEMENTS and row.number in numbers:
                 inbox.put(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
             elif row.kind is Kind.MARK and row.number in numbers:
                 inbox.mark(Mark((row.number, row.port), row.value))
             elif row.kind is not Kind.NOTHING:
                 forwarded.append(row)
-        for mark in source_marks(orders.graph, orders.advanced(task.latest)):
+        for mark in source_marks(setup.graph, advanced(setup, orders, task.latest)):
             inbox.mark(mark)
-        for stage in orders.graph.at(level):
+        for stage in setup.graph.at(level):
             if runs_in(stage, bucket):
                 task.run(stage.number, bucket, inbox)
         yield from write_rows([*forwarded, *task.finished([bucket])])
@@ -129,8 +156,8 @@ def run_level(orders: Orders, level: int) -> ArrowFunction:
 class _Task:
     """What one task has made so far."""
 
-    def __init__(self, orders: Orders, name: str) -> None:
-        self.orders, self.name = orders, name
+    def __init__(self, setup: Setup, orders: Orders, name: str) -> None:
+        self.setup, self.orders, self.name = setup, orders, name
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
         self.rows = 0
@@ -147,29 +174,29 @@ class _Task:
 
     def run(self, number: int, bucket: int, inbox: Inbox) -> None:
         """Run a stage from the state that the driver named, and write the state after."""
-        orders, key = self.orders, f"{number}/{bucket}"
-        before = _load(orders.store, number, bucket, orders.files.get(key))
-        chunks = run(orders.graph.stages[number], before.chunks, inbox, self.outbox, orders.buckets)
+        setup, orders, key = self.setup, self.orders, f"{number}/{bucket}"
+        before = _load(setup.store, number, bucket, orders.files.get(key))
+        chunks = run(setup.graph.stages[number], before.chunks, inbox, self.outbox, setup.buckets)
         if orders.finishing:
             return
-        version = orders.store.save(number, bucket, orders.step, chunks, before)
-        _CACHE[orders.store.root, number, bucket] = version
+        version = setup.store.save(number, bucket, orders.step, chunks, before)
+        _CACHE[setup.store.root, number, bucket] = version
         assert version.file is not None
         self.files[key] = version.file
         self.state_bytes += version.bytes
 
     def finished(self, buckets: range | list[int]) -> Iterator[Row]:
         """All rows that leave the task; those for everybody go to each of the buckets."""
-        orders = self.orders
+        setup = self.setup
         for parcel in self.outbox.parcels:
             number, port = parcel.to
             yield batch_row(parcel.bucket, Kind.ELEMENTS, number, parcel.batch.to_arrow(), port=port)
         for mark in self.outbox.marks:
-            for bucket in range(orders.buckets):
+            for bucket in range(setup.buckets):
                 yield value_row(bucket, Kind.MARK, mark.to[0], mark.watermark, port=mark.to[1])
         for stream, time in self.latest.items():
             for bucket in buckets:
-                yield value_row(bucket, Kind.LATEST, orders.streams.index(stream), time)
+                yield value_row(bucket, Kind.LATEST, setup.streams.index(stream), time)
         yield from self._delivered(buckets[0])
         yield value_row(buckets[0], Kind.REPORT, 0, self._report())
 
@@ -177,16 +204,15 @@ class _Task:
         for query, batch in self.outbox.results:
             yield query, batch.to_arrow()
         for dead in self.outbox.dead:
-            yield self.orders.outputs[-1], dead
+            yield self.setup.outputs[-1], dead
 
     def _delivered(self, bucket: int) -> Iterator[Row]:
         """Results for file sinks are written here; others travel to the driver."""
         for part, (name, rows) in enumerate(self._outputs()):
-            if name in self.orders.sinks:
-                sink, label, token = self.orders.sinks[name]
-                sink.write(label, token, f"{self.name}_{part:05d}", rows)
+            if sink := self.setup.sinks.get(name):
+                sink.write(self.orders.label, self.orders.tokens[name], f"{self.name}_{part:05d}", rows)
             else:
-                yield batch_row(bucket, Kind.RESULT, self.orders.outputs.index(name), rows)
+                yield batch_row(bucket, Kind.RESULT, self.setup.outputs.index(name), rows)
 
     def _report(self) -> dict[str, object]:
         reasons: dict[str, int] = {}
@@ -218,6 +244,10 @@ def _possible(times: pa.Array) -> pa.Array:
 
 
 def _partition() -> int:
+    return _context().partitionId()
+
+
+def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None
-    return context.partitionId()
+    return context
