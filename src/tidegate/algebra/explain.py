@@ -5,13 +5,22 @@ from __future__ import annotations
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
+    Changes,
+    Coalesce,
+    CountWindow,
     Distinct,
     Filter,
+    Granularity,
     Join,
+    Limit,
     Map,
+    Order,
     Output,
     Plan,
     Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
     Union,
     Window,
     inputs,
@@ -48,6 +57,24 @@ def describe(plan: Plan) -> str:
         case Window(size=size, slide=slide):
             moving = "" if slide == 1 else f" slide {in_words(slide)}"
             return f"Window range {'unbounded' if size is None else in_words(size)}{moving}"
+        case CountWindow(rows=rows, slide=slide, keys=keys):
+            moving = "" if slide == 1 else f" slide {slide}"
+            per = f" by {', '.join(keys)}" if keys else ""
+            return f"Window rows {'unbounded' if rows is None else rows}{moving}{per}"
+        case Granularity(size=size):
+            return f"Granularity {in_words(size)}"
+        case Split(length=length) | Coalesce(length=length):
+            return f"{type(plan).__name__} to at most {in_words(length)}"
+        case Changes(change=change):
+            return f"Changes {change.name.lower().replace('_', ' ')}"
+        case Limit(order=order, count=count, offset=offset, keys=keys):
+            skipped = f" after {offset}" if offset else ""
+            per = f" of each {', '.join(keys)}" if keys else ""
+            return f"Limit {count}{skipped} in order of {', '.join(map(_order, order))}{per}"
+        case SetOperation(rule=rule):
+            return rule.value.capitalize()
+        case SemiJoin(predicate=predicate, anti=anti):
+            return f"{'Anti' if anti else 'Semi'}-join on {to_sql(predicate)}"
         case Filter(predicate=predicate):
             return f"Filter {to_sql(predicate)}"
         case Map(outputs=outputs):
@@ -87,7 +114,13 @@ def _output(output: Output) -> str:
 
 
 def _call(call: AggregateCall) -> str:
-    return f"{call.function}({call.column or '*'}) AS {call.name}"
+    distinct = "distinct " if call.distinct else ""
+    arguments = ", ".join([*call.columns, *map(str, call.options)]) or "*"
+    return f"{call.function}({distinct}{arguments}) AS {call.name}"
+
+
+def _order(order: Order) -> str:
+    return order.column + (" descending" if order.descending else "") + (", nulls first" if order.nulls_first else "")
 
 
 def _common_prefix(plan: Map) -> str | None:

@@ -9,32 +9,155 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Schema, Type
 
 
+class Validity(Enum):
+    """How long the elements of a source are valid."""
+
+    INSTANT = "instant"  # one chronon, from the time of the row
+    INTERVAL = "interval"  # as the rows say
+    RELATION = "relation"  # while the row is in the table
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The raw elements of a source stream, each valid for one chronon."""
+    """The elements of a source: of a raw stream, of one that brings validities, or of a table."""
 
     stream: str
     schema: Schema
     span: Span = field(default=NOWHERE, compare=False)
+    validity: Validity = Validity.INSTANT
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Make each element valid for `size` microseconds, moving every `slide`; size None: for ever.
 
-    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). The source's
-    validities are one chronon long; the binder refuses others.
+    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). Every instant of
+    an element's validity is extended; physically the source is split into chronons, where it is not
+    known to consist of them.
     """
 
     source: Plan
     size: int | None
     slide: int = 1
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindow:
+    """The last `rows` elements, of each group of equal keys where there are keys; rows None: all of them.
+
+    With slide A the content changes with every A-th element of the group (PIPES, formula 17.2).
+    Elements are counted in the order of time. Of one instant, they are in the order of their values,
+    so that the content does not depend on the order of arrival; the element counted last at an
+    instant decides what is valid from that instant on.
+    """
+
+    source: Plan
+    rows: int | None
+    slide: int = 1
+    keys: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Granularity:
+    """Time in steps of `size`: what is valid at a multiple of it is valid until the next one.
+
+    Physically [⌈start/size⌉·size, ⌈end/size⌉·size), if that is not empty (PIPES, algorithm 24).
+    """
+
+    source: Plan
+    size: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The same relation at every instant, from elements valid for at most `length`; 1 is CQL's Rstream."""
+
+    source: Plan
+    length: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesce:
+    """The same relation at every instant, equal neighbours in time made one while not longer than `length`."""
+
+    source: Plan
+    length: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+class Change(Enum):
+    """Which change of a relation from one instant to the next is meant, and when it is reported."""
+
+    INSERTED = "istream"  # τ(t) − τ(t−1), at t
+    DELETED = "dstream"  # τ(t−1) − τ(t), at t
+    DELETED_LAST = "dstream_last"  # τ(t) − τ(t+1), at t: the last instant at which the row was there
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The rows that a relation gains or loses at an instant, as bags (PIPES, section 17.3; CQL)."""
+
+    source: Plan
+    change: Change
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A column to order by; NULLs are last unless said otherwise, NaN is the greatest number."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
+
+    Rows that are equal in the order are ordered by all their columns, ascending, NULLs last.
+    """
+
+    source: Plan
+    order: tuple[Order, ...]
+    count: int
+    offset: int = 0
+    keys: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
 
     @property
@@ -102,14 +225,68 @@ class Join:
         return self.left.schema + self.right.schema
 
 
+class SetRule(Enum):
+    """How often a row is in the result that is n times in the left input and m times in the right one."""
+
+    EXCEPT_ALL = "except all"  # max(n - m, 0): PIPES' difference
+    INTERSECT_ALL = "intersect all"  # min(n, m)
+    MAX_UNION = "max union"  # max(n, m)
+    STRICT_EXCEPT_ALL = "strict except all"  # n if m = 0, else 0: PIPES' strict difference
+    EXCEPT = "except"  # 1 if n > 0 and m = 0
+    INTERSECT = "intersect"  # 1 if n > 0 and m > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """Rows of two inputs of the same types, by how often each has them; NULL is NULL. Names are the left's."""
+
+    left: Plan
+    right: Plan
+    rule: SetRule
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class SemiJoin:
+    """Elements of the left while the right has a row for which the predicate is true; with `anti`, while it has none.
+
+    The predicate reads columns of both; the result has those of the left, each element as often as before.
+    """
+
+    left: Plan
+    right: Plan
+    predicate: Expression
+    anti: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One of "count", "sum", "avg", "min", "max" of a column; "count" of no column counts elements."""
+    """An aggregate function, by its lower-case name, of columns; "count" of no column counts elements.
+
+    `column` is the first argument; `others` are further columns (ARG_MAX(a, b)), `options` constants
+    (QUANTILE(a, 0.9)). With `distinct`, each value counts once.
+    """
 
     function: str
     column: str | None
     name: str
     type: Type
+    others: tuple[str, ...] = ()
+    options: tuple[int | float | str | bool, ...] = ()
+    distinct: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(() if self.column is None else (self.column,)), *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +316,27 @@ class Distinct:
         return self.source.schema
 
 
-Plan = Scan | Window | Filter | Map | Union | Join | Aggregate | Distinct
+Plan = (
+    Scan
+    | Window
+    | CountWindow
+    | Granularity
+    | Split
+    | Coalesce
+    | Changes
+    | Limit
+    | Filter
+    | Map
+    | Union
+    | Join
+    | SemiJoin
+    | SetOperation
+    | Aggregate
+    | Distinct
+)
+
+Pair = Join | SemiJoin | SetOperation
+"""Operators of two inputs, left and right."""
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
@@ -148,7 +345,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return ()
         case Union(inputs=many):
             return many
-        case Join(left=left, right=right):
+        case Join(left=left, right=right) | SemiJoin(left=left, right=right) | SetOperation(left=left, right=right):
             return (left, right)
         case _:
             return (plan.source,)
@@ -163,7 +360,7 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
             return plan
         case Union():
             return replace(plan, inputs=new)
-        case Join():
+        case Join() | SemiJoin() | SetOperation():
             return replace(plan, left=new[0], right=new[1])
         case _:
             return replace(plan, source=new[0])

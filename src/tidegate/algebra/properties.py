@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.algebra.plan import Aggregate, Distinct, Filter, Join, Map, Plan, Scan, Union, Window, inputs, walk
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Union,
+    Validity,
+    Window,
+    inputs,
+    walk,
+)
 from tidegate.errors import QueryError
 from tidegate.time import CHRONON
 
@@ -19,15 +40,28 @@ def is_chronon(plan: Plan) -> bool:
     (True, False)
     """
     match plan:
-        case Scan():
-            return True
-        case Filter(source=source) | Map(source=source):
+        case Scan(validity=validity):
+            return validity is Validity.INSTANT
+        case Filter(source=source) | Map(source=source) | Limit(source=source):
             return is_chronon(source)
+        case Split(source=source, length=length):
+            return length == CHRONON or is_chronon(source)
         case Union(inputs=many):
             return all(is_chronon(each) for each in many)
         case Join(left=left, right=right):
             return is_chronon(left) or is_chronon(right)
-        case Window() | Aggregate() | Distinct():
+        case SemiJoin(left=left):
+            return is_chronon(left)
+        case (
+            Window()
+            | CountWindow()
+            | Granularity()
+            | Coalesce()
+            | Changes()
+            | SetOperation()
+            | Aggregate()
+            | Distinct()
+        ):
             return False
 
 
@@ -48,6 +82,12 @@ def validity_bound(plan: Plan) -> int | None:
             return CHRONON
         case Window(size=None):
             return None
+        case Split(source=source, length=length):
+            return length
+        case SemiJoin(left=left):
+            return validity_bound(left)
+        case SetOperation(left=left, right=right):
+            return _longest((validity_bound(left), validity_bound(right)))
         case Window(source=source, size=int(size), slide=slide):
             # Slides start at multiples of the slide: an element is in ceil(size / slide) of them at most.
             longest = -(-size // slide) * slide

@@ -5,7 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tidegate.algebra.plan import Aggregate, Distinct, Filter, Join, Map, Output, Plan, Scan, Union, Window
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Union,
+    Window,
+)
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Column, Expression, columns_of
 from tidegate.schema import Schema
@@ -23,8 +42,15 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, schema=_subset(plan.schema, needed))
         case Filter(source=source, predicate=predicate):
             return replace(plan, source=_prune(source, needed | columns_of(predicate)))
-        case Window(source=source):
+        case Window(source=source) | Granularity(source=source) | Split(source=source):
             return replace(plan, source=_prune(source, needed))
+        case CountWindow(source=source) | Limit(source=source) | Coalesce(source=source) | Changes(source=source):
+            return replace(plan, source=prune_columns(source))
+        case SetOperation(left=left, right=right):
+            return replace(plan, left=prune_columns(left), right=prune_columns(right))
+        case SemiJoin(left=left, right=right, predicate=predicate):
+            wanted = needed | columns_of(predicate)
+            return replace(plan, left=_narrow(left, wanted), right=_narrow(right, columns_of(predicate)))
         case Map(source=source, outputs=outputs):
             # A column that can fail decides whether its row exists at all, read or not.
             kept = tuple(o for o in outputs if o.name in needed or can_fail(o.expression))
@@ -36,7 +62,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed | columns_of(predicate)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case Aggregate(source=source, keys=keys, calls=calls):
-            read = frozenset(keys) | {c.column for c in calls if c.column is not None}
+            read = frozenset(keys).union(*(c.columns for c in calls))
             return replace(plan, source=_narrow(source, read))
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))

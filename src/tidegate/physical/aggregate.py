@@ -22,7 +22,7 @@ from tidegate.physical.aggregate_sweep import Advanced, advance
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.physical.kernels import aggregate as kernel
-from tidegate.physical.operator import Chunks, Step
+from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
 
@@ -53,6 +53,15 @@ class AggregateOperator:
     def schema(self) -> Schema:
         keys = tuple(Field(k, self.source.type_of(k)) for k in self.keys)
         return Schema(keys + tuple(Field(c.name, c.type) for c in self.calls))
+
+    @property
+    def meeting(self) -> Meeting:
+        return (self.keys,)
+
+    @property
+    def words(self) -> str:
+        what = ", ".join(f"{c.function.upper()}({c.column or '*'}) AS {c.name}" for c in self.calls) or "distinct"
+        return f"aggregate {what} by {', '.join(self.keys) or 'nothing'}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Absorb the new elements and emit what the watermark settles."""

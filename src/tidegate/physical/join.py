@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
-from tidegate.expressions.nodes import Expression
+from tidegate.expressions.nodes import TRUE, Expression
+from tidegate.expressions.text import to_sql
 from tidegate.physical.batch import Batch, concat, concat_columns
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
 from tidegate.physical.kernels.join import search
 from tidegate.physical.kernels.runs import Run
 from tidegate.physical.kernels.terms import Combine, Term
 from tidegate.physical.kernels.tiers import TIERS, Side, Tiers, load_runs, renew, save_runs
-from tidegate.physical.operator import Chunks, Step
+from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.pairs import Member, Pairs, decide, same_keys
 from tidegate.physical.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.sides import JoinSide
@@ -58,6 +59,16 @@ class JoinOperator:
     @property
     def schema(self) -> Schema:
         return self.left + self.right
+
+    @property
+    def meeting(self) -> Meeting:
+        return (self.left_keys, self.right_keys)
+
+    @property
+    def words(self) -> str:
+        pairs = [f"{a} = {b}" for a, b in zip(self.left_keys, self.right_keys, strict=True)]
+        rest = [] if self.residual == TRUE else [to_sql(self.residual)]
+        return "join on " + (" AND ".join(pairs + rest) or "everything")
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         plan = _plan(self)

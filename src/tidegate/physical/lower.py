@@ -6,16 +6,25 @@ from typing import assert_never
 
 from tidegate.algebra.plan import (
     Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
     Distinct,
     Filter,
+    Granularity,
     Join,
+    Limit,
     Map,
     Output,
     Plan,
     Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
     Union,
     Window,
 )
+from tidegate.errors import InternalError
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjunction, conjuncts
 from tidegate.physical.aggregate import AggregateOperator, Emit
 from tidegate.physical.join import JoinOperator
@@ -52,6 +61,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
             return _lower_join(plan)
+        case CountWindow() | Granularity() | Split() | Coalesce() | Changes() | Limit() | SemiJoin() | SetOperation():
+            raise InternalError("I310", f"there is no operator for {type(plan).__name__} yet")
         case _:
             assert_never(plan)
 

@@ -30,6 +30,10 @@ its own; what is small and changes often goes into one chunk.
 
 NO_STATE: Chunks = {}
 
+Meeting = tuple[tuple[str, ...], ...]
+"""Columns of each input, by position: elements that agree in them must be in the same bucket. Without
+columns all elements must be. A column of that name in the output holds the same value."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
@@ -47,6 +51,16 @@ class Operator(Protocol):
     @property
     def schema(self) -> Schema:
         """Columns of the output."""
+        ...
+
+    @property
+    def meeting(self) -> Meeting | None:
+        """By which columns elements must be brought together; None: each can be dealt with where it is."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """What it does, in one line, for EXPLAIN."""
         ...
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:

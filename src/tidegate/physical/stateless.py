@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from tidegate.expressions.text import to_sql
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.physical.kernels.window import shift_watermark, slide_validities
-from tidegate.physical.operator import NO_STATE, Chunks, Step
+from tidegate.physical.operator import NO_STATE, Chunks, Meeting, Step
 from tidegate.schema import Field, Schema
 
 
@@ -27,6 +28,12 @@ class FilterOperator:
 
     schema: Schema
     predicate: Expression
+
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def words(self) -> str:
+        return f"filter {to_sql(self.predicate)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
@@ -44,6 +51,14 @@ class MapOperator:
     """Replace the columns of each element."""
 
     outputs: tuple[Output, ...]
+
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def words(self) -> str:
+        return "map " + ", ".join(
+            o.name if to_sql(o.expression) == o.name else f"{to_sql(o.expression)} AS {o.name}" for o in self.outputs
+        )
 
     @property
     def schema(self) -> Schema:
@@ -73,6 +88,13 @@ class WindowOperator:
     size: int | None
     slide: int
 
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def words(self) -> str:
+        reach = "for ever" if self.size is None else f"{self.size} µs"
+        return f"window {reach}" + (f", sliding by {self.slide} µs" if self.slide != 1 else "")
+
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
         start, end = slide_validities(batch.start, self.size, self.slide)
@@ -85,6 +107,9 @@ class UnionOperator:
     """All elements of all inputs; columns by position, names of the first."""
 
     schema: Schema
+
+    meeting: ClassVar[Meeting | None] = None
+    words: ClassVar[str] = "union"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         renamed = [b.with_columns(b.columns.rename_columns(list(self.schema.names))) for b in inputs]

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from tidegate.algebra.plan import Output
 from tidegate.expressions.nodes import Column
-from tidegate.physical.aggregate import AggregateOperator
-from tidegate.physical.join import JoinOperator
-from tidegate.physical.operator import Operator
+from tidegate.physical.operator import Meeting, Operator
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.stateless import MapOperator, UnionOperator
 from tidegate.runtime.stage import (
@@ -75,16 +73,13 @@ class _Cutter:
                 return [_Fragment(Port(0, schema), (FromStream(stream, wanted),), None)]
             case Apply(operator=UnionOperator(schema=schema), inputs=inputs):
                 return [_renamed(f, schema) for each in inputs for f in self.fragments(each)]
-            case Apply(operator=JoinOperator() as join, inputs=(left, right)):
-                sides = [self.fragments(left), self.fragments(right)]
-                return [self.gather(join, sides, [join.left_keys, join.right_keys])]
-            case Apply(operator=AggregateOperator() as aggregate, inputs=(source,)):
-                return [self.gather(aggregate, [self.fragments(source)], [aggregate.keys])]
-            case Apply(operator=operator, inputs=(source,)):
+            case Apply(operator=operator, inputs=(source,)) if operator.meeting is None:
                 return [_extended(f, operator) for f in self.fragments(source)]
+            case Apply(operator=operator, inputs=inputs) if operator.meeting is not None:
+                return [self.gather(operator, [self.fragments(each) for each in inputs], operator.meeting)]
         raise AssertionError(plan)
 
-    def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: list[tuple[str, ...]]) -> _Fragment:
+    def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: Meeting) -> _Fragment:
         """One fragment in which elements that agree in the keys meet, with the operator on top."""
         chosen = _positions(sides, keys)
         inputs: list[Node | Port] = []
@@ -134,7 +129,7 @@ def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
     return tuple("=".join(sorted(held)) for held in fragment.partitioning)
 
 
-def _positions(sides: list[list[_Fragment]], keys: list[tuple[str, ...]]) -> tuple[int, ...]:
+def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
     """Which of the keys to hash by: those that some branch is hashed by already, else all."""
     for branches, names in zip(sides, keys, strict=True):
         for branch in branches:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from tidegate.expressions.nodes import TRUE, conjunction, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.expressions.text import to_sql
-from tidegate.physical.aggregate import AggregateOperator
-from tidegate.physical.join import JoinOperator
-from tidegate.physical.operator import Operator
-from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
 from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
 
 
@@ -45,7 +41,7 @@ def _tree(node: Node | Port, stage: Stage, depth: int) -> list[str]:
     if isinstance(node, Port):
         return [indent + _feed(stage.feeds[node.index], node)]
     below = [line for each in node.inputs for line in _tree(each, stage, depth + 1)]
-    return [indent + _operator(node.operator), *below]
+    return [indent + node.operator.words, *below]
 
 
 def _feed(feed: FromStream | FromStage, port: Port) -> str:
@@ -57,27 +53,3 @@ def _feed(feed: FromStream | FromStage, port: Port) -> str:
             checked = conjunction(tuple(t for t in conjuncts(wanted) if spark_sql(t) is not None))
             pushed = "" if checked == TRUE else f", at the source only where {to_sql(checked)}"
             return f"from stream {stream}: {columns}{pushed}"
-
-
-def _operator(operator: Operator) -> str:
-    match operator:
-        case FilterOperator(predicate=predicate):
-            return f"filter {to_sql(predicate)}"
-        case MapOperator(outputs=outputs):
-            return "map " + ", ".join(
-                o.name if to_sql(o.expression) == o.name else f"{to_sql(o.expression)} AS {o.name}" for o in outputs
-            )
-        case WindowOperator(size=size, slide=slide):
-            reach = "for ever" if size is None else f"{size} µs"
-            return f"window {reach}" + (f", sliding by {slide} µs" if slide != 1 else "")
-        case UnionOperator():
-            return "union"
-        case JoinOperator(left_keys=left, right_keys=right, residual=residual):
-            pairs = [f"{a} = {b}" for a, b in zip(left, right, strict=True)]
-            rest = [] if residual == TRUE else [to_sql(residual)]
-            return "join on " + (" AND ".join(pairs + rest) or "everything")
-        case AggregateOperator(keys=keys, calls=calls, emit=emit):
-            what = ", ".join(f"{c.function.upper()}({c.column or '*'}) AS {c.name}" for c in calls) or "distinct"
-            return f"aggregate {what} by {', '.join(keys) or 'nothing'}, reporting {emit.name.lower()}"
-        case _:
-            return type(operator).__name__
