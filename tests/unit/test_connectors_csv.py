@@ -40,7 +40,7 @@ def raw(*lines: str | bytes) -> pa.RecordBatch:
 def decoder(columns: frozenset[str] = EVERY, *, dialect: Dialect | None = None) -> Decoder:
     fields = tuple(f for f in SCHEMA if f.name in columns | {"t"})
     places = tuple(SCHEMA.names.index(f.name) for f in fields)
-    parser = CsvParser(dialect or Dialect(), "t,name,price", 3, fields, places, "t")
+    parser = CsvParser(dialect or Dialect(), "t,name,price", 3, fields, places, frozenset({"t"}))
     return make_decoder(stream(), columns, parser)
 
 

@@ -366,8 +366,8 @@ def test_what_a_sink_writes_a_source_reads_back(rows):
     stream = SourceStream("s", SCHEMA, "x", "n")
     header = ",".join(SCHEMA.names)
     parsers = {
-        "csv": CsvParser(Dialect(), header, len(SCHEMA), SCHEMA.fields, tuple(range(len(SCHEMA))), "n"),
-        "jsonl": JsonParser(SCHEMA.fields, "n"),
+        "csv": CsvParser(Dialect(), header, len(SCHEMA), SCHEMA.fields, tuple(range(len(SCHEMA))), frozenset({"n"})),
+        "jsonl": JsonParser(SCHEMA.fields, frozenset({"n"})),
     }
     for format_, parser in parsers.items():
         lines = pa.array(render(batch, format_).split("\n")[:-1], pa.string())

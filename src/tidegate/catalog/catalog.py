@@ -1,4 +1,4 @@
-"""What is known by name: source streams and derived streams."""
+"""What is known by name: sources, derived streams and queries; and what a file of statements says."""
 
 from __future__ import annotations
 
@@ -6,24 +6,45 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tidegate.algebra.plan import Plan
+from tidegate.algebra.plan import Plan, Validity
 from tidegate.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStream:
-    """A stream that comes from outside.
+    """A stream or table that comes from outside.
 
     `location` is a path, glob or URI; a stream made from a DataFrame has the location
     ``dataframe://name``. `options` are the connector's, as the user wrote them.
+
+    `validity` says how long its rows are valid. INSTANT: at the time in `time_column`, or when they
+    arrive if there is none. INTERVAL: from `time_column` to `end_column`. RELATION, a table: while
+    the row is there; it has no time column. A stream that is silent for `idle_after` microseconds
+    no longer holds others back.
     """
 
     name: str
     schema: Schema
     location: str
-    time_column: str
+    time_column: str | None
     delay: int = 0
     options: tuple[tuple[str, str], ...] = ()
+    validity: Validity = Validity.INSTANT
+    end_column: str | None = None
+    idle_after: int | None = None
+
+    @property
+    def times(self) -> frozenset[str]:
+        """The columns that say when a row is valid."""
+        return frozenset(c for c in (self.time_column, self.end_column) if c is not None)
+
+    @property
+    def is_table(self) -> bool:
+        return self.validity is Validity.RELATION
+
+    @property
+    def is_timed_by_arrival(self) -> bool:
+        return self.validity is Validity.INSTANT and self.time_column is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +71,9 @@ class Catalog:
     def with_stream(self, stream: Stream) -> Catalog:
         return Catalog(MappingProxyType({**self.streams, stream.name.lower(): stream}))
 
+    def without(self, name: str) -> Catalog:
+        return Catalog(MappingProxyType({key: s for key, s in self.streams.items() if key != name.lower()}))
+
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
 
@@ -67,8 +91,55 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowStreams:
+    """SHOW STREAMS: the streams known where it stands, source and derived."""
+
+    streams: tuple[Stream, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES: the tables known where it stands."""
+
+    tables: tuple[SourceStream, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowQueries:
+    """SHOW QUERIES: the queries of the text so far; a session adds those that run."""
+
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE name: a stream, a table, or a query of the text."""
+
+    subject: Stream | Query
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN query: how a query would run, which does not run."""
+
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class DropQuery:
+    """DROP QUERY name of a query that is not of this text: the session that runs it ends it."""
+
+    name: str
+
+
+Command = ShowStreams | ShowTables | ShowQueries | Describe | Explain | DropQuery
+"""What a text asks for that is no query: answered or done when the text is run, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """All that a file of statements says: the streams, and the queries to run over them."""
+    """All that a file of statements says: the streams, the queries to run over them, and commands."""
 
     catalog: Catalog
     queries: tuple[Query, ...]
+    commands: tuple[Command, ...] = ()

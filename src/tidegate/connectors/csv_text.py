@@ -74,7 +74,7 @@ class CsvParser:
     width: int
     fields: tuple[Field, ...]
     places: tuple[int, ...]
-    time_column: str
+    times: frozenset[str]
 
     def parse(self, raw: pa.RecordBatch) -> Parsed:
         lines = clean_lines(raw, header=self.header)
@@ -83,7 +83,7 @@ class CsvParser:
         sound[list(broken)] = False
         texts, counts = self._split(lines.texts, sound)
         columns = {
-            field.name: parse_texts(column, field.type, is_time=field.name == self.time_column)
+            field.name: parse_texts(column, field.type, is_time=field.name in self.times)
             for field, column in zip(self.fields, texts, strict=True)
         }
         return Parsed(lines.texts, columns, broken | counts)
@@ -160,7 +160,7 @@ class CsvSource:
         fields = requested(self.stream, columns, time=True).fields
         header, names = self._header()
         places = tuple(self._place(field.name, names) for field in fields)
-        parser = CsvParser(self.dialect, header, len(names), fields, places, self.stream.time_column)
+        parser = CsvParser(self.dialect, header, len(names), fields, places, self.stream.times)
         return make_decoder(self.stream, columns, parser)
 
     def read(

@@ -8,7 +8,7 @@ late nor how far the stream has come depends on which other columns a query happ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from tidegate.expressions.parse import parse_column
 from tidegate.physical.batch import Batch, Times
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.schema import Schema, Type
-from tidegate.time import CHRONON, EARLIEST, LATEST
+from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST
 
 Mask = npt.NDArray[np.bool_]
 
@@ -72,18 +72,20 @@ class Parser(Protocol):
 class Decoder:
     """Makes elements of one stream from raw batches; `schema` has the columns asked for."""
 
-    stream: str
+    stream: SourceStream
     schema: Schema
-    time_column: str
     parser: Parser
 
-    def decode(self, raw: pa.RecordBatch, watermark: int) -> Ingested:
-        """Elements at or after the watermark; everything else as dead letters."""
+    def decode(self, raw: pa.RecordBatch, watermark: int, now: int = 0) -> Ingested:
+        """Elements at or after the watermark; everything else as dead letters.
+
+        `now` is the time of rows that have none of their own: that of their arrival.
+        """
         parsed = self.parser.parse(raw)
-        verdict = _Verdict.of(parsed, self.time_column, watermark)
-        columns = self._columns(parsed)
-        every = Batch(verdict.times, verdict.times + CHRONON, columns)
-        return Ingested(every.filter(verdict.codes == 0), _letters(self, parsed, verdict), verdict.latest, len(parsed))
+        verdict = _verdict(self.stream, parsed, watermark, now)
+        every = Batch(verdict.starts, verdict.ends, self._columns(parsed))
+        latest = None if self.stream.is_table else verdict.latest
+        return Ingested(every.filter(verdict.codes == 0), _letters(self, parsed, verdict), latest, len(parsed))
 
     def _columns(self, parsed: Parsed) -> pa.RecordBatch:
         arrays = [parsed.columns[name].values for name in self.schema.names]
@@ -91,18 +93,22 @@ class Decoder:
 
 
 def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
-    """The declared columns of these names, in declared order; with the time column if `time`."""
+    """The declared columns of these names, in declared order; with those that say when, if `time`."""
     unknown = columns - frozenset(stream.schema.names)
     if unknown:
         raise InternalError("I301", f"stream '{stream.name}' declares no column {', '.join(sorted(unknown))}")
-    if not any(f.name == stream.time_column and f.type in TIME_TYPES for f in stream.schema):
-        raise InternalError("I301", f"column '{stream.time_column}' of stream '{stream.name}' cannot be its time")
-    wanted = columns | {stream.time_column} if time else columns
+    for name in stream.times:
+        if not any(f.name == name and f.type in TIME_TYPES for f in stream.schema):
+            raise InternalError("I301", f"column '{name}' of stream '{stream.name}' cannot be its time")
+    if not time:
+        return Schema(tuple(f for f in stream.schema if f.name in columns))
+    # Rows of no column at all could not even be counted.
+    wanted = columns | stream.times or frozenset(stream.schema.names[:1])
     return Schema(tuple(f for f in stream.schema if f.name in wanted))
 
 
 def make_decoder(stream: SourceStream, columns: frozenset[str], parser: Parser) -> Decoder:
-    return Decoder(stream.name, requested(stream, columns, time=False), stream.time_column, parser)
+    return Decoder(stream, requested(stream, columns, time=False), parser)
 
 
 def parse_texts(texts: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn:
@@ -118,61 +124,109 @@ _BY_CODE = (None, Reason.MALFORMED, Reason.NO_TIME, Reason.TIME_RANGE, Reason.LA
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Verdict:
-    """For each row its time, if that is known, and a code: 0 is good, others are reasons of `_BY_CODE`."""
+    """For each row its validity, if its time is known, and a code: 0 is good, others are reasons of `_BY_CODE`."""
 
     watermark: int
-    times: Times
+    starts: Times
+    ends: Times
     known: Mask
     codes: npt.NDArray[np.int8]
-
-    @staticmethod
-    def of(parsed: Parsed, time_column: str, watermark: int) -> _Verdict:
-        time = parsed.columns[time_column]
-        given = time.values.is_valid().to_numpy(zero_copy_only=False)
-        times = time.values.cast(pa.int64()).fill_null(0).to_numpy()
-        in_range = (times > EARLIEST) & (times < LATEST)
-        broken = np.zeros(len(parsed), np.bool_)
-        broken[list(parsed.broken)] = True
-        bad = np.logical_or.reduce([c.bad for c in parsed.columns.values()])
-        conditions = [broken | time.bad, ~given, ~in_range, times < watermark, bad]
-        codes = np.select(conditions, [1, 2, 3, 4, 1], 0).astype(np.int8)
-        return _Verdict(watermark, times, given & in_range, codes)
 
     def rows(self, reason: Reason) -> list[int]:
         return np.flatnonzero(self.codes == _BY_CODE.index(reason)).tolist()
 
     @property
     def latest(self) -> int | None:
-        return int(self.times[self.known].max()) if self.known.any() else None
+        return int(self.starts[self.known].max()) if self.known.any() else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instants:
+    """A time for each row: its value, whether it is there at all, whether it could be read and is in range."""
+
+    values: Times
+    given: Mask
+    bad: Mask
+    in_range: Mask
+
+    @staticmethod
+    def of(column: ParsedColumn) -> _Instants:
+        values = column.values.cast(pa.int64()).fill_null(0).to_numpy()
+        given = column.values.is_valid().to_numpy(zero_copy_only=False)
+        return _Instants(values, given, column.bad, (values > EARLIEST) & (values < LATEST))
+
+    @staticmethod
+    def everywhere(value: int, rows: int) -> _Instants:
+        yes = np.ones(rows, np.bool_)
+        return _Instants(np.full(rows, value, np.int64), yes, ~yes, yes)
+
+
+def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> _Verdict:
+    rows = len(parsed)
+    start, end = _validities(stream, parsed, now)
+    broken = np.zeros(rows, np.bool_)
+    broken[list(parsed.broken)] = True
+    bad = np.logical_or.reduce([broken, *(c.bad for c in parsed.columns.values())])
+    sensible = start.in_range & end.in_range & (start.values < end.values)
+    late = np.zeros(rows, np.bool_) if stream.is_table else start.values < watermark
+    conditions = [broken | start.bad | end.bad, ~(start.given & end.given), ~sensible, late, bad]
+    codes = np.select(conditions, [1, 2, 3, 4, 1], 0).astype(np.int8)
+    return _Verdict(watermark, start.values, end.values, start.given & start.in_range, codes)
+
+
+def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[_Instants, _Instants]:
+    """When each row begins and ends to be valid."""
+    if stream.is_table:
+        return _Instants.everywhere(BEGINNING, len(parsed)), _Instants.everywhere(FOREVER, len(parsed))
+    if stream.time_column is None:
+        start = _Instants.everywhere(now, len(parsed))
+    else:
+        start = _Instants.of(parsed.columns[stream.time_column])
+    if stream.end_column is not None:
+        return start, _Instants.of(parsed.columns[stream.end_column])
+    return start, replace(start, values=start.values + CHRONON)
 
 
 def _letters(decoder: Decoder, parsed: Parsed, verdict: _Verdict) -> pa.RecordBatch:
     rows = np.flatnonzero(verdict.codes)
     if not len(rows):
         return NO_DEAD_LETTERS
-    details = _details(decoder.time_column, parsed, verdict)
+    details = _details(decoder.stream, parsed, verdict)
     columns = [
-        pa.array([decoder.stream] * len(rows), pa.string()),
+        pa.array([decoder.stream.name] * len(rows), pa.string()),
         pa.array([reason.value for code in verdict.codes[rows] if (reason := _BY_CODE[code])], pa.string()),
         pa.array([details[row] for row in rows.tolist()], pa.string()),
-        pa.array(verdict.times[rows], mask=~verdict.known[rows]),
+        pa.array(verdict.starts[rows], mask=~verdict.known[rows]),
         _shown(parsed, verdict, rows),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)
 
 
-def _details(time_column: str, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
+def _details(stream: SourceStream, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
     """A sentence for each row that has a fault; the one that counts is written last."""
     details: dict[int, str] = {}
     for name, column in reversed(list(parsed.columns.items())):
         details.update(_bad_values(name, column))
     details.update(parsed.broken)
     for row in verdict.rows(Reason.NO_TIME):
-        details[row] = f"the time column '{time_column}' is empty"
+        empty = next(c for c in _time_columns(stream) if not parsed.columns[c].values[row].is_valid)
+        details[row] = f"the time column '{empty}' is empty"
     for row in verdict.rows(Reason.TIME_RANGE):
-        time = int(verdict.times[row])
-        details[row] = f"column '{time_column}': {time} microseconds is too far from 1970 to be a time"
-    return details | _late(parsed.columns[time_column].values, verdict)
+        details[row] = _not_in_range(stream, int(verdict.starts[row]), int(verdict.ends[row]))
+    if stream.time_column is not None:
+        details |= _late(parsed.columns[stream.time_column].values, verdict)
+    return details
+
+
+def _time_columns(stream: SourceStream) -> tuple[str, ...]:
+    return tuple(c for c in (stream.time_column, stream.end_column) if c is not None)
+
+
+def _not_in_range(stream: SourceStream, start: int, end: int) -> str:
+    for column, time in zip(_time_columns(stream), (start, end), strict=False):
+        if not EARLIEST < time < LATEST:
+            return f"column '{column}': {time} microseconds is too far from 1970 to be a time"
+    return f"the validity is empty: '{stream.end_column}' is not after '{stream.time_column}'"
 
 
 def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
@@ -189,7 +243,7 @@ def _late(times: pa.Array, verdict: _Verdict) -> dict[int, str]:
     wide = times.type if pa.types.is_timestamp(times.type) else pa.int64()
     mark = column_texts(pa.array([verdict.watermark], pa.int64()).cast(wide))[0].as_py()
     return {
-        row: f"late by {human_duration(verdict.watermark - int(verdict.times[row]))}: "
+        row: f"late by {human_duration(verdict.watermark - int(verdict.starts[row]))}: "
         f"the time {time} is before the watermark {mark}"
         for row, time in zip(rows, shown, strict=True)
     }

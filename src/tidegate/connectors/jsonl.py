@@ -35,7 +35,7 @@ class JsonParser:
     """Reads lines as JSON objects."""
 
     fields: tuple[Field, ...]
-    time_column: str
+    times: frozenset[str]
 
     def parse(self, raw: pa.RecordBatch) -> Parsed:
         lines = clean_lines(raw, space=" \t\r\n")
@@ -68,12 +68,12 @@ class JsonParser:
     def _from_block(self, field: Field, values: pa.Array) -> ParsedColumn:
         if field.type in _DIRECT:
             return ParsedColumn(values, np.zeros(len(values), np.bool_), values)
-        return parse_texts(values, field.type, is_time=field.name == self.time_column)
+        return parse_texts(values, field.type, is_time=field.name in self.times)
 
     def _from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
         texts = [_text(each.get(field.name), field.type) for each in objects]
         column = pa.array([t if _is_unicode(t) else None for t in texts], pa.string())
-        parsed = parse_texts(column, field.type, is_time=field.name == self.time_column)
+        parsed = parse_texts(column, field.type, is_time=field.name in self.times)
         wrong = np.fromiter((not _is_unicode(t) for t in texts), np.bool_, len(texts))
         if not wrong.any():
             return parsed
@@ -98,7 +98,7 @@ class JsonSource:
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
         fields = requested(self.stream, columns, time=True).fields
-        return make_decoder(self.stream, columns, JsonParser(fields, self.stream.time_column))
+        return make_decoder(self.stream, columns, JsonParser(fields, self.stream.times))
 
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False

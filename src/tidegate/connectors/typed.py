@@ -38,7 +38,7 @@ class TypedParser:
     def _column(self, raw: pa.RecordBatch, field: Field) -> ParsedColumn:
         place = check_column(self.stream, raw.schema, field, "a batch")
         values = _plain(raw.column(place))
-        return cast_column(values, field.type, is_time=field.name == self.stream.time_column)
+        return cast_column(values, field.type, is_time=field.name in self.stream.times)
 
 
 def typed_decoder(stream: SourceStream, columns: frozenset[str]) -> Decoder:
@@ -58,7 +58,7 @@ def check_column(stream: SourceStream, schema: pa.Schema, field: Field, place: s
     if found is None:
         raise no_such_column(stream, place, field.name, schema.names)
     given = schema.types[found]
-    if not is_compatible(given, field.type, is_time=field.name == stream.time_column):
+    if not is_compatible(given, field.type, is_time=field.name in stream.times):
         message = f"stream '{stream.name}': column '{field.name}' of {place} is {given}, declared {field.type.name}"
         raise DataError("D103", message, hint=_declare_hint(given))
     return found

@@ -13,13 +13,18 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source
 from tidegate.runtime.stage import StageGraph
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import BEGINNING, CHRONON, FOREVER
 
 DEAD_LETTERS = "dead_letters"
 """The output that holds what could not take part; beside the queries by name."""
 
 FINAL = "final"
 """The label of what is brought out at the end, as if the streams had ended."""
+
+
+def system_time() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +39,34 @@ class Job:
     sinks: Mapping[str, FileSink]
     buckets: int = 1
     identity: Mapping[str, object] = field(default_factory=dict)
+    clock: Callable[[], int] = system_time
+    """Tells the time in microseconds since 1970."""
 
     def decoder(self, stream: str) -> Decoder:
         return self.sources[stream].decoder(self.graph.columns(stream))
 
-    def delay(self, stream: str) -> int:
-        return self.sources[stream].stream.delay
+    @property
+    def delays(self) -> dict[str, int]:
+        return {s: self.sources[s].stream.delay for s in self.graph.streams}
+
+    @property
+    def idle_after(self) -> dict[str, int]:
+        """After how long a silence streams are no longer waited for, where that was asked for."""
+        after = {s: self.sources[s].stream.idle_after for s in self.graph.streams}
+        return {s: a for s, a in after.items() if a is not None}
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Sources that are read once, at the beginning, and are valid for ever."""
+        return tuple(s for s in self.graph.streams if self.sources[s].stream.is_table)
 
     def first_watermarks(self) -> dict[str, int]:
-        return dict.fromkeys(self.graph.streams, BEGINNING)
+        return {s: FOREVER if s in self.tables else BEGINNING for s in self.graph.streams}
 
-    def advanced(self, before: Mapping[str, int], latest: Mapping[str, int]) -> dict[str, int]:
-        """Watermarks after a step in which these were the largest times of the streams."""
-        return {
-            stream: max(mark, latest[stream] - self.delay(stream)) if stream in latest else mark
-            for stream, mark in before.items()
-        }
+    def arrival(self, before: Mapping[str, int]) -> int:
+        """The time of rows that have none of their own: now, and later than that of all rows before."""
+        earlier = [before[s] for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival]
+        return max([self.clock(), *(mark + CHRONON for mark in earlier)])
 
 
 def clear(sinks: Mapping[str, FileSink]) -> None:

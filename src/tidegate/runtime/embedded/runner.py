@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.watermarks import Silence, advanced
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
 from tidegate.time import FOREVER
 
@@ -38,20 +39,20 @@ class Engine:
         self.watermarks = self.watermarks or self.job.first_watermarks()
         self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
 
-    def step(self, raw: Mapping[str, list[pa.RecordBatch]]) -> tuple[Outbox, int]:
+    def step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str] = ()) -> tuple[Outbox, int]:
         """Take in new rows of any streams; answers what came out, and how many rows went in."""
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
-        rows = 0
+        rows, now = 0, self.job.arrival(self.watermarks)
         for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
-            ingested = self.decoders[stream].decode(batch, self.watermarks[stream])
+            ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             rows += ingested.rows
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
-        out = self.advance(elements, self.job.advanced(self.watermarks, latest))
+        out = self.advance(elements, advanced(self.watermarks, latest, self.job.delays, idle))
         out.dead[:0] = dead
         return out, rows
 
@@ -138,6 +139,7 @@ class EmbeddedRun:
         self._readers: dict[str, Iterator[tuple[pa.RecordBatch, Any]]] = {}
         self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
         self._recover()
+        self._silence = Silence(job.idle_after, job.clock())
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded, name="tidegate", daemon=True)
@@ -171,19 +173,31 @@ class EmbeddedRun:
                 # Opened anew, readers also take a last line that has no end.
                 self._readers.clear()
             raw = {s: self._next(s, source) for s, source in self.job.sources.items()}
-            if any(raw.values()):
-                out, rows = self.engine.step(raw)
-                if not self.progress.steps:
-                    take_back_final(self.job.sinks)
-                self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
-                self._record()
+            self._silence.hear([s for s, batches in raw.items() if batches], self.job.clock())
+            idle = self._silence.idle(self.job.clock())
+            if any(raw.values()) or (idle and self._would_advance(idle)):
+                self._step(raw, idle)
             elif finishing:
                 self._deliver(self.engine.finish(), FINAL, 0)
                 return
             else:
                 self._stopping.wait(IDLE_SECONDS)
 
+    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str]) -> None:
+        out, rows = self.engine.step(raw, idle)
+        if not self.progress.steps:
+            take_back_final(self.job.sinks)
+        self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
+        self._record()
+
+    def _would_advance(self, idle: Collection[str]) -> bool:
+        """Whether time would go on without the streams that have fallen silent."""
+        marks = self.engine.watermarks
+        return advanced(marks, {}, self.job.delays, idle) != marks
+
     def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
+        if source.stream.is_table:
+            return self._whole(stream, source)
         # A reader goes on where it stopped; one that has run dry is opened anew, to find new rows.
         if stream not in self._readers:
             self._readers[stream] = iter(
@@ -200,6 +214,13 @@ class EmbeddedRun:
             return []
         batch, self.positions[stream] = found
         return [batch]
+
+    def _whole(self, stream: str, source: Source) -> list[pa.RecordBatch]:
+        """All rows of a table, once."""
+        if stream in self.positions:
+            return []
+        self.positions[stream] = {"read": True}
+        return [batch for batch, _ in source.read(None, self.rows_per_step, columns=self.job.graph.columns(stream))]
 
     def _deliver(self, out: Outbox, label: str, rows: int) -> None:
         outputs = [(query, batch.to_arrow()) for query, batch in out.results]

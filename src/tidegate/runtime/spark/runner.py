@@ -18,9 +18,13 @@ from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
-from tidegate.runtime.spark.sources import travelling_rows
-from tidegate.runtime.spark.tasks import Orders, Setup, advanced, run_level
+from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
+from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_level, watermarks_after
 from tidegate.runtime.state import StateStore
+from tidegate.runtime.watermarks import Silence
+
+ROWS_OF_TABLE = 200_000
+"""So many rows of a table are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,21 @@ class SparkRun:
         if self.checkpoint.last() is None:
             clear(job.sinks)
         self.setup = _setup(job, settings.checkpoint)
+        self._silence = Silence(job.idle_after, job.clock())
         self._error: TidegateError | None = None
         self._finished = False
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
         rows: DataFrame | None = None
-        for stream in self.job.graph.streams:
+        for stream in (s for s in self.job.graph.streams if s not in self.job.tables):
             one = travelling_rows(self.spark, self.job, self.setup, stream)
             rows = one if rows is None else rows.union(one)
-        assert rows is not None
+        if rows is None:
+            message = "all that is read are tables: there is no stream that would make time go on"
+            raise DataError("D107", message, hint="run it with --runtime embedded")
+        if self.job.idle_after and not self.settings.once:
+            rows = rows.union(heartbeats(self.spark, self.job.buckets))
         writer = rows.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", posixpath.join(self.settings.checkpoint, "spark")
         )
@@ -98,7 +107,8 @@ class SparkRun:
             if not self.progress.steps:
                 take_back_final(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
-            self._step(self._orders(before, step, f"batch-{step:08d}"), rows)
+            orders = self._orders(before, step, f"batch-{step:08d}")
+            self._step(orders, rows if step else self._with_tables(orders, rows))
         except TidegateError as error:
             self._error = error
             raise
@@ -110,18 +120,22 @@ class SparkRun:
         if before is None or self.job.graph.levels == 1:
             return
         orders = replace(self._orders(before, before.step + 1, FINAL), finishing=True)
-        empty = self.spark.range(0, self.job.buckets, 1, self.job.buckets).selectExpr(
-            "cast(id AS INT) AS bucket",
-            f"{int(Kind.NOTHING)} AS kind",
-            "0 AS number",
-            "0 AS port",
-            "cast('' AS BINARY) AS payload",
-        )
-        self._step(orders, empty)
+        buckets = self.spark.range(0, self.job.buckets, 1, self.job.buckets)
+        self._step(orders, nothing(buckets, "cast(id AS INT)"))
 
     def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
-        return Orders(step, label, before.watermarks, tokens, before.state)
+        idle = self._silence.idle(self.job.clock())
+        return Orders(step, label, before.watermarks, tokens, before.state, self.job.arrival(before.watermarks), idle)
+
+    def _with_tables(self, orders: Orders, rows: DataFrame) -> DataFrame:
+        """The rows of the first step and those of all tables, which are read here, once."""
+        for name in self.job.tables:
+            source, columns = self.job.sources[name], self.job.graph.columns(name)
+            batches = [batch for batch, _ in source.read(None, ROWS_OF_TABLE, columns=columns)]
+            made = read_table(self.setup, orders, name, self.job.decoder(name), batches)
+            rows = rows.union(self.spark.createDataFrame(made, TRAVELLING))
+        return rows
 
     def _step(self, orders: Orders, rows: DataFrame) -> None:
         orders.announce(self.spark.sparkContext)
@@ -133,6 +147,7 @@ class SparkRun:
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
             self.checkpoint.write(outcome.record())
+        self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
 
     def _account(self, outcome: _Outcome) -> None:
@@ -156,7 +171,7 @@ def _setup(job: Job, checkpoint: str) -> Setup:
         graph=job.graph,
         buckets=job.buckets,
         streams=streams,
-        delays={s: job.delay(s) for s in streams},
+        delays=job.delays,
         outputs=(*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS),
         sinks=job.sinks,
         store=StateStore(checkpoint),
@@ -180,9 +195,12 @@ class _Outcome:
                 case Kind.LATEST:
                     stream = setup.streams[row.number]
                     latest[stream] = max(row.value, latest.get(stream, row.value))
+                case Kind.NOTHING:
+                    pass
                 case _:
                     raise AssertionError(row.kind)
-        self.watermarks = advanced(setup, orders, latest)
+        self.latest = latest
+        self.watermarks = watermarks_after(setup, orders, latest)
 
     def record(self) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}

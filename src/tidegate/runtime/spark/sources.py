@@ -8,7 +8,7 @@ near to the source as it can.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.types import DataType
 
+from tidegate.connectors.decode import requested
 from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format, count
 from tidegate.expressions.functions import can_fail
@@ -24,7 +25,7 @@ from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
-from tidegate.runtime.spark.rows import TRAVELLING
+from tidegate.runtime.spark.rows import TRAVELLING, Kind
 from tidegate.runtime.spark.tasks import Setup, read_latest, read_stream, unwrapped
 from tidegate.schema import Schema, Type
 from tidegate.time import MICROSECONDS
@@ -57,20 +58,33 @@ def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) ->
             return _columns(source.frame, job, setup, stream)  # type: ignore[attr-defined]
 
 
+def heartbeats(spark: SparkSession, buckets: int) -> DataFrame:
+    """A row for every bucket each second, so that time can go on while streams are silent."""
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    return nothing(ticks, f"explode(sequence(0, {buckets - 1}))")
+
+
+def nothing(frame: DataFrame, bucket: str) -> DataFrame:
+    """Travelling rows that only make sure that buckets are run."""
+    kind = f"{int(Kind.NOTHING)} AS kind"
+    return frame.selectExpr(f"{bucket} AS bucket", kind, "0 AS number", "0 AS port", "cast('' AS BINARY) AS payload")
+
+
 def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
     """Typed columns: only those that are read, only rows that someone wants."""
     reading = read_stream(setup, stream, job.decoder(stream))
-    time = job.sources[stream].stream.time_column
+    declared = job.sources[stream].stream
     found = {name.lower(): name for name in raw.columns}
-    names = [_quoted(found.get(n.lower(), n)) for n in sorted(job.graph.columns(stream) | {time})]
+    needed = requested(declared, job.graph.columns(stream), time=True).names
+    names = [_quoted(found.get(n.lower(), n)) for n in needed]
     condition = pushed_condition(job, stream, raw)
-    column = _quoted(found.get(time.lower(), time))
-    latest = _microseconds(raw.schema[found[time.lower()]].dataType, column)
+    latest = _time_in_spark(declared.time_column, raw, found)
     if condition is None or latest is None:
         return raw.select(*names).mapInArrow(reading, TRAVELLING)
     # Rows without a time are dead letters, wanted or not. The watermark is that of all rows: a
     # second look at the time column alone, of the very same micro-batch.
-    kept = raw.where(f"({condition}) OR {column} IS NULL").select(*names).mapInArrow(reading, TRAVELLING)
+    empty = " OR ".join(f"{_quoted(found.get(c.lower(), c))} IS NULL" for c in sorted(declared.times))
+    kept = raw.where(f"({condition}) OR {empty}").select(*names).mapInArrow(reading, TRAVELLING)
     return kept.union(raw.selectExpr(f"{latest} AS latest").mapInArrow(read_latest(setup, stream), TRAVELLING))
 
 
@@ -151,6 +165,14 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
     if not files.suffixes or any(c in files.location for c in "*?["):
         return files.location, None
     return files.location, files.name_filter
+
+
+def _time_in_spark(column: str | None, raw: DataFrame, found: Mapping[str, str]) -> str | None:
+    """The times of the rows as numbers, if they have any and Spark can tell."""
+    if column is None:
+        return None
+    name = found[column.lower()]
+    return _microseconds(raw.schema[name].dataType, _quoted(name))
 
 
 def _microseconds(type_: DataType, column: str) -> str | None:

@@ -7,7 +7,7 @@ between calls but a cache of decoded state; the files are the truth.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tidegate.runtime.port import count_reasons
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.watermarks import advanced
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
 from tidegate.time import EARLIEST, FOREVER, LATEST
 
@@ -60,6 +61,9 @@ class Orders:
     """The token of this attempt at the step, by output with a file sink."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The state file of each ``stage/bucket`` to start from."""
+    now: int = 0
+    """The time of rows that have none of their own."""
+    idle: tuple[str, ...] = ()
     finishing: bool = False
 
     def announce(self, context: SparkContext) -> None:
@@ -76,11 +80,11 @@ def announced() -> Orders:
     return Orders(**json.loads(text))
 
 
-def advanced(setup: Setup, orders: Orders, latest: Mapping[str, int]) -> dict[str, int]:
+def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) -> dict[str, int]:
     """Watermarks after the step; every task computes the same."""
     if orders.finishing:
         return dict.fromkeys(setup.streams, FOREVER)
-    return {s: max(mark, latest[s] - setup.delays[s]) if s in latest else mark for s, mark in orders.watermarks.items()}
+    return advanced(orders.watermarks, latest, setup.delays, orders.idle)
 
 
 def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -88,30 +92,27 @@ def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (row.batch for row in read_rows(batches))
 
 
-def read_stream(
-    setup: Setup,
-    stream: str,
-    decoder: Decoder,
-    raw: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter,
-) -> ArrowFunction:
+def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction = iter) -> ArrowFunction:
     """Decode the raw rows of a stream and run the stages that read it."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        orders = announced()
-        task = _Task(setup, orders, f"read_{_partition():05d}")
+        task = _Task(setup, announced(), f"read_{_partition():05d}")
         for batch in raw(batches):
-            if not batch.num_rows:
-                continue
-            ingested = decoder.decode(batch, orders.watermarks[stream])
-            task.rows += ingested.rows
-            if ingested.latest is not None:
-                task.saw(stream, ingested.latest)
-            if ingested.dead.num_rows:
-                task.outbox.dead.append(ingested.dead)
-            task.collect(read(setup.graph, stream, ingested.batch, setup.buckets))
+            if batch.num_rows:
+                task.read(stream, decoder, batch)
         yield from write_rows(task.finished(range(setup.buckets)))
 
     return reading
+
+
+def read_table(
+    setup: Setup, orders: Orders, stream: str, decoder: Decoder, batches: Iterable[pa.RecordBatch]
+) -> pa.Table:
+    """What the stages that read a table make of it, as travelling rows; runs in the driver."""
+    task = _Task(setup, orders, f"table_{setup.streams.index(stream):05d}")
+    for batch in batches:
+        task.read(stream, decoder, batch)
+    return pa.Table.from_batches(write_rows(task.finished(range(setup.buckets))))
 
 
 def read_latest(setup: Setup, stream: str) -> ArrowFunction:
@@ -143,7 +144,7 @@ def run_level(setup: Setup, orders: Orders, level: int) -> ArrowFunction:
                 inbox.mark(Mark((row.number, row.port), row.value))
             elif row.kind is not Kind.NOTHING:
                 forwarded.append(row)
-        for mark in source_marks(setup.graph, advanced(setup, orders, task.latest)):
+        for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
             inbox.mark(mark)
         for stage in setup.graph.at(level):
             if runs_in(stage, bucket):
@@ -166,6 +167,17 @@ class _Task:
 
     def saw(self, stream: str, time: int) -> None:
         self.latest[stream] = max(time, self.latest.get(stream, time))
+
+    def read(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> None:
+        """Decode raw rows of a stream and run the stages that read it."""
+        orders = self.orders
+        ingested = decoder.decode(raw, orders.watermarks[stream], orders.now)
+        self.rows += ingested.rows
+        if ingested.latest is not None:
+            self.saw(stream, ingested.latest)
+        if ingested.dead.num_rows:
+            self.outbox.dead.append(ingested.dead)
+        self.collect(read(self.setup.graph, stream, ingested.batch, self.setup.buckets))
 
     def collect(self, outbox: Outbox) -> None:
         self.outbox.parcels += outbox.parcels
