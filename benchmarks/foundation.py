@@ -18,24 +18,20 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the customary name
-from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks._report import Report, main, say
+from benchmarks._spark import Bench, Rate, files
 from tidegate.language.binder import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import Engine
-from tidegate.runtime.spark.runner import SparkRun
-from tidegate.runtime.spark.session import start_spark
-from tidegate.session import Session
 
 KEYS = 1_000
 IN_WINDOW = 100
 STEP = 100  # microseconds between two rows of the two streams together
 SIZE = IN_WINDOW * KEYS * STEP
 SLIDES = 10
-BUCKETS = 2
 BEGIN = 1_000 * SIZE
 """The first row's time. Spark's own watermark begins at the epoch and takes a row of that very instant as late."""
 
@@ -65,24 +61,17 @@ GROUP BY k;
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    rows_per_s: float
-    state_bytes: int = 0
+@dataclass(frozen=True, slots=True, eq=False)
+class Foundation:
+    """One run: its scale, and where it runs."""
 
-
-class Bench:
-    """One run: its data, its Spark session, and a folder that is removed at the end."""
-
-    def __init__(self, scale: Scale, folder: Path) -> None:
-        self.scale, self.folder = scale, folder
-        self.spark: SparkSession = start_spark("local[2]", name="benchmark")
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(BUCKETS))
+    scale: Scale
+    bench: Bench
 
     def make_data(self, name: str, rows: int) -> Path:
         """Files of both streams, as many as there are batches; times interleave, values are uniform."""
         random = np.random.default_rng(7)
-        where = self.folder / name
+        where = self.bench.folder / name
         per_file = rows // 2 // self.scale.batches
         for stream in ("l", "r"):
             (where / stream).mkdir(parents=True)
@@ -108,56 +97,27 @@ class Bench:
         )
         return streams + query
 
-    def ours(self, data: Path, query: str, rows: int, out: str) -> Rate:
-        """Our stages on Spark, results and state in files."""
-        with Session(spark=self.spark, buckets=BUCKETS) as session:
-            running = session.sql(self.program(data, query), once=True, out=str(self.folder / out))
-            assert running is not None
-            running.wait()
-            run = running._run  # noqa: SLF001 - Spark's own figures of the batches
-            assert isinstance(run, SparkRun)
-            return Rate(self.steady(run.query, rows), running.progress().state_bytes)
-
-    def stream(self, data: Path, name: str) -> DataFrame:
-        schema = self.spark.read.parquet(str(data / name)).schema
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        return reader.parquet(str(data / name)).withWatermark("ts", "0 seconds")
-
-    def native(self, frame: DataFrame, rows: int, out: str) -> Rate:
-        """Spark's own operators, results in files."""
-        writer = frame.writeStream.format("parquet").option("path", str(self.folder / out))
-        query = (
-            writer.option("checkpointLocation", str(self.folder / f"{out}-checkpoint"))
-            .outputMode("append")
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        state = max((s["memoryUsedBytes"] for p in query.recentProgress for s in p["stateOperators"]), default=0)
-        return Rate(self.steady(query, rows), state)
+    def timed(self, data: Path, name: str) -> DataFrame:
+        return self.bench.stream(data / name).withWatermark("ts", "0 seconds")
 
     def native_join(self, data: Path, rows: int) -> Rate:
         left, right = (
-            self.stream(data, s).select(*(F.col(c).alias(f"{s}_{c}") for c in ("id", "k", "v", "ts"))) for s in "lr"
+            self.timed(data, s).select(*(F.col(c).alias(f"{s}_{c}") for c in ("id", "k", "v", "ts"))) for s in "lr"
         )
         near = (
             f"l_ts < r_ts + INTERVAL {SIZE // 1000} MILLISECONDS AND r_ts < l_ts + INTERVAL {SIZE // 1000} MILLISECONDS"
         )
         joined = left.join(right, F.expr(f"l_k = r_k AND {near} AND l_v + r_v > 1.9"))
-        return self.native(joined.selectExpr("l_k AS k", "l_id AS left_id", "r_id AS right_id"), rows, "native-join")
+        return self.bench.native(
+            joined.selectExpr("l_k AS k", "l_id AS left_id", "r_id AS right_id"), rows, "native-join"
+        )
 
     def native_aggregate(self, data: Path, rows: int) -> Rate:
         size, slide = f"{SIZE // 1000} milliseconds", f"{SIZE // SLIDES // 1000} milliseconds"
-        grouped = self.stream(data, "l").groupBy(F.window("ts", size, slide), "k")
+        grouped = self.timed(data, "l").groupBy(F.window("ts", size, slide), "k")
         counted = grouped.agg(F.count("*").alias("n"), F.sum("v").alias("total"))
         flat = counted.selectExpr("unix_micros(window.end) AS ending", "k", "n", "total")
-        return self.native(flat, rows, "native-aggregate")
-
-    def steady(self, query: StreamingQuery, rows: int) -> float:
-        """Rows per second of the batches after the first ones; all batches have the same number of rows."""
-        lasted = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
-        steady = lasted[self.scale.skipped :]
-        return rows / len(lasted) * len(steady) / (sum(steady) / 1000)
+        return self.bench.native(flat, rows, "native-aggregate")
 
     def embedded(self, data: Path, query: str, rows: int) -> tuple[float, pa.Table]:
         """The same stages in this process, fed with batches that are already in memory."""
@@ -202,35 +162,31 @@ def same_groups(ours: str, native: str) -> bool:
     return bool(compared > 0 and compared == agreeing)
 
 
-def files(folder: Path) -> str:
-    return f"read_parquet('{folder}/*.parquet')"
-
-
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     scale = QUICK if quick else FULL
     folder = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
     try:
-        return _measure(Bench(scale, folder))
+        return _measure(Foundation(scale, Bench.start(folder, scale.skipped)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _measure(bench: Bench) -> Report:
-    scale = bench.scale
-    data = bench.make_data("data", scale.rows)
-    embedded_join, embedded_pairs = bench.embedded(data, JOIN, scale.rows)
+def _measure(run: Foundation) -> Report:
+    scale, bench = run.scale, run.bench
+    data = run.make_data("data", scale.rows)
+    embedded_join, embedded_pairs = run.embedded(data, JOIN, scale.rows)
     say(f"embedded join: {embedded_join:,.0f} rows/s, {embedded_pairs.num_rows:,} pairs")
-    embedded_groups, _ = bench.embedded(data, AGGREGATE, scale.rows // 2)
+    embedded_groups, _ = run.embedded(data, AGGREGATE, scale.rows // 2)
     say(f"embedded aggregate: {embedded_groups:,.0f} rows/s")
-    join = bench.ours(data, JOIN, scale.rows, "join")
+    join = bench.ours(run.program(data, JOIN), scale.rows, "join")
     say(f"join on Spark: {join.rows_per_s:,.0f} rows/s, state {join.state_bytes:,} bytes")
     equal = pairs(files(bench.folder / "join" / "query_1")) == _pairs_of(embedded_pairs)
-    native_join = bench.native_join(data, scale.rows)
+    native_join = run.native_join(data, scale.rows)
     say(f"Spark's own join: {native_join.rows_per_s:,.0f} rows/s, state {native_join.state_bytes:,} bytes")
     equal &= pairs(files(bench.folder / "join" / "query_1")) == pairs(files(bench.folder / "native-join"))
-    aggregate = bench.ours(data, AGGREGATE, scale.rows // 2, "aggregate")
+    aggregate = bench.ours(run.program(data, AGGREGATE), scale.rows // 2, "aggregate")
     say(f"aggregate on Spark: {aggregate.rows_per_s:,.0f} rows/s")
-    native_aggregate = bench.native_aggregate(data, scale.rows // 2)
+    native_aggregate = run.native_aggregate(data, scale.rows // 2)
     say(f"Spark's own aggregate: {native_aggregate.rows_per_s:,.0f} rows/s")
     equal &= same_groups(files(bench.folder / "aggregate" / "query_1"), files(bench.folder / "native-aggregate"))
     bench.spark.stop()

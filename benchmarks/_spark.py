@@ -1,0 +1,79 @@
+"""What benchmarks on Spark have in common: our queries and Spark's own, measured in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tidegate.runtime.spark.runner import SparkRun
+from tidegate.runtime.spark.session import start_spark
+from tidegate.session import Session
+
+BUCKETS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    rows_per_s: float
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """A Spark session, and a folder for data and results.
+
+    Rates are those of the steady state: the first micro-batches, in which workers start and kernels
+    are compiled or loaded, are left out on both sides alike. All batches have the same number of rows.
+    """
+
+    folder: Path
+    skipped: int
+    spark: SparkSession
+
+    @staticmethod
+    def start(folder: Path, skipped: int) -> Bench:
+        spark = start_spark("local[2]", name="benchmark")
+        spark.conf.set("spark.sql.shuffle.partitions", str(BUCKETS))
+        return Bench(folder, skipped, spark)
+
+    def ours(self, program: str, rows: int, out: str) -> Rate:
+        """Our stages on Spark, results and state in files."""
+        with Session(spark=self.spark, buckets=BUCKETS) as session:
+            running = session.sql(program, once=True, out=str(self.folder / out), format="parquet")
+            assert running is not None
+            running.wait()
+            run = running._run  # noqa: SLF001 - Spark's own figures of the batches
+            assert isinstance(run, SparkRun)
+            return Rate(self.steady(run.query, rows), running.progress().state_bytes)
+
+    def native(self, frame: DataFrame, rows: int, out: str) -> Rate:
+        """Spark's own operators, results in files."""
+        writer = frame.writeStream.format("parquet").option("path", str(self.folder / out))
+        query = (
+            writer.option("checkpointLocation", str(self.folder / f"{out}-checkpoint"))
+            .outputMode("append")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        state = max((s["memoryUsedBytes"] for p in query.recentProgress for s in p["stateOperators"]), default=0)
+        return Rate(self.steady(query, rows), state)
+
+    def stream(self, folder: Path) -> DataFrame:
+        """The files of a folder as a stream, one a micro-batch."""
+        schema = self.spark.read.parquet(str(folder)).schema
+        return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+    def steady(self, query: StreamingQuery, rows: int) -> float:
+        """Rows per second of the batches after the first ones."""
+        lasted = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
+        steady = lasted[self.skipped :]
+        return rows / len(lasted) * len(steady) / (sum(steady) / 1000)
+
+
+def files(folder: Path) -> str:
+    """Parquet files of a folder, for DuckDB."""
+    return f"read_parquet('{folder}/*.parquet')"

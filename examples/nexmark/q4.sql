@@ -1,0 +1,18 @@
+-- Average price for a category: of the auctions that closed in the last ten minutes.
+
+CREATE STREAM bid (ts_us BIGINT, auction BIGINT, bidder BIGINT, price BIGINT, channel STRING)
+  FROM 'data/bid' TIMESTAMP BY ts_us DELAY 1 SECOND;
+-- An auction closes when it expires. Its row is known as it opens: so much before, and so out of order.
+CREATE STREAM closed_auction (ts_us BIGINT, id BIGINT, initial_bid BIGINT, reserve BIGINT, seller BIGINT,
+                              category BIGINT, expires_us BIGINT)
+  FROM 'data/auction' TIMESTAMP BY expires_us DELAY 1 MINUTE;
+-- The highest of the bids that came while the auction was open, when it closes.
+CREATE STREAM closing_price AS
+  SELECT c.id, c.seller, c.category, MAX(b.price) AS price
+  FROM closed_auction c, bid WINDOW(RANGE 1 MINUTE) b
+  WHERE c.id = b.auction AND b.ts_us >= c.ts_us AND b.ts_us < c.expires_us
+  GROUP BY c.id, c.seller, c.category;
+
+SELECT category, AVG(price) AS price
+FROM closing_price WINDOW(RANGE 10 MINUTES)
+GROUP BY category;
