@@ -74,10 +74,9 @@ def q7(streams: Frames) -> DataFrame:
 
 
 def q8(streams: Frames) -> DataFrame:
-    person = streams["person"].selectExpr("id", "name", "window(ts, '10 seconds') AS p_window", "ts AS p_ts")
-    auction = streams["auction"].selectExpr("seller", "window(ts, '10 seconds') AS a_window", "ts AS a_ts")
-    near = "a_ts < p_ts + INTERVAL 10 SECONDS AND p_ts < a_ts + INTERVAL 10 SECONDS"
-    joined = person.join(auction, F.expr(f"id = seller AND p_window = a_window AND {near}"))
+    person = streams["person"].selectExpr("id", "name", "window(ts, '10 seconds') AS p_window")
+    auction = streams["auction"].selectExpr("seller", "window(ts, '10 seconds') AS a_window")
+    joined = person.join(auction, F.expr("id = seller AND p_window = a_window"))
     return joined.selectExpr("unix_micros(p_window.end) AS ending", "id", "name")
 
 

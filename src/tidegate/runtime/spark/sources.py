@@ -26,9 +26,9 @@ from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.rows import TRAVELLING, Kind
-from tidegate.runtime.spark.tasks import Setup, read_latest, read_stream, unwrapped
+from tidegate.runtime.spark.tasks import Setup, read_stream, unwrapped
 from tidegate.schema import Schema, Type
-from tidegate.time import MICROSECONDS
+from tidegate.time import EARLIEST, LATEST, MICROSECONDS
 
 SPARK_TYPES = {
     Type.BOOLEAN: "boolean",
@@ -81,11 +81,17 @@ def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
     latest = _time_in_spark(declared.time_column, raw, found)
     if condition is None or latest is None:
         return raw.select(*names).mapInArrow(reading, TRAVELLING)
-    # Rows without a time are dead letters, wanted or not. The watermark is that of all rows: a
-    # second look at the time column alone, of the very same micro-batch.
+    # The watermark is that of all rows: Spark notes the largest time on its way to the filter.
+    possible = f"max(CASE WHEN {latest} > {EARLIEST} AND {latest} < {LATEST} THEN {latest} END) AS latest"
+    noted = raw.observe(observation(stream), expr(possible))
+    # Rows without a time are dead letters, wanted or not.
     empty = " OR ".join(f"{_quoted(found.get(c.lower(), c))} IS NULL" for c in sorted(declared.times))
-    kept = raw.where(f"({condition}) OR {empty}").select(*names).mapInArrow(reading, TRAVELLING)
-    return kept.union(raw.selectExpr(f"{latest} AS latest").mapInArrow(read_latest(setup, stream), TRAVELLING))
+    return noted.where(f"({condition}) OR {empty}").select(*names).mapInArrow(reading, TRAVELLING)
+
+
+def observation(stream: str) -> str:
+    """The name under which Spark notes the largest time of a stream."""
+    return f"latest of {stream}"
 
 
 def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:

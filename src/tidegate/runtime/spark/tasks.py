@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import SparkContext, TaskContext
 
 from tidegate.connectors.decode import Decoder
@@ -24,7 +23,7 @@ from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore, Version
 from tidegate.runtime.watermarks import advanced
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
-from tidegate.time import EARLIEST, FOREVER, LATEST
+from tidegate.time import FOREVER
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -113,18 +112,6 @@ def read_table(
     for batch in batches:
         task.read(stream, decoder, batch)
     return pa.Table.from_batches(write_rows(task.finished(range(setup.buckets))))
-
-
-def read_latest(setup: Setup, stream: str) -> ArrowFunction:
-    """The largest time among all rows of a stream, where some are left out before they reach us."""
-
-    def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        times = [t for b in batches if (t := pc.max(_possible(b.column(0))).as_py()) is not None]
-        if times:
-            number = setup.streams.index(stream)
-            yield from write_rows(value_row(b, Kind.LATEST, number, max(times)) for b in range(setup.buckets))
-
-    return reading
 
 
 def run_level(setup: Setup, orders: Orders, level: int) -> ArrowFunction:
@@ -248,11 +235,6 @@ def _load(store: StateStore, stage: int, bucket: int, file: str | None) -> Versi
     if cached is not None and file is not None and cached.file == file:
         return cached
     return store.load(stage, bucket, file)
-
-
-def _possible(times: pa.Array) -> pa.Array:
-    """Times that a row can have; others make dead letters, and must not move the watermark."""
-    return times.filter(pc.and_(pc.greater(times, EARLIEST), pc.less(times, LATEST)))
 
 
 def _partition() -> int:
