@@ -17,7 +17,8 @@ def advanced(
     """Watermarks after a step in which these were the largest times of the streams.
 
     A stream that is idle, and brought nothing in this step either, follows the slowest of the
-    others, so that it does not hold them back. Should it wake up, older rows of it are late.
+    others, so that it does not hold them back; where all are silent, all follow the furthest. Should
+    a stream wake up, older rows of it are late.
 
     Examples
     --------
@@ -28,10 +29,10 @@ def advanced(
     """
     marks = {s: max(mark, latest[s] - delays[s]) if s in latest else mark for s, mark in before.items()}
     silent = {s for s in idle if s not in latest}
-    slowest = min((mark for s, mark in marks.items() if s not in silent and mark < FOREVER), default=None)
-    if slowest is None:
-        return marks
-    return {s: max(mark, slowest) if s in silent else mark for s, mark in marks.items()}
+    moving = {s: mark for s, mark in marks.items() if mark < FOREVER}  # tables do not wait for anybody
+    awake = [mark for s, mark in moving.items() if s not in silent]
+    leader = min(awake, default=max(moving.values(), default=FOREVER))
+    return {s: max(mark, leader) if s in silent else mark for s, mark in marks.items()}
 
 
 @dataclass(slots=True)

@@ -1,0 +1,161 @@
+"""Sources with validities, without times, that fall silent, and tables: on both runtimes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tidegate.session import RunningQuery, Session
+
+
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
+def session(request: pytest.FixtureRequest):
+    if request.param == "embedded":
+        opened = Session(runtime="embedded", buckets=2)
+    else:
+        opened = Session(spark=request.getfixturevalue("spark"), buckets=2)
+    with opened:
+        yield opened
+
+
+def lines(path: Path, *rows: dict[str, object]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def rows_of(session: Session, text: str) -> tuple[list[tuple[object, ...]], dict[str, int]]:
+    running = session.sql(text, once=True)
+    assert running is not None
+    running.wait()
+    return _rows(running), dict(running.progress().dead)
+
+
+def _rows(running: RunningQuery) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in running.results().to_pylist())
+
+
+# ---- validities that the rows bring
+
+
+def test_rows_are_valid_from_one_column_to_another(session: Session, tmp_path: Path) -> None:
+    lines(
+        tmp_path / "s" / "a.jsonl",
+        {"k": 1, "begin": 10, "end": 20},
+        {"k": 1, "begin": 15, "end": 18},
+        {"k": 2, "begin": 16, "end": 17},
+    )
+    found, dead = rows_of(
+        session,
+        f'CREATE STREAM s (k INT, begin BIGINT, "end" BIGINT) FROM \'{tmp_path}/s\' VALID FROM begin TO "end";'
+        "SELECT k, COUNT(*) AS n FROM s GROUP BY k",
+    )
+    at = {t: {(k, n) for start, end, k, n in found if start <= t < end} for t in (9, 10, 15, 16, 18, 20)}
+    assert at == {9: set(), 10: {(1, 1)}, 15: {(1, 2)}, 16: {(1, 2), (2, 1)}, 18: {(1, 1)}, 20: set()}
+    assert dead == {}
+
+
+def test_a_validity_that_is_empty_or_open_is_a_dead_letter(session: Session, tmp_path: Path) -> None:
+    lines(
+        tmp_path / "s" / "a.jsonl",
+        {"k": 1, "begin": 10, "end": 10},
+        {"k": 2, "begin": 10},
+        {"k": 3, "end": 10},
+        {"k": 4, "begin": 10, "end": 11},
+    )
+    found, dead = rows_of(
+        session,
+        f'CREATE STREAM s (k INT, begin BIGINT, "end" BIGINT) FROM \'{tmp_path}/s\' VALID FROM begin TO "end";'
+        "SELECT k FROM s",
+    )
+    assert found == [(10, 11, 4)]
+    assert dead == {"no_time": 2, "time_range": 1}
+
+
+# ---- the time of arrival
+
+
+def test_rows_without_a_time_are_valid_when_they_arrive(session: Session, tmp_path: Path) -> None:
+    lines(tmp_path / "s" / "a.jsonl", {"k": 1}, {"k": 1}, {"k": 2})
+    before = time.time_ns() // 1_000
+    found, dead = rows_of(session, f"CREATE STREAM s (k INT) FROM '{tmp_path}/s'; SELECT k FROM s")
+    assert [row[2] for row in found] == [1, 1, 2]
+    assert all(before <= start <= time.time_ns() // 1_000 and end == start + 1 for start, end, _ in found)
+    assert dead == {}
+
+
+def test_rows_without_a_time_can_be_counted(session: Session, tmp_path: Path) -> None:
+    lines(tmp_path / "s" / "a.jsonl", {"k": 1}, {"k": 1}, {"k": 2})
+    found, _ = rows_of(
+        session, f"CREATE STREAM s (k INT) FROM '{tmp_path}/s'; SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1 MINUTE)"
+    )
+    assert {n for _, _, n in found} == {3}
+    assert sum(end - start for start, end, _ in found) == 60_000_000
+
+
+# ---- tables
+
+
+def table_and_stream(folder: Path) -> str:
+    lines(
+        folder / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "chair"}, {"id": 2, "name": "stool"}
+    )
+    lines(folder / "bid" / "a.jsonl", {"t": 10, "item": 2}, {"t": 20, "item": 1}, {"t": 30, "item": 3})
+    return (
+        f"CREATE TABLE item (id INT, name STRING) FROM '{folder}/item';"
+        f"CREATE STREAM bid (t BIGINT, item INT) FROM '{folder}/bid' TIMESTAMP BY t;"
+    )
+
+
+def test_a_stream_meets_a_table(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + "SELECT b.item, i.name FROM bid b, item i WHERE b.item = i.id"
+    found, dead = rows_of(session, text)
+    assert found == [(10, 11, 2, "chair"), (10, 11, 2, "stool"), (20, 21, 1, "lamp")]
+    assert dead == {}
+
+
+def test_what_is_not_in_a_table(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + "SELECT item FROM bid WHERE item NOT IN (SELECT id FROM item)"
+    assert rows_of(session, text) == ([(30, 31, 3)], {})
+
+
+def test_a_table_keeps_no_element_of_the_stream_waiting(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + (
+        "SELECT i.name, COUNT(*) AS n FROM bid WINDOW(RANGE 15) b, item i WHERE b.item = i.id GROUP BY i.name"
+    )
+    found, _ = rows_of(session, text)
+    assert _merged(found) == [(10, 25, "chair", 1), (10, 25, "stool", 1), (20, 35, "lamp", 1)]
+
+
+# ---- silence
+
+
+def test_a_silent_stream_holds_nobody_back(session: Session, tmp_path: Path) -> None:
+    lines(tmp_path / "a" / "1.jsonl", {"t": 10, "k": 1}, {"t": 20, "k": 1}, {"t": 100, "k": 1})
+    lines(tmp_path / "b" / "1.jsonl", {"t": 11, "k": 1})
+    streams = "".join(
+        f"CREATE STREAM {s} (t BIGINT, k INT) FROM '{tmp_path}/{s}' TIMESTAMP BY t IDLE AFTER 1 SECOND;" for s in "ab"
+    )
+    union = "SELECT k, COUNT(*) AS n FROM (SELECT k FROM a WINDOW(RANGE 5) UNION ALL SELECT k FROM b WINDOW(RANGE 5))"
+    running = session.sql(f"{streams} {union} GROUP BY k")
+    assert running is not None
+    expected = [(10, 11, 1, 1), (11, 15, 1, 2), (15, 16, 1, 1), (20, 25, 1, 1)]
+    deadline = time.monotonic() + 60
+    while _merged(_rows(running)) != expected and time.monotonic() < deadline:
+        time.sleep(0.2)
+    running.stop()
+    assert _merged(_rows(running)) == expected
+
+
+def _merged(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Equal neighbours in time as one row."""
+    merged: list[tuple[object, ...]] = []
+    for row in sorted(rows, key=lambda r: (r[2:], r[0])):
+        if merged and merged[-1][1] == row[0] and merged[-1][2:] == row[2:]:
+            merged[-1] = (merged[-1][0], *row[1:])
+        else:
+            merged.append(row)
+    return sorted(merged)
