@@ -12,7 +12,8 @@ from tidegate.runtime.spark.runner import SparkRun
 from tidegate.runtime.spark.session import start_spark
 from tidegate.session import Session
 
-BUCKETS = 2
+PARTITIONS = 2
+"""Of Spark's own shuffles: one for each core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class Bench:
     @staticmethod
     def start(folder: Path, skipped: int) -> Bench:
         spark = start_spark("local[2]", name="benchmark")
-        spark.conf.set("spark.sql.shuffle.partitions", str(BUCKETS))
+        spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
         return Bench(folder, skipped, spark)
 
-    def ours(self, program: str, rows: int, out: str) -> Rate:
+    def ours(self, program: str, rows: int, out: str, *, buckets: int | None = None) -> Rate:
         """Our stages on Spark, results and state in files."""
-        with Session(spark=self.spark, buckets=BUCKETS) as session:
+        with Session(spark=self.spark, buckets=buckets) as session:
             running = session.sql(program, once=True, out=str(self.folder / out), format="parquet")
             assert running is not None
             running.wait()

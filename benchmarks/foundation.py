@@ -32,6 +32,7 @@ IN_WINDOW = 100
 STEP = 100  # microseconds between two rows of the two streams together
 SIZE = IN_WINDOW * KEYS * STEP
 SLIDES = 10
+BUCKETS = 2
 BEGIN = 1_000 * SIZE
 """The first row's time. Spark's own watermark begins at the epoch and takes a row of that very instant as late."""
 
@@ -178,13 +179,13 @@ def _measure(run: Foundation) -> Report:
     say(f"embedded join: {embedded_join:,.0f} rows/s, {embedded_pairs.num_rows:,} pairs")
     embedded_groups, _ = run.embedded(data, AGGREGATE, scale.rows // 2)
     say(f"embedded aggregate: {embedded_groups:,.0f} rows/s")
-    join = bench.ours(run.program(data, JOIN), scale.rows, "join")
+    join = bench.ours(run.program(data, JOIN), scale.rows, "join", buckets=BUCKETS)
     say(f"join on Spark: {join.rows_per_s:,.0f} rows/s, state {join.state_bytes:,} bytes")
     equal = pairs(files(bench.folder / "join" / "query_1")) == _pairs_of(embedded_pairs)
     native_join = run.native_join(data, scale.rows)
     say(f"Spark's own join: {native_join.rows_per_s:,.0f} rows/s, state {native_join.state_bytes:,} bytes")
     equal &= pairs(files(bench.folder / "join" / "query_1")) == pairs(files(bench.folder / "native-join"))
-    aggregate = bench.ours(run.program(data, AGGREGATE), scale.rows // 2, "aggregate")
+    aggregate = bench.ours(run.program(data, AGGREGATE), scale.rows // 2, "aggregate", buckets=BUCKETS)
     say(f"aggregate on Spark: {aggregate.rows_per_s:,.0f} rows/s")
     native_aggregate = run.native_aggregate(data, scale.rows // 2)
     say(f"Spark's own aggregate: {native_aggregate.rows_per_s:,.0f} rows/s")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from reference.semantics import Elements
 from reference.values import canonical_row
-from strategies.streams import Delivery, Streams
+from strategies.streams import Delivery, Sources, Streams
 
 from tidegate.algebra.plan import Plan, Scan, walk
 from tidegate.catalog.catalog import SourceStream
@@ -48,6 +48,16 @@ def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimize
         }
         outboxes.append(engine.step(raw)[0])
     return [*outboxes, engine.finish()]
+
+
+def run_sources(plan: Plan, source: Sources, delivery: Delivery, *, optimized: bool = True) -> list[Outbox]:
+    """The same for elements that bring validities, and for tables: nothing is decoded."""
+    engine = Engine(job_of(plan, Streams(source.schemas, {}), buckets=delivery.buckets, optimized=optimized))
+    outboxes = []
+    for arrival in delivery.arrivals:
+        batches = [(name, _batch(source.schemas[name], arrival.elements[name])) for name in engine.watermarks]
+        outboxes.append(engine.advance(batches, {name: arrival.watermarks[name] for name in engine.watermarks}))
+    return outboxes
 
 
 def run_elements(plan: Plan, given: Elements, *, buckets: int, cuts: int) -> list[Outbox]:

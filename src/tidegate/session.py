@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
 
-from tidegate.algebra.explain import explain
-from tidegate.catalog.catalog import Catalog, Program, Query
+from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
+from tidegate.catalog.registration import Registration
 from tidegate.connectors.files import is_uri
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source
 from tidegate.errors import QueryError, nearest
 from tidegate.language.binder import bind
+from tidegate.runtime.answers import answers, explain_program
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import compile_job, compile_queries
+from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.explain import explain_stages
 from tidegate.runtime.frames import Frame, frame_source
 from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, Run
+from tidegate.runtime.results import Results
 from tidegate.runtime.warm import warm_up_in_background
-from tidegate.schema import Schema
 from tidegate.time import parse_duration
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ RuntimeName = Literal["spark", "embedded"]
 EMBEDDED_BUCKETS = 1
 
 
-class Session:
+class Session(Registration):
     """Streams by name, and the queries that run over them.
 
     Parameters
@@ -49,7 +49,9 @@ class Session:
     runtime
         ``"spark"``, or ``"embedded"``: in this process, without Spark or Java.
     buckets
-        Into how many parts the keys are hashed; by default as many as Spark has cores.
+        Into how many parts the keys are hashed; by default as many as a cluster has cores, and one
+        for every four of a single machine: a bucket takes about a million rows a second, and with
+        a single one there is a single shuffle.
 
     Examples
     --------
@@ -118,12 +120,27 @@ class Session:
         or handed to `on_rows` as they come. With `once` the inputs are taken as finished: all that
         is there is read, every result comes out, and the query ends.
         """
-        program = bind(text, self.catalog)
+        program = bind(text, self.catalog, self._queries())
         # A derived stream runs when someone asks for it.
         program = replace(program, queries=tuple(q for q in program.queries if program.catalog.find(q.name) is None))
         running = self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
         self.catalog = program.catalog  # not if it could not start: then the text may be mended and said again
+        for command in program.commands:
+            if isinstance(command, DropQuery):
+                self._end(command.name)
         return running
+
+    def ask(self, text: str) -> str:
+        """What SHOW, DESCRIBE and EXPLAIN in a text say; nothing of it is run.
+
+        Examples
+        --------
+        >>> session = Session(runtime="embedded")
+        >>> session.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
+        >>> print(session.ask("SHOW STREAMS"))
+        reading  at BIGINT, value DOUBLE
+        """
+        return answers(bind(text, self.catalog, self._queries()))
 
     def run(
         self,
@@ -142,7 +159,7 @@ class Session:
         sinks = _sinks(program, out, format)
         # What is wrong with the query or its data shows before Spark is started.
         job = compile_job(program, sinks=sinks, sources=self._named_sources())
-        results = _Results()
+        results = Results()
         run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
         query = RunningQuery(program, run, results)
         self._running.append(query)
@@ -171,13 +188,29 @@ class Session:
         self.close()
 
     def _buckets(self, checkpoint: str) -> int:
-        """As asked for; else as the checkpoint has it; else one for each core of Spark."""
+        """As asked for; else as the checkpoint has it; else by the cores of Spark."""
         if self.buckets is not None:
             return self.buckets
         known = Checkpoint(checkpoint).identity()
         if known is not None:
             return int(known["buckets"])
-        return EMBEDDED_BUCKETS if self.runtime == "embedded" else max(2, self.spark.sparkContext.defaultParallelism)
+        if self.runtime == "embedded":
+            return EMBEDDED_BUCKETS
+        cores: int = self.spark.sparkContext.defaultParallelism
+        return max(1, cores // 4) if self.spark.sparkContext.master.startswith("local") else max(2, cores)
+
+    def _queries(self) -> list[Query]:
+        """The queries that run."""
+        return [query for running in self._running if not running.is_over for query in running.program.queries]
+
+    def _end(self, name: str) -> None:
+        """Stop a query, which must be the only one of its text."""
+        for running in self._running:
+            if name.lower() in (own.lower() for own in running.names) and not running.is_over:
+                if len(running.names) > 1:
+                    hint = f"stop all of them: they are {', '.join(running.names)}"
+                    raise QueryError("Q118", f"query '{name}' runs together with others", hint=hint)
+                running.stop()
 
     def _named_sources(self) -> dict[str, Source]:
         return {source.stream.name: source for source in self._sources.values()}
@@ -197,8 +230,10 @@ class Session:
 class RunningQuery:
     """A handle on the queries of one text, running together."""
 
-    def __init__(self, program: Program, run: Run, results: _Results) -> None:
+    def __init__(self, program: Program, run: Run, results: Results) -> None:
         self.program, self._run, self._results = program, run, results
+        self.is_over = False
+        """Whether it is known to have ended."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -226,16 +261,19 @@ class RunningQuery:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; answers whether it has come. Raises what ended the query badly."""
-        return self._run.wait(timeout)
+        self.is_over = self._run.wait(timeout)
+        return self.is_over
 
     def finish(self, name: str | None = None) -> pa.Table:
         """Take the inputs as finished: read all that is there, end, and answer the results."""
         self._run.finish()
+        self.is_over = True
         return self.results(name)
 
     def stop(self) -> None:
         """End after the current step."""
         self._run.stop()
+        self.is_over = True
 
     def _query(self, name: str | None) -> Query:
         if name is None and len(self.names) == 1:
@@ -245,35 +283,6 @@ class RunningQuery:
                 return query
         message = "there are several queries: say which one" if name is None else f"there is no query '{name}'"
         raise QueryError("Q301", message, hint=nearest(name or "", self.names))
-
-
-class _Results:
-    """Rows in memory, by output."""
-
-    def __init__(self) -> None:
-        self.batches: dict[str, list[pa.RecordBatch]] = {}
-
-    def add(self, name: str, rows: pa.RecordBatch) -> None:
-        self.batches.setdefault(name, []).append(rows)
-
-    def table(self, name: str, schema: Schema) -> pa.Table:
-        validity = [pa.field("valid_from", pa.int64()), pa.field("valid_to", pa.int64())]
-        return pa.Table.from_batches(self.batches.get(name, []), schema=pa.schema([*validity, *schema.arrow]))
-
-    def dead(self) -> pa.Table:
-        from tidegate.physical.deadletters import DEAD_LETTER
-
-        return pa.Table.from_batches(self.batches.get(DEAD_LETTERS, []), schema=DEAD_LETTER)
-
-
-def explain_program(program: Program) -> str:
-    """The plans of a program's queries and the stages they run in, as text."""
-    compiled, graph = compile_queries(program)
-    parts = []
-    for each in compiled:
-        parts.append(f"query {each.query.name}\n\nlogical plan\n{explain(each.query.plan)}")
-        parts.append(f"optimised plan ({', '.join(each.rules) or 'no rule applied'})\n{explain(each.optimized)}")
-    return "\n\n".join([*parts, explain_stages(graph)])
 
 
 def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:

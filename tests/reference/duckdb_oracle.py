@@ -19,8 +19,33 @@ import pyarrow as pa
 from reference.duckdb_expressions import fails, quote, value
 from reference.semantics import Raw, Relation
 from reference.values import INTEGER_RANGES, NAN, Row, canonical_row
-from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Filter, Join, Map, Plan, Scan, Union, Window
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Coalesce,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Map,
+    Order,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    Split,
+    Union,
+    Window,
+    walk,
+)
 from tidegate.schema import Schema, Type
+
+UNKNOWN = frozenset(
+    {"count_window", "validity_window", "granularity", "changes", "split"}
+    | {"first", "last", "variance", "stddev", "var_pop", "stddev_pop"}
+)
+"""Kinds of operators, and aggregates, that the oracle has no opinion about."""
 
 TIME, INSTANTS, WANTED = "t__", "instants__", "wanted__"
 
@@ -96,8 +121,23 @@ def _history(plan: Plan, instants: str) -> str:
             return _join(plan, instants)
         case Aggregate():
             return _aggregate(plan, instants)
+        case Split(source=source) | Coalesce(source=source):
+            return _history(source, instants)
+        case Limit():
+            return _limit(plan, instants)
+        case SemiJoin():
+            return _semi_join(plan, instants)
+        case SetOperation():
+            return _set_operation(plan, instants)
         case Distinct(source=source):
             return f"SELECT DISTINCT * FROM ({_history(source, instants)}) AS repeated"
+    raise NotImplementedError(type(plan).__name__)
+
+
+def knows(plan: Plan) -> bool:
+    """Whether the oracle has an opinion about every operator of the plan."""
+    known = Scan | Window | Filter | Map | Union | Join | Aggregate | Split | Coalesce | Limit | SemiJoin
+    return all(isinstance(node, known | SetOperation | Distinct) for node in walk(plan))
 
 
 def _window(window: Window, instants: str) -> str:
@@ -117,20 +157,64 @@ def _join(join: Join, instants: str) -> str:
     return f"SELECT {names} FROM {pairs} WHERE NOT {fails(join.predicate)} AND {value(join.predicate)}"
 
 
+def _semi_join(semi: SemiJoin, instants: str) -> str:
+    left, right = _history(semi.left, instants), _history(semi.right, instants)
+    met = f"a.{TIME} = b.{TIME} AND NOT {fails(semi.predicate)} AND {value(semi.predicate)}"
+    exists = f"{'NOT ' if semi.anti else ''}EXISTS (SELECT 1 FROM ({right}) AS b WHERE {met})"
+    return f"SELECT a.* FROM ({left}) AS a WHERE {exists}"
+
+
+def _set_operation(plan: SetOperation, instants: str) -> str:
+    """Operations on sets of rows with their instants; the names are the left's."""
+    names = f"({TIME}, {_columns(plan.schema)})"
+    a, b = (f"SELECT * FROM ({_history(side, instants)}) AS s{names}" for side in (plan.left, plan.right))
+    match plan.rule:
+        case SetRule.MAX_UNION:
+            return f"({a} EXCEPT ALL {b}) UNION ALL ({b})"
+        case SetRule.STRICT_EXCEPT_ALL:
+            return f"({a}) EXCEPT ALL (SELECT x.* FROM ({a}) AS x SEMI JOIN ({b}) AS y ON x IS NOT DISTINCT FROM y)"
+    return f"({a}) {plan.rule.value.upper()} ({b})"
+
+
+def _limit(plan: Limit, instants: str) -> str:
+    groups = ", ".join([TIME, *(quote(k) for k in plan.keys)])
+    order = ", ".join(_order(o) for o in (*plan.order, *(Order(name) for name in plan.schema.names)))
+    number = f"row_number() OVER (PARTITION BY {groups} ORDER BY {order})"
+    low, high = plan.offset + 1, plan.offset + plan.count
+    return f"SELECT * FROM ({_history(plan.source, instants)}) AS many QUALIFY {number} BETWEEN {low} AND {high}"
+
+
+def _order(order: Order) -> str:
+    nulls = "FIRST" if order.nulls_first else "LAST"
+    return f"{quote(order.column)} {'DESC' if order.descending else 'ASC'} NULLS {nulls}"
+
+
 def _aggregate(plan: Aggregate, instants: str) -> str:
     """Grouping by the instant too: where there are no rows, there is no group."""
     keys = ", ".join([TIME, *(quote(k) for k in plan.keys)])
     made = "".join(f", {_called(c)} AS {quote(c.name)}" for c in plan.calls)
     low, high = INTEGER_RANGES[Type.BIGINT]
-    sums = [f"sum({quote(str(c.column))})" for c in plan.calls if c.function == "sum" and c.type is Type.BIGINT]
+    integers = [c for c in plan.calls if c.function == "sum" and c.type is Type.BIGINT]
+    sums = [f"sum({'DISTINCT ' if c.distinct else ''}{quote(str(c.column))})" for c in integers]
     having = " AND ".join(["TRUE", *(f"COALESCE({s} BETWEEN {low} AND {high}, TRUE)" for s in sums)])
     return f"SELECT {keys}{made} FROM ({_history(plan.source, instants)}) AS grouped GROUP BY {keys} HAVING {having}"
 
 
 def _called(call: AggregateCall) -> str:
+    if call.function in ("arg_max", "arg_min"):
+        return _argument(call)
     argument = "*" if call.column is None else quote(call.column)
+    argument = f"DISTINCT {argument}" if call.distinct else argument
+    if call.function in ("median", "quantile"):
+        return f"quantile_cont(CAST({argument} AS DOUBLE), {call.options[0] if call.options else 0.5})"
     computed = f"{call.function}({argument})"
     return f"TRY_CAST({computed} AS BIGINT)" if call.type is Type.BIGINT else computed
+
+
+def _argument(call: AggregateCall) -> str:
+    a, b = quote(str(call.column)), quote(call.others[0])
+    order = f"{b} {'DESC' if call.function == 'arg_max' else 'ASC'}, {a} ASC NULLS LAST"
+    return f"(list({a} ORDER BY {order}) FILTER ({b} IS NOT NULL))[1]"
 
 
 def _columns(schema: Schema) -> str:

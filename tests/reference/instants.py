@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from reference.semantics import Elements, Raw, Relation, elements_of, relation_of
+from reference.changes import change_points
+from reference.semantics import Elements, Raw, Relation, elements_of, relations_of
 from reference.values import Row, canonical_row
-from tidegate.algebra.plan import Plan, Scan, Window, inputs
-
-FOREVER = 2**62
-"""The end of validities that never end."""
+from tidegate.algebra.plan import Plan
+from tidegate.time import EARLIEST, FOREVER
 
 OutputRow = tuple[int, int, Sequence[object]]
 """A row of the output: valid_from, valid_to, values."""
@@ -28,24 +27,13 @@ def interesting_instants(plan: Plan, streams: Raw, rows: Iterable[OutputRow] = (
 
 
 def interesting_instants_of(plan: Plan, given: Elements, rows: Iterable[OutputRow] = ()) -> list[int]:
-    """The same, over streams whose elements have validities already; instants end before `FOREVER`."""
-    points = _changes(plan, given) | {t for start, end, _ in rows for t in (start, end)}
-    return sorted({t + step for t in points for step in (-1, 0, 1) if t + step < FOREVER})
+    """The same, over streams whose elements have validities already.
 
-
-def _changes(plan: Plan, given: Elements) -> set[int]:
-    """At least all instants whose relation differs from that of the instant before."""
-    if isinstance(plan, Scan):
-        return {t for start, end, _ in given[plan.stream] for t in (start, end)}
-    below = {t for each in inputs(plan) for t in _changes(each, given)}
-    return {t for change in below for t in _slid(plan, change)} if isinstance(plan, Window) else below
-
-
-def _slid(window: Window, change: int) -> set[int]:
-    """Where an element that begins, or ends, at the instant can begin and end in the window."""
-    grid, size = window.slide, window.size or 0
-    moved = [at + shift for at in (change - 1, change) for shift in (0, size)]
-    return {t // grid * grid - 1 + step for t in moved for step in (0, grid)}
+    Instants end before `FOREVER`. They begin where times can: what was before no row can say. One
+    instant is always among them, since a table may never change.
+    """
+    points = {0} | change_points(plan, given) | {t for start, end, _ in rows for t in (start, end)}
+    return sorted({t + step for t in points for step in (-1, 0, 1) if EARLIEST < t + step < FOREVER})
 
 
 def assert_output(rows: Iterable[OutputRow], plan: Plan, streams: Raw, *, until: int | None = None) -> None:
@@ -58,9 +46,9 @@ def assert_output_of(rows: Iterable[OutputRow], plan: Plan, given: Elements, *, 
     seen = list(rows)
     assert all(start < end for start, end, _ in seen), "an output row has an empty validity"
     instants = [t for t in interesting_instants_of(plan, given, seen) if until is None or t < until]
-    actual = snapshots(seen, instants)
+    actual, expected = snapshots(seen, instants), relations_of(plan, given, instants)
     for t in instants:
-        assert actual[t] == relation_of(plan, given, t), _difference(t, actual[t], relation_of(plan, given, t))
+        assert actual[t] == expected[t], _difference(t, actual[t], expected[t])
 
 
 def _difference(instant: int, actual: Relation, expected: Relation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.plan import Map, Output, Plan, Scan
+from tidegate.algebra.plan import Map, Output, Plan, Scan, Validity
 from tidegate.expressions.nodes import Call, Case, Column, Expression, Literal
 from tidegate.schema import Schema, Type
 
@@ -21,13 +21,32 @@ def weight(letters: str) -> int:
 
 
 def letters(stream: str) -> Plan:
-    """The stream as a column e of letters."""
+    """The raw stream as a column e of letters."""
     return Scan(stream, Schema.of(e=Type.STRING))
 
 
-def weights(stream: str) -> Plan:
+def lasting(stream: str) -> Plan:
+    """The same of a stream whose elements bring validities."""
+    return Scan(stream, Schema.of(e=Type.STRING), validity=Validity.INTERVAL)
+
+
+def table(name: str) -> Plan:
+    """The same of a table, whose rows are always valid."""
+    return Scan(name, Schema.of(e=Type.STRING), validity=Validity.RELATION)
+
+
+def weights(stream: str, validity: Validity = Validity.INSTANT) -> Plan:
     """The stream as a column v of the letters' weights."""
-    return Scan(stream, Schema.of(v=Type.INT))
+    return Scan(stream, Schema.of(v=Type.INT), validity=validity)
+
+
+def grouped(plan: Plan, **groups: str) -> Plan:
+    """The plan, whose only column is e, with a column g that says to which group a letter belongs: itself, if none."""
+    return Map(plan, (Output("e", E), Output("g", replaced(**groups))))
+
+
+def ungrouped(plan: Plan) -> Plan:
+    return Map(plan, (Output("e", E),))
 
 
 def renamed(plan: Plan, name: str) -> Plan:

@@ -1,7 +1,8 @@
-"""The relation of a plan at an instant, by definition (PIPES, chapters 8 and 17).
+"""The relation of a plan at an instant, by definition (PIPES, chapters 8, 17 and 20).
 
 Streams are given raw, as (time, row) pairs, or as elements (start, end, row); a raw element is
-valid in [time, time + 1). Rows are dicts by column name.
+valid in [time, time + 1). Rows are dicts by column name. The rows of a table are elements, too;
+what never ends has the end `FOREVER`.
 """
 
 from __future__ import annotations
@@ -10,27 +11,51 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reference.aggregates import aggregate
+from reference.aggregates import called
+from reference.bags import combined, limited
+from reference.changes import is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
+from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
 from reference.values import Failed, Row, fit
+from reference.windows import changed, coarsened, counted, windowed
 from tidegate.algebra.plan import (
     Aggregate,
-    AggregateCall,
+    Changes,
+    Coalesce,
+    CountWindow,
     Distinct,
     Filter,
+    Granularity,
     Join,
+    Limit,
     Map,
     Plan,
     Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
     Union,
     Window,
-    inputs,
     walk,
 )
 from tidegate.schema import Schema, Type
+from tidegate.time import FOREVER
 
-Raw = Mapping[str, Sequence[tuple[int, Mapping[str, object]]]]
-Elements = Mapping[str, Sequence[tuple[int, int, Mapping[str, object]]]]
+__all__ = [
+    "Elements",
+    "Raw",
+    "Relation",
+    "RowFailure",
+    "elements_of",
+    "failures",
+    "failures_of",
+    "is_chronon",
+    "relation_at",
+    "relation_of",
+    "relations",
+    "relations_of",
+]
+
 Relation = Counter[Row]
 
 
@@ -41,13 +66,18 @@ def relation_at(plan: Plan, streams: Raw, instant: int) -> Relation:
 
 def relations(plan: Plan, streams: Raw, instants: Iterable[int]) -> dict[int, Relation]:
     """The relations at several instants."""
-    given = elements_of(streams)
-    return {t: relation_of(plan, given, t) for t in instants}
+    return relations_of(plan, elements_of(streams), instants)
 
 
 def relation_of(plan: Plan, given: Elements, instant: int) -> Relation:
     """The same, over streams whose elements have validities already."""
-    return Counter(m.values for m in outcome(plan, given, instant).kept)
+    return relations_of(plan, given, [instant])[instant]
+
+
+def relations_of(plan: Plan, given: Elements, instants: Iterable[int]) -> dict[int, Relation]:
+    """The relations at several instants, over streams whose elements have validities already."""
+    history = Memory(given)
+    return {t: Counter(m.values for m in history.members(plan, t)) for t in instants}
 
 
 def elements_of(streams: Raw) -> Elements:
@@ -67,75 +97,83 @@ class RowFailure:
 def failures(plan: Plan, streams: Raw, instants: Iterable[int]) -> Counter[RowFailure]:
     """How many elements fail, and where; an element that is valid for long counts once.
 
-    Elements are told apart by the raw elements that they come from. Those of Aggregate and
-    Distinct have no such identity: above them, rows with equal values count as one element.
+    Elements are told apart by the raw elements that they come from. Those of operators that look
+    at all rows of an instant together (Aggregate, Distinct, SetOperation) have no such identity:
+    above them, rows with equal values count as one element.
     """
     return failures_of(plan, elements_of(streams), instants)
 
 
 def failures_of(plan: Plan, given: Elements, instants: Iterable[int]) -> Counter[RowFailure]:
     """The same, over streams whose elements have validities already."""
-    times, count = list(instants), Counter[RowFailure]()
+    times, count, history = list(instants), Counter[RowFailure](), Memory(given)
     for operator in walk(plan):
-        elements = {failed for t in times for failed in outcome(operator, given, t).failed}
+        elements = {each for t in times for each in history.outcome(operator, t).failed}
         count.update(RowFailure(operator, f.kinds, f.member.values) for f in elements)
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A row at an instant, and what it comes from: that makes it one element over time."""
+class Memory:
+    """The streams, and what each operator makes of them at the instants it was asked about."""
 
-    lineage: tuple[object, ...]
-    values: Row
+    def __init__(self, given: Elements) -> None:
+        self.given = given
+        self._known: dict[tuple[int, int], Outcome] = {}
+        self._plans: list[Plan] = []  # kept, so that no other plan gets the identity of one of them
 
+    def members(self, plan: Plan, instant: int) -> list[Member]:
+        return self.outcome(plan, instant).kept
 
-@dataclass(frozen=True, slots=True)
-class FailedMember:
-    member: Member
-    kinds: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an operator makes of its inputs at one instant."""
-
-    kept: list[Member]
-    failed: list[FailedMember]
+    def outcome(self, plan: Plan, instant: int) -> Outcome:
+        key = (id(plan), instant)
+        if key not in self._known:
+            self._plans.append(plan)
+            self._known[key] = _outcome(plan, self, instant)
+        return self._known[key]
 
 
-def outcome(plan: Plan, given: Elements, instant: int) -> Outcome:
+def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
     """The rows at an instant, and the rows of the inputs for which this operator itself fails."""
     match plan:
         case Scan():
-            return Outcome(_scanned(plan, given[plan.stream], instant), [])
+            return Outcome(_scanned(plan, history.given[plan.stream], instant), [])
         case Window():
-            return Outcome(_windowed(plan, given, instant), [])
+            return Outcome(windowed(plan, history, instant), [])
+        case CountWindow():
+            return Outcome(counted(plan, history, instant), [])
+        case Granularity():
+            return Outcome(coarsened(plan, history, instant), [])
+        case Changes():
+            return Outcome(changed(plan, history, instant), [])
+        case Split() | Coalesce():
+            return Outcome(_cut_anew(plan, history.members(plan.source, instant), instant), [])
+        case Limit():
+            return Outcome(limited(plan, history.members(plan.source, instant)), [])
         case Filter():
-            return _filtered(plan, _members(plan.source, given, instant))
+            return _filtered(plan, history.members(plan.source, instant))
         case Map():
-            return _mapped(plan, _members(plan.source, given, instant))
+            return _mapped(plan, history.members(plan.source, instant))
         case Union():
-            return Outcome(_united([_members(each, given, instant) for each in plan.inputs]), [])
+            return Outcome(_united([history.members(each, instant) for each in plan.inputs]), [])
         case Join():
-            return _joined(plan, _members(plan.left, given, instant), _members(plan.right, given, instant))
+            return _joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
+        case SemiJoin():
+            return _semi_joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
+        case SetOperation():
+            left, right = (Counter(m.values for m in history.members(s, instant)) for s in (plan.left, plan.right))
+            return Outcome(without_identity(combined(plan.rule, left, right).elements(), instant), [])
         case Aggregate():
-            return _aggregated(plan, _members(plan.source, given, instant))
+            return _aggregated(plan, history.members(plan.source, instant), instant)
         case Distinct():
-            rows = dict.fromkeys(m.values for m in _members(plan.source, given, instant))
-            return Outcome([Member(row, row) for row in rows], [])
-    raise AssertionError(plan)
-
-
-def _members(plan: Plan, given: Elements, instant: int) -> list[Member]:
-    return outcome(plan, given, instant).kept
+            rows = dict.fromkeys(m.values for m in history.members(plan.source, instant))
+            return Outcome(without_identity(rows, instant), [])
 
 
 def _scanned(scan: Scan, elements: Sequence[tuple[int, int, Mapping[str, object]]], instant: int) -> list[Member]:
     return [
-        Member((scan.stream, position), tuple(_value(row[f.name], f.type) for f in scan.schema))
+        Member((scan.stream, position), tuple(_value(row[f.name], f.type) for f in scan.schema), start)
         for position, (start, end, row) in enumerate(elements)
-        if start <= instant < end
+        if start <= instant and (instant < end or end == FOREVER)
     ]
 
 
@@ -143,48 +181,22 @@ def _value(value: object, type_: Type) -> object:
     return None if value is None else fit(value, type_)
 
 
-def _windowed(window: Window, given: Elements, instant: int) -> list[Member]:
-    """Formula (17.1), which with slide 1 is (8.17); without the bound of 0, times may be negative."""
-    last = (instant + 1) // window.slide * window.slide - 1
-    first = None if window.size is None else last + 1 - window.size
-    return [
-        Member((at, *m.lineage), m.values)
-        for at in _instants(window.source, given, first, last)
-        for m in _members(window.source, given, at)
-    ]
-
-
-def _instants(source: Plan, given: Elements, first: int | None, last: int) -> Iterable[int]:
-    """The instants from `first` to `last` at which the source can have rows."""
-    if is_chronon(source):
-        times = {start for scan in walk(source) if isinstance(scan, Scan) for start, _, _ in given[scan.stream]}
-        return sorted(t for t in times if t <= last and (first is None or first <= t))
-    if first is None:
-        raise ValueError("an unbounded window takes elements of one chronon")
-    return range(first, last + 1)
-
-
-def is_chronon(plan: Plan) -> bool:
-    """Whether every element of the plan is valid for one chronon, if those of its scans are."""
-    match plan:
-        case Scan():
-            return True
-        case Window(size=size, slide=slide):
-            return size == slide == 1 and is_chronon(plan.source)
-        case Join():
-            return is_chronon(plan.left) or is_chronon(plan.right)
-    return all(is_chronon(each) for each in inputs(plan))
+def _cut_anew(plan: Split | Coalesce, members: list[Member], instant: int) -> list[Member]:
+    """The same rows; of chronons it is known when they start."""
+    if isinstance(plan, Split) and plan.length == 1:
+        return [Member((instant, *m.lineage), m.values, instant) for m in members]
+    return members
 
 
 def _filtered(plan: Filter, members: list[Member]) -> Outcome:
     verdicts = [(m, evaluate(plan.predicate, _row(plan.schema, m.values))) for m in members]
-    return Outcome([m for m, verdict in verdicts if verdict is True], _failed(verdicts))
+    return Outcome([m for m, verdict in verdicts if verdict is True], failed(verdicts))
 
 
 def _mapped(plan: Map, members: list[Member]) -> Outcome:
     results = [(m, _outputs(plan, m.values)) for m in members]
-    kept = [Member(m.lineage, values) for m, values in results if not isinstance(values, Failed)]
-    return Outcome(kept, _failed(results))
+    kept = [Member(m.lineage, values, m.start) for m, values in results if not isinstance(values, Failed)]
+    return Outcome(kept, failed(results))
 
 
 def _outputs(plan: Map, values: Row) -> Row | Failed:
@@ -194,39 +206,44 @@ def _outputs(plan: Map, values: Row) -> Row | Failed:
 
 
 def _united(sides: list[list[Member]]) -> list[Member]:
-    return [Member((side, *m.lineage), m.values) for side, members in enumerate(sides) for m in members]
+    return [Member((side, *m.lineage), m.values, m.start) for side, members in enumerate(sides) for m in members]
+
+
+def _paired(a: Member, b: Member) -> Member:
+    return Member((*a.lineage, *b.lineage), a.values + b.values, max(a.start, b.start))
 
 
 def _joined(plan: Join, left: list[Member], right: list[Member]) -> Outcome:
-    pairs = [Member((*a.lineage, *b.lineage), a.values + b.values) for a in left for b in right]
-    verdicts = [(m, _verdict(plan, _row(plan.schema, m.values))) for m in pairs]
-    return Outcome([m for m, verdict in verdicts if verdict is True], _failed(verdicts))
+    pairs = [_paired(a, b) for a in left for b in right]
+    verdicts = [(m, _verdict(plan, m)) for m in pairs]
+    return Outcome([m for m, verdict in verdicts if verdict is True], failed(verdicts))
 
 
-def _verdict(join: Join, row: Mapping[str, object]) -> object:
+def _semi_joined(plan: SemiJoin, left: list[Member], right: list[Member]) -> Outcome:
+    """EXISTS: a row of the left stays once, however many partners it has (erratum E-11)."""
+    verdicts = [[(m, _verdict(plan, m)) for m in (_paired(a, b) for b in right)] for a in left]
+    partners = [any(verdict is True for _, verdict in of_one) for of_one in verdicts]
+    kept = [a for a, has_partner in zip(left, partners, strict=True) if has_partner is not plan.anti]
+    return Outcome(kept, failed(pair for of_one in verdicts for pair in of_one))
+
+
+def _verdict(join: Join | SemiJoin, pair: Member) -> object:
     """Pairs whose keys are not known to be equal do not meet: then nothing else of them can fail."""
+    row = _row(join.left.schema + join.right.schema, pair.values)
     keys, rest = key_terms(join.predicate, frozenset(join.left.schema.names))
     met = junction([evaluate(term, row) for term in keys], deciding=False)
     return junction([evaluate(term, row) for term in rest], deciding=False) if met is True else met
 
 
-def _aggregated(plan: Aggregate, members: list[Member]) -> Outcome:
-    groups: dict[Row, list[Mapping[str, object]]] = {}
-    for row in (_row(plan.source.schema, m.values) for m in members):
-        groups.setdefault(tuple(row[k] for k in plan.keys), []).append(row)
-    results = [(Member(key, key), [_called(call, rows) for call in plan.calls]) for key, rows in groups.items()]
+def _aggregated(plan: Aggregate, members: list[Member], instant: int) -> Outcome:
+    groups: dict[Row, list[tuple[int, Mapping[str, object]]]] = {}
+    for start, row in ((m.start, _row(plan.source.schema, m.values)) for m in members):
+        groups.setdefault(tuple(row[k] for k in plan.keys), []).append((start, row))
+    results = [(Member(key, key, instant), [called(call, rows) for call in plan.calls]) for key, rows in groups.items()]
     verdicts = [(m, together(values)) for m, values in results]
-    kept = [Member(m.lineage, (*m.values, *values)) for m, values in results if together(values) is None]
-    return Outcome(kept, _failed(verdicts))
-
-
-def _called(call: AggregateCall, rows: list[Mapping[str, object]]) -> object:
-    return aggregate(call.function, [1 if call.column is None else row[call.column] for row in rows], call.type)
+    kept = [Member(m.lineage, (*m.values, *values), instant) for m, values in results if together(values) is None]
+    return Outcome(kept, failed(verdicts))
 
 
 def _row(schema: Schema, values: Row) -> Mapping[str, object]:
     return dict(zip(schema.names, values, strict=True))
-
-
-def _failed(results: Iterable[tuple[Member, object]]) -> list[FailedMember]:
-    return [FailedMember(m, result.kinds) for m, result in results if isinstance(result, Failed)]

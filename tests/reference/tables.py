@@ -1,4 +1,4 @@
-"""The tables of PIPES' physical algebra (chapters 11 and 17): streams with validities in, rows out.
+"""The tables of PIPES' physical algebra (chapter 11): streams with validities in, rows out.
 
 The printed rows are one possible output; every output with the same snapshots is right.
 """
@@ -6,67 +6,53 @@ The printed rows are one possible output; every output with the same snapshots i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from reference.instants import FOREVER
-from reference.letters import E, equal, is_letter, letters, renamed, replaced, row, weight, weights
-from reference.semantics import Elements
-from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Filter, Join, Map, Output, Plan, Union, Window
+from reference.errata_tables import ERRATA
+from reference.letters import E, equal, is_letter, lasting, letters, renamed, replaced, weight, weights
+from reference.table import INPUTS, S1, S2, S3, Table, elements, rows
+from reference.window_tables import WINDOW_TABLES
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Join,
+    Map,
+    Output,
+    SetOperation,
+    SetRule,
+    Union,
+    Validity,
+    Window,
+)
 from tidegate.expressions.nodes import TRUE, Column
 from tidegate.schema import Type
-
-Printed = list[tuple[str, int, int]]
-Expected = list[tuple[int, int, tuple[object, ...]]]
-
-S1: Printed = [("c", 1, 8), ("a", 5, 11), ("d", 6, 14), ("a", 9, 10), ("b", 12, 17)]  # Table 11.1 (a)
-S2: Printed = [("b", 1, 7), ("d", 3, 9), ("a", 4, 5), ("b", 7, 15), ("e", 10, 18)]  # Table 11.1 (b)
-S3: Printed = [("b", 1, 2), ("a", 3, 4), ("c", 4, 5), ("a", 7, 8), ("b", 10, 11)]  # Table 11.11 (a)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A plan over scans, the elements of the scanned streams by (start, end, row), and what must come out."""
-
-    plan: Plan
-    inputs: Elements
-    expected: Expected
-
-
-def elements(printed: Printed) -> list[tuple[int, int, dict[str, object]]]:
-    return [(start, end, row(letter)) for letter, start, end in printed]
-
-
-INPUTS: Elements = {"s1": elements(S1), "s2": elements(S2), "s3": elements(S3)}
-
-
-def rows(*printed: tuple[str, int, int]) -> Expected:
-    """Rows of one column of letters."""
-    return [(start, end, (letter,)) for letter, start, end in printed]
+from tidegate.time import FOREVER
 
 
 def filter_11_2() -> Table:
-    return Table(Filter(letters("s1"), is_letter("a")), INPUTS, rows(("a", 5, 11), ("a", 9, 10)))
+    return Table(Filter(lasting("s1"), is_letter("a")), INPUTS, rows(("a", 5, 11), ("a", 9, 10)))
 
 
 def map_11_3() -> Table:
-    plan = Map(letters("s1"), (Output("f", replaced(a="x", b="y")),))
+    plan = Map(lasting("s1"), (Output("f", replaced(a="x", b="y")),))
     return Table(plan, INPUTS, rows(("c", 1, 8), ("x", 5, 11), ("d", 6, 14), ("x", 9, 10), ("y", 12, 17)))
 
 
 def union_11_4() -> Table:
     merged = sorted(S1 + S2, key=lambda element: element[1])
-    return Table(Union((letters("s1"), letters("s2"))), INPUTS, rows(*merged))
+    return Table(Union((lasting("s1"), lasting("s2"))), INPUTS, rows(*merged))
 
 
 def join_11_6() -> Table:
     """An equi-join, of which only the first argument is kept."""
-    plan = Join(letters("s1"), renamed(letters("s2"), "r"), equal(E, Column("r", Type.STRING)))
+    plan = Join(lasting("s1"), renamed(lasting("s2"), "r"), equal(E, Column("r", Type.STRING)))
     return Table(Map(plan, (Output("e", E),)), INPUTS, rows(("d", 6, 9), ("b", 12, 15)))
 
 
 def product_of_11_1() -> Table:
     """Not printed: the product by formula (8.4), worked out by hand."""
-    plan = Join(letters("s1"), renamed(letters("s2"), "r"), TRUE)
+    plan = Join(lasting("s1"), renamed(lasting("s2"), "r"), TRUE)
     pairs = {
         "cb": [(1, 7), (7, 8)],
         "cd": [(3, 8)],
@@ -85,13 +71,13 @@ def product_of_11_1() -> Table:
 
 def distinct_11_7() -> Table:
     expected = rows(("c", 1, 8), ("a", 5, 11), ("d", 6, 14), ("b", 12, 17))
-    return Table(Distinct(letters("s1")), INPUTS, expected)
+    return Table(Distinct(lasting("s1")), INPUTS, expected)
 
 
-def distinct_with_early_end() -> Table:
-    """Erratum E-03: the printed algorithm emits c twice at instant 7."""
-    inputs = {"s1": elements([("c", 1, 8), ("c", 4, 12), ("c", 7, 8)])}
-    return Table(Distinct(letters("s1")), inputs, rows(("c", 1, 8), ("c", 8, 12)))
+def difference_11_8() -> Table:
+    plan = SetOperation(lasting("s1"), lasting("s2"), SetRule.EXCEPT_ALL)
+    expected = rows(("c", 1, 8), ("a", 5, 11), ("d", 9, 14), ("a", 9, 10), ("b", 15, 17))
+    return Table(plan, INPUTS, expected)
 
 
 def sum_11_9() -> Table:
@@ -106,12 +92,12 @@ def sum_11_9() -> Table:
         ("db", 12, 14),
         ("b", 14, 17),
     ]
-    plan = Aggregate(weights("s1"), (), (AggregateCall("sum", "v", "total", Type.BIGINT),))
+    plan = Aggregate(weights("s1", Validity.INTERVAL), (), (AggregateCall("sum", "v", "total", Type.BIGINT),))
     return Table(plan, INPUTS, [(start, end, (weight(sum_),)) for sum_, start, end in printed])
 
 
 def grouping_11_10() -> Table:
-    plan = Aggregate(letters("s1"), ("e",), (AggregateCall("count", None, "n", Type.BIGINT),))
+    plan = Aggregate(lasting("s1"), ("e",), (AggregateCall("count", None, "n", Type.BIGINT),))
     printed = [("c", 1, 1, 8), ("a", 1, 5, 9), ("d", 1, 6, 14), ("a", 2, 9, 10), ("a", 1, 10, 11), ("b", 1, 12, 17)]
     return Table(plan, INPUTS, [(start, end, (letter, n)) for letter, n, start, end in printed])
 
@@ -153,7 +139,7 @@ BUILDERS: tuple[Callable[[], Table], ...] = (
     join_11_6,
     product_of_11_1,
     distinct_11_7,
-    distinct_with_early_end,
+    difference_11_8,
     sum_11_9,
     grouping_11_10,
     window_11_11,
@@ -164,5 +150,7 @@ BUILDERS: tuple[Callable[[], Table], ...] = (
     window_before_zero,
 )
 
-TABLES: list[tuple[str, Callable[[], Table]]] = [(builder.__name__, builder) for builder in BUILDERS]
+TABLES: list[tuple[str, Callable[[], Table]]] = [
+    (builder.__name__, builder) for builder in (*BUILDERS, *WINDOW_TABLES, *ERRATA)
+]
 """Names and builders, ready for `pytest.mark.parametrize`."""

@@ -59,6 +59,11 @@ def order_key(value: Any) -> tuple[bool, Any]:
     return (is_nan, 0.0 if is_nan else value)
 
 
+def row_order(values: Row) -> tuple[tuple[bool, tuple[bool, Any]], ...]:
+    """A key that sorts rows by all their columns, ascending, NULLs last."""
+    return tuple((v is None, (False, 0) if v is None else order_key(v)) for v in values)
+
+
 def is_equal(a: object, b: object) -> bool:
     """Whether two values that are not NULL are equal."""
     return order_key(a) == order_key(b)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from tidegate.algebra.plan import Validity
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
 RawElement = tuple[int, dict[str, object]]
+Element = tuple[int, int, dict[str, object]]
 
 EXACT = {
     Type.INT: (0, 1, 2, -1, None),
@@ -31,6 +34,36 @@ class Streams:
 
     schemas: Mapping[str, Schema]
     elements: Mapping[str, Sequence[RawElement]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Raw streams, streams that bring validities, and tables: all as elements (start, end, row)."""
+
+    schemas: Mapping[str, Schema]
+    elements: Mapping[str, Sequence[Element]]
+    validities: Mapping[str, Validity]
+
+
+@st.composite
+def sources(draw: DrawFn, *, size: int = 6, times: tuple[int, int] = (0, 10)) -> Sources:
+    """Up to three sources of all kinds; tables have few rows, which are always valid."""
+    raw = draw(streams(size=size, times=times))
+    kinds = [Validity.INSTANT, Validity.INSTANT, Validity.INTERVAL, Validity.INTERVAL, Validity.RELATION]
+    validities = {name: draw(st.sampled_from(kinds)) for name in raw.schemas}
+    elements = {name: _lasting(draw, raw.elements[name], validities[name]) for name in raw.schemas}
+    return Sources(raw.schemas, elements, validities)
+
+
+def _lasting(draw: DrawFn, elements: Sequence[RawElement], validity: Validity) -> list[Element]:
+    match validity:
+        case Validity.INSTANT:
+            return [(t, t + 1, row) for t, row in elements]
+        case Validity.INTERVAL:
+            lengths = draw(st.lists(st.integers(1, 5), min_size=len(elements), max_size=len(elements)))
+            return [(t, t + length, row) for (t, row), length in zip(elements, lengths, strict=True)]
+        case Validity.RELATION:
+            return [(BEGINNING, FOREVER, row) for _, row in elements[:3]]
 
 
 @st.composite
@@ -77,7 +110,7 @@ def _elements(
 class Arrival:
     """One step: the new elements of each stream, and the watermarks that hold after them."""
 
-    elements: Mapping[str, Sequence[RawElement]]
+    elements: Mapping[str, Sequence[Any]]
     watermarks: Mapping[str, int]
 
 
@@ -90,20 +123,41 @@ class Delivery:
 
 
 @st.composite
-def deliveries(draw: DrawFn, source: Streams, delay: int = 0, *, most: int = 4) -> Delivery:
-    """Any arrival order in which an element at t comes after elements up to t + delay at the latest."""
+def deliveries(draw: DrawFn, source: Streams | Sources, delay: int = 0, *, most: int = 4) -> Delivery:
+    """Any arrival order in which an element at t comes after elements up to t + delay at the latest; tables at once."""
     steps = draw(st.integers(1, most))
-    batches = {name: _cut(draw, _shuffled(draw, found, delay), steps) for name, found in source.elements.items()}
-    arrivals = []
-    for step in range(steps):
-        done = {name: [t for batch in cut[: step + 1] for t, _ in batch] for name, cut in batches.items()}
-        marks = {name: max(times, default=BEGINNING + delay) - delay for name, times in done.items()}
-        arrivals.append(Arrival({name: cut[step] for name, cut in batches.items()}, marks))
+    tables = {name for name, elements in source.elements.items() if any(e[0] == BEGINNING for e in elements)}
+    batches = {
+        name: [found, *([] for _ in range(steps - 1))]
+        if name in tables
+        else _cut(draw, _shuffled(draw, found, delay), steps)
+        for name, found in source.elements.items()
+    }
+    marks = {name: _marks(draw, cut, delay) for name, cut in batches.items()}
+    marks |= {name: [FOREVER] * steps for name in tables}
+    arrivals = [
+        Arrival(
+            {name: cut[step] for name, cut in batches.items()}, {name: found[step] for name, found in marks.items()}
+        )
+        for step in range(steps)
+    ]
     end = Arrival({name: [] for name in batches}, dict.fromkeys(batches, FOREVER))
     return Delivery((*arrivals, end), draw(st.sampled_from([1, 2, 5])))
 
 
-def _shuffled(draw: DrawFn, elements: Sequence[RawElement], delay: int) -> list[RawElement]:
+def _marks(draw: DrawFn, batches: list[list[Any]], delay: int) -> list[int]:
+    """The watermark after each batch: what follows from the delay, or the furthest that a heartbeat may bring."""
+    marks, latest = [], BEGINNING + delay
+    for step, batch in enumerate(batches):
+        latest = max([latest, *(e[0] for e in batch)])
+        coming = [e[0] for later in batches[step + 1 :] for e in later]
+        furthest = min(coming, default=max(latest, 0) + 8)
+        known = furthest if draw(st.booleans()) else latest - delay
+        marks.append(max([known, *marks[-1:]]))
+    return marks
+
+
+def _shuffled(draw: DrawFn, elements: Sequence[Any], delay: int) -> list[Any]:
     """Each element waits for up to the delay, and ties fall as they may: that gives every order allowed."""
     waits = st.tuples(st.integers(0, delay), st.integers(0, 3))
     drawn = draw(st.lists(waits, min_size=len(elements), max_size=len(elements)))
@@ -111,6 +165,6 @@ def _shuffled(draw: DrawFn, elements: Sequence[RawElement], delay: int) -> list[
     return [elements[i] for i in order]
 
 
-def _cut(draw: DrawFn, elements: list[RawElement], pieces: int) -> list[list[RawElement]]:
+def _cut(draw: DrawFn, elements: list[Any], pieces: int) -> list[list[Any]]:
     cuts = sorted(draw(st.lists(st.integers(0, len(elements)), min_size=pieces - 1, max_size=pieces - 1)))
     return [elements[a:b] for a, b in zip([0, *cuts], [*cuts, len(elements)], strict=True)]

@@ -1,12 +1,15 @@
-"""What each rule does, as text; that no rule changes the meaning is shown in property/test_plans.py."""
+"""What the optimiser makes of queries, as text; that it keeps their meaning is shown in property/test_rules.py."""
 
 from __future__ import annotations
 
 import pytest
 
 from tidegate.algebra.explain import explain
+from tidegate.algebra.plan import Aggregate, AggregateCall, Map, Plan, Scan, Split, Window
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize
+from tidegate.optimizer.sharing import shape, share
+from tidegate.schema import Schema, Type
 
 STREAMS = """
 CREATE STREAM s (k INT, v DOUBLE, note STRING, ts BIGINT) FROM 's.csv' TIMESTAMP BY ts;
@@ -21,8 +24,8 @@ def optimized(query: str) -> tuple[str, tuple[str, ...]]:
 
 def test_a_filter_goes_below_renaming_and_window_to_the_source():
     text, rules = optimized("SELECT k FROM s WINDOW(RANGE 10) WHERE v > 1")
-    assert text.endswith("Window range 10 microseconds\n      Filter v > 1.0\n        Scan s")
-    assert set(rules) == {"push_filter_below_map", "push_filter_below_window"}
+    assert text == "Window range 10 microseconds\n  Map k\n    Filter v > 1.0\n      Scan s"
+    assert {"push_filter_below_map", "push_map_below_window", "merge_maps"} <= set(rules)
 
 
 def test_conditions_of_a_join_go_to_the_side_they_read_and_equalities_stay():
@@ -66,3 +69,76 @@ def test_only_columns_that_are_read_are_scanned(query, columns):
 def test_a_column_that_can_fail_is_kept_though_nobody_reads_it():
     text, _ = optimized("SELECT k FROM (SELECT k, 1 / v AS q FROM s) t")
     assert "1.0 / s.v" in text or "1 / s.v" in text
+
+
+def test_grouping_goes_below_a_join_with_a_side_that_is_unique_in_the_join_columns():
+    text, rules = optimized("""
+        SELECT s.k, o.top, MAX(s.v) AS best
+        FROM s WINDOW(RANGE 9), (SELECT k, MAX(w) AS top FROM r WINDOW(RANGE 9) GROUP BY k) o
+        WHERE s.k = o.k GROUP BY s.k, o.top""")
+    assert "push_aggregate_below_join" in rules
+    assert text.index("Join on s.k = o.k") < text.index("Aggregate max(s.v)")
+
+
+def test_a_join_of_all_pairs_is_avoided_where_another_order_has_equalities():
+    text, rules = optimized("""
+        SELECT a.v, b.v AS w FROM s a WINDOW(RANGE 9), s b WINDOW(RANGE 9), r WINDOW(RANGE 9)
+        WHERE a.k = r.k AND b.k = r.k""")
+    assert "reorder_joins" in rules
+    assert "all pairs" not in text
+
+
+def test_the_order_of_joins_stays_as_written_where_it_is_as_good():
+    _, rules = optimized("""
+        SELECT a.v FROM s a WINDOW(RANGE 9), r WINDOW(RANGE 9), s b WINDOW(RANGE 9)
+        WHERE a.k = r.k AND b.k = r.k""")
+    assert "reorder_joins" not in rules
+
+
+def test_aggregates_that_nobody_reads_are_not_computed_but_those_that_can_fail_are():
+    text, _ = optimized("""
+        SELECT k FROM (SELECT k, MAX(v) AS top, SUM(k) AS total FROM s WINDOW(RANGE 5) GROUP BY k) t""")
+    assert "Aggregate sum(" in text
+    assert "max(" not in text
+
+
+def test_where_validities_are_cut_does_not_change_below_an_aggregate_that_looks_at_starts():
+    scan = Scan("s", Schema.of(a=Type.INT))
+    split = Split(Split(Window(scan, 9), 3), 5)
+
+    def called(function: str) -> Plan:
+        return Aggregate(split, (), (AggregateCall(function, "a", "x", Type.INT),))
+
+    assert optimize(called("max"))[1] == ("merge_splits",)
+    assert optimize(called("first"))[1] == ()
+
+
+def test_what_means_the_same_under_other_names_becomes_the_same_plan():
+    one, other = (
+        optimize(bind(STREAMS + query).queries[0].plan)[0]
+        for query in (
+            "SELECT k, MAX(v) AS top FROM s WINDOW(RANGE 9) GROUP BY k",
+            "SELECT t.k AS key, MAX(t.v) AS best FROM s t WINDOW(RANGE 9) GROUP BY t.k",
+        )
+    )
+    assert one != other
+    assert shape(one) == shape(other)
+    first, second = share([one, other])
+    assert first == one
+    assert isinstance(first, Map)
+    assert isinstance(second, Map)
+    assert (second.source, second.schema) == (first.source, other.schema)
+
+
+def test_what_differs_in_more_than_names_does_not():
+    queries = [
+        "SELECT k, MAX(v) AS top FROM s WINDOW(RANGE 9) GROUP BY k",
+        "SELECT k, MAX(v) AS top FROM s WINDOW(RANGE 8) GROUP BY k",
+        "SELECT k, MIN(v) AS top FROM s WINDOW(RANGE 9) GROUP BY k",
+        "SELECT k, MAX(v) AS top FROM s WINDOW(RANGE 9) WHERE v > 1 GROUP BY k",
+        "SELECT k, MAX(w) AS top FROM r WINDOW(RANGE 9) GROUP BY k",
+        "SELECT DISTINCT k, v AS top FROM s WINDOW(RANGE 9)",
+    ]
+    plans = [optimize(bind(STREAMS + query).queries[0].plan)[0] for query in queries]
+    assert len({shape(plan) for plan in plans}) == len(plans)
+    assert share(plans) == tuple(plans)

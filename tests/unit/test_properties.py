@@ -5,26 +5,51 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from tidegate.algebra.explain import explain, in_words
+from tidegate.algebra.explain import describe, explain, in_words
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
+    Change,
+    Changes,
+    Coalesce,
+    CountWindow,
     Distinct,
     Filter,
+    Granularity,
     Join,
+    Limit,
     Map,
     Output,
     Plan,
     Scan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    Split,
     Union,
+    Validity,
     Window,
 )
-from tidegate.algebra.properties import is_chronon, refuse_unsupported, validity_bound
+from tidegate.algebra.properties import (
+    Reach,
+    ends_in_order,
+    is_chronon,
+    is_reducible,
+    reach,
+    refuse_unsupported,
+    regions,
+    unique_keys,
+    validity_bound,
+)
 from tidegate.errors import QueryError, Span
-from tidegate.expressions.nodes import TRUE, Column
+from tidegate.expressions.nodes import TRUE, Call, Column
 from tidegate.schema import Schema, Type
 
 RAW = Scan("s", Schema.of(a=Type.INT))
+LASTING = Scan("i", Schema.of(a=Type.INT), validity=Validity.INTERVAL)
+TABLE = Scan("t", Schema.of(b=Type.INT), validity=Validity.RELATION)
+PAIRS = Scan("s", Schema.of(a=Type.INT, b=Type.INT))
+OTHERS = Scan("r", Schema.of(c=Type.INT, d=Type.INT))
 HOUR = 3_600_000_000
 
 
@@ -55,6 +80,19 @@ def counted(plan: Plan) -> Plan:
         (Join(windowed(5), windowed(5), TRUE), False),
         (counted(RAW), False),
         (Distinct(RAW), False),
+        (LASTING, False),
+        (TABLE, False),
+        (Join(TABLE, RAW, TRUE), True),
+        (Window(Distinct(RAW), 1), True),
+        (Split(windowed(5), 1), True),
+        (Split(windowed(5), 2), False),
+        (Split(RAW, 2), True),
+        (Coalesce(RAW, 1), True),
+        (Coalesce(RAW, 2), False),
+        (Granularity(RAW, 2), False),
+        (CountWindow(RAW, 1), False),
+        (SemiJoin(RAW, RAW, TRUE), False),
+        (SetOperation(RAW, RAW, SetRule.EXCEPT), False),
     ],
 )
 def test_elements_of_an_instant_are_known(plan: Plan, *, expected: bool) -> None:
@@ -114,16 +152,192 @@ def test_state_without_bound_is_refused_at_the_window(plan: Plan) -> None:
     assert (caught.value.code, caught.value.span) == ("Q201", Span(3, 7))
 
 
-@pytest.mark.parametrize("below", [windowed(5), counted(RAW), Distinct(RAW)])
-def test_a_window_over_longer_validities_is_refused(below: Plan) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Window(windowed(HOUR), 5, 1, Span(1, 2)),
+        Window(counted(windowed(HOUR)), 5, 1, Span(1, 2)),
+        Window(windowed(None), 5, 1, Span(1, 2)),
+        Window(Distinct(CountWindow(RAW, 3)), 5, 1, Span(1, 2)),
+        CountWindow(windowed(HOUR), 5, 1, (), Span(1, 2)),
+        Split(windowed(HOUR), 1, Span(1, 2)),
+        Split(TABLE, 1, Span(1, 2)),
+    ],
+)
+def test_validities_that_would_fall_into_too_many_pieces_are_refused(plan: Plan) -> None:
     with pytest.raises(QueryError) as caught:
-        refuse_unsupported(Window(below, 5, 1, Span(1, 2)))
+        refuse_unsupported(plan)
     assert (caught.value.code, caught.value.span) == ("Q202", Span(1, 2))
 
 
-@pytest.mark.parametrize("plan", [RAW, windowed(None), Filter(windowed(None), TRUE), Window(Join(RAW, RAW, TRUE), 5)])
+def test_the_refusal_of_too_many_pieces_says_what_to_write() -> None:
+    with pytest.raises(QueryError) as caught:
+        refuse_unsupported(Window(counted(windowed(HOUR)), 5))
+    assert str(caught.value) == snapshot("""\
+error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 of each
+   = hint: take its rows when they appear, with ISTREAM(…), or put the window on the stream that it reads\
+""")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Granularity(Granularity(windowed(60), 20), 50, Span(1, 2)),
+        Window(Granularity(RAW, 20), 50, 1, Span(1, 2)),
+        Window(Granularity(RAW, 20), 60, 30, Span(1, 2)),
+    ],
+)
+def test_time_only_becomes_coarser(plan: Plan) -> None:
+    with pytest.raises(QueryError) as caught:
+        refuse_unsupported(plan)
+    assert (caught.value.code, caught.value.span) == ("Q203", Span(1, 2))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        RAW,
+        windowed(None),
+        Filter(windowed(None), TRUE),
+        Window(Join(RAW, RAW, TRUE), 5),
+        Window(windowed(5), 5),
+        Window(counted(windowed(1000)), 5),
+        Window(Distinct(LASTING), 5),
+        Window(Changes(counted(windowed(HOUR)), Change.INSERTED), HOUR),
+        Changes(windowed(None), Change.INSERTED),
+        Split(windowed(HOUR), HOUR // 60),
+        Join(windowed(5), TABLE, TRUE),
+        Join(RAW, TABLE, TRUE),
+        counted(CountWindow(RAW, 10)),
+        counted(CountWindow(RAW, 10, 1, ("a",))),
+        counted(TABLE),
+        Granularity(Granularity(windowed(60), 20), 40),
+        Window(Granularity(RAW, 20), 60, 40),
+    ],
+)
 def test_other_plans_are_accepted(plan: Plan) -> None:
     refuse_unsupported(plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (RAW, Reach(1, ends=True, bounded=True)),
+        (LASTING, Reach(None, ends=True, bounded=True)),
+        (TABLE, Reach(None, ends=False, bounded=True)),
+        (windowed(None), Reach(None, ends=False, bounded=False)),
+        (CountWindow(RAW, 3), Reach(None, ends=False, bounded=True)),
+        (CountWindow(RAW, None), Reach(None, ends=False, bounded=False)),
+        (Granularity(windowed(5), 4), Reach(8, ends=True, bounded=True)),
+        (Split(windowed(5), 2), Reach(2, ends=True, bounded=True)),
+        (Split(LASTING, 2), Reach(2, ends=True, bounded=True)),
+        (Changes(windowed(None), Change.DELETED), Reach(1, ends=True, bounded=True)),
+        (Join(windowed(5), TABLE, TRUE), Reach(5, ends=True, bounded=True)),
+        (Join(windowed(None), TABLE, TRUE), Reach(None, ends=False, bounded=False)),
+        (SetOperation(windowed(5), windowed(7), SetRule.EXCEPT), Reach(5, ends=True, bounded=True)),
+        (SetOperation(windowed(5), windowed(7), SetRule.INTERSECT), Reach(5, ends=True, bounded=True)),
+        (SetOperation(windowed(5), windowed(7), SetRule.MAX_UNION), Reach(7, ends=True, bounded=True)),
+        (SemiJoin(windowed(5), windowed(7), TRUE), Reach(5, ends=True, bounded=True)),
+    ],
+)
+def test_it_is_known_how_long_elements_are_valid_and_whether_they_are_few(plan: Plan, expected: Reach) -> None:
+    assert reach(plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (RAW, True),
+        (LASTING, False),
+        (windowed(5), True),
+        (windowed(None), False),
+        (Filter(windowed(5), TRUE), True),
+        (Union((RAW, RAW)), True),
+        (Union((windowed(5), RAW)), False),
+        (Join(windowed(5), windowed(5), TRUE), False),
+        (Join(windowed(5), RAW, TRUE), True),
+        (Split(windowed(5), 2), True),
+        (Split(windowed(5), 3), False),  # erratum E-05
+        (CountWindow(RAW, 3), True),
+        (CountWindow(RAW, 3, 1, ("a",)), False),
+        (counted(windowed(5)), True),
+        (Aggregate(windowed(5), ("a",), ()), False),
+        (Distinct(windowed(5)), False),
+        (Coalesce(windowed(5), 9), False),
+        (Granularity(windowed(5), 3), True),
+    ],
+)
+def test_it_is_known_whether_elements_end_in_the_order_in_which_they_start(plan: Plan, *, expected: bool) -> None:
+    assert ends_in_order(plan) is expected
+
+
+GROUPED = Aggregate(PAIRS, ("a",), (AggregateCall("count", None, "n", Type.BIGINT),))
+B_EQUALS_A = Call("=", (Column("c", Type.INT), Column("a", Type.INT)), Type.BOOLEAN)
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (PAIRS, []),
+        (GROUPED, ["a"]),
+        (counted(PAIRS), [""]),
+        (Distinct(PAIRS), ["ab"]),
+        (Distinct(GROUPED), ["a"]),
+        (Filter(GROUPED, TRUE), ["a"]),
+        (Window(GROUPED, 5), []),
+        (Window(GROUPED, 1), ["a"]),
+        (Changes(GROUPED, Change.INSERTED), ["a"]),
+        (CountWindow(PAIRS, 1, 1, ("a",)), ["a"]),
+        (CountWindow(PAIRS, 2, 1, ("a",)), []),
+        (Limit(PAIRS, (), 1, 0, ("b",)), ["b"]),
+        (Limit(PAIRS, (), 1), [""]),
+        (renamed(GROUPED, "x"), ["x"]),
+        (Map(GROUPED, (Output("n", Column("n", Type.BIGINT)),)), []),
+        (Union((GROUPED, GROUPED)), []),
+        (Join(GROUPED, OTHERS, TRUE), []),
+        (Join(OTHERS, GROUPED, B_EQUALS_A), []),
+        (Join(Distinct(OTHERS), GROUPED, B_EQUALS_A), ["cd"]),
+        (Join(Distinct(OTHERS), GROUPED, TRUE), ["acd"]),
+        (SemiJoin(GROUPED, OTHERS, TRUE), ["a"]),
+        (SetOperation(PAIRS, OTHERS, SetRule.EXCEPT), ["ab"]),
+        (SetOperation(PAIRS, OTHERS, SetRule.EXCEPT_ALL), []),
+        (SetOperation(PAIRS, Distinct(OTHERS), SetRule.INTERSECT_ALL), ["ab"]),
+        (SetOperation(Distinct(PAIRS), Distinct(OTHERS), SetRule.MAX_UNION), ["ab"]),
+    ],
+)
+def test_columns_that_are_unique_at_every_instant_are_known(plan: Plan, expected: list[str]) -> None:
+    assert sorted("".join(sorted(key)) for key in unique_keys(plan)) == expected
+
+
+def test_regions_grow_from_below_until_the_next_window() -> None:
+    inner = Filter(windowed(5), TRUE)
+    grouped = counted(Split(inner, 2))
+    plan = renamed(Join(Window(grouped, 5), Distinct(windowed(7)), TRUE), "b")
+    described = [[describe(o).split()[0] for o in region.operators] for region in regions(plan)]
+    assert described == [["Map", "Join", "Distinct"], ["Aggregate", "Split", "Filter"]]
+
+
+def test_an_aggregate_that_looks_at_starts_is_in_no_region() -> None:
+    first = Aggregate(windowed(5), (), (AggregateCall("first", "a", "x", Type.INT),))
+    assert [is_reducible(p) for p in (counted(RAW), first, windowed(5), Granularity(RAW, 5), Split(RAW, 1))] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def first(plan: Plan) -> Plan:
+    return Aggregate(plan, (), (AggregateCall("first", "a", "x", Type.INT),), Span(1, 2))
+
+
+@pytest.mark.parametrize("below", [Distinct(windowed(5)), CountWindow(RAW, 3), Coalesce(windowed(5), 9)])
+def test_first_and_last_are_refused_where_it_is_not_defined_when_elements_start(below: Plan) -> None:
+    with pytest.raises(QueryError) as caught:
+        refuse_unsupported(first(Filter(below, TRUE)))
+    assert (caught.value.code, caught.value.span) == ("Q206", Span(1, 2))
+    refuse_unsupported(first(Window(Changes(below, Change.INSERTED), 5)))
 
 
 def test_durations_are_in_the_largest_whole_unit() -> None:

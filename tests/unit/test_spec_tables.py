@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from reference.instants import assert_output_of, snapshots
-from reference.semantics import is_chronon, relation_of
-from reference.tables import S1, S2, TABLES, Table, elements, sliding_window_17_1, sum_11_9
+from reference.letters import lasting
+from reference.semantics import relation_of
+from reference.table import S1, S2, Table, elements
+from reference.tables import TABLES, sum_11_9
 
-from tidegate.algebra.plan import Scan, Window, walk
+from tidegate.algebra.plan import Scan, Validity, walk
 
 tables = pytest.mark.parametrize("build", [build for _, build in TABLES], ids=[name for name, _ in TABLES])
 
@@ -51,16 +53,16 @@ def _halves(row: tuple[int, int, tuple[object, ...]]) -> list[tuple[int, int, tu
 
 
 @tables
-def test_windows_stand_over_chronons_and_inputs_are_ordered_by_start(build: Callable[[], Table]) -> None:
+def test_inputs_are_ordered_by_start_and_those_of_raw_streams_are_chronons(build: Callable[[], Table]) -> None:
     table = build()
-    assert all(is_chronon(node.source) for node in walk(table.plan) if isinstance(node, Window))
     for scan in (node for node in walk(table.plan) if isinstance(node, Scan)):
-        starts = [start for start, _, _ in table.inputs[scan.stream]]
-        assert starts == sorted(starts)
+        given = [(start, end) for start, end, _ in table.inputs[scan.stream]]
+        assert [start for start, _ in given] == sorted(start for start, _ in given)
+        assert scan.validity is not Validity.INSTANT or all(end == start + 1 for start, end in given)
 
 
 def test_an_element_counts_at_every_instant_of_its_validity() -> None:
-    plan = Scan("s", sliding_window_17_1().plan.schema)
+    plan = lasting("s")
     both = {"s": elements(S1 + S2)}
     expected = {t: Counter((e,) for e, start, end in S1 + S2 if start <= t < end) for t in range(20)}
     assert {t: relation_of(plan, both, t) for t in range(20)} == expected

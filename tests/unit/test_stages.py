@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,15 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies.plans import plans, streams
 
+from tidegate.algebra.plan import CountWindow, Distinct, Filter, Scan, Split, Union, Validity, Window
+from tidegate.expressions.nodes import TRUE
 from tidegate.language.binder import bind
 from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.lower import lower
+from tidegate.physical.plan import Apply
 from tidegate.physical.stateless import UnionOperator
+from tidegate.physical.validities import SplitOperator
+from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.cut import cut
 from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
 from tidegate.runtime.work import port_schemas, runs_in, split
+from tidegate.schema import Schema, Type
 
 STREAMS = """
 CREATE STREAM a (k INT, x INT, v DOUBLE, at BIGINT) FROM 'a' TIMESTAMP BY at;
@@ -53,7 +60,7 @@ def shape(queries: str) -> list[tuple[list[str], tuple[str, ...] | None]]:
 
 def exchanges(queries: str) -> set[tuple[str, ...]]:
     """What stages are hashed by on their way to others."""
-    return {s.target.keys for s in graph_of(queries).stages if isinstance(s.target, ToStage)}
+    return {t.keys for s in graph_of(queries).stages for t in s.targets if isinstance(t, ToStage)}
 
 
 # ---- no exchange
@@ -61,13 +68,13 @@ def exchanges(queries: str) -> set[tuple[str, ...]]:
 
 def test_a_query_without_state_is_one_stage_wherever_the_rows_are():
     (stage,) = graph_of("SELECT k, v + 1 AS more FROM a WHERE v > 3").stages
-    assert (stage.level, stage.partition, stage.target) == (0, None, ToQuery("query_1"))
+    assert (stage.level, stage.partition, stage.targets) == (0, None, (ToQuery("query_1"),))
     assert isinstance(stage.feeds[0], FromStream)
 
 
 def test_branches_of_a_union_at_the_root_stay_apart():
     graph = graph_of("SELECT k, v FROM a UNION ALL SELECT k, w FROM b UNION ALL SELECT x, u FROM c")
-    assert [s.target for s in graph.stages] == [ToQuery("query_1")] * 3
+    assert [s.targets for s in graph.stages] == [(ToQuery("query_1"),)] * 3
     assert graph.levels == 1
     assert {s.root.schema.names for s in graph.stages} == {("k", "v")}, "under the names of the first"
 
@@ -238,6 +245,90 @@ def test_queries_of_one_program_share_sources_but_no_stage():
     assert graph.columns("a") >= {"k", "x", "v"}
 
 
+# ---- windows take each instant by itself
+
+RAW = Scan("s", Schema.of(a=Type.INT))
+LASTING = Scan("i", Schema.of(a=Type.INT), validity=Validity.INTERVAL)
+
+
+@pytest.mark.parametrize(
+    ("source", "is_split"),
+    [
+        (RAW, False),
+        (Filter(RAW, TRUE), False),
+        (Union((RAW, RAW)), False),
+        (Split(LASTING, 1), False),
+        (LASTING, True),
+        (Distinct(RAW), True),
+        (Window(RAW, 5), True),
+        (Union((RAW, LASTING)), True),
+    ],
+)
+@pytest.mark.parametrize("window", [lambda source: Window(source, 5), lambda source: CountWindow(source, 3)])
+def test_a_split_is_put_below_a_window_unless_elements_are_known_to_be_chronons(source, is_split, window):
+    below = lower(window(source)).inputs[0]
+    splits = isinstance(below.operator, SplitOperator) if isinstance(below, Apply) else False
+    assert splits is (is_split or isinstance(source, Split))
+
+
+# ---- what is shared
+
+TOP = "SELECT k, MAX(v) AS top FROM a WINDOW(RANGE 9) GROUP BY k"
+
+
+def shared_graph_of(queries: str) -> StageGraph:
+    return compile_queries(bind(STREAMS + queries))[1]
+
+
+def all_stateful(graph: StageGraph) -> list[str]:
+    return sorted(kind for stage in graph.stages for kind in stateful(stage))
+
+
+def test_two_queries_that_differ_in_names_only_are_one_stage_with_two_outlets():
+    graph = shared_graph_of(f"{TOP}; SELECT z.k AS key, MAX(z.v) AS best FROM a z WINDOW(RANGE 9) GROUP BY z.k")
+    assert all_stateful(graph) == ["group"]
+    assert graph.stages[-1].targets == (ToQuery("query_1"), ToQuery("query_2"))
+    assert [o.root.schema.names for o in graph.stages[-1].outlets] == [("k", "top"), ("key", "best")]
+
+
+def test_a_part_that_a_query_reads_twice_runs_once_and_goes_to_both_readers():
+    graph = shared_graph_of(f"SELECT p.k, q.top FROM ({TOP}) p, ({TOP}) q WHERE p.top < q.top")
+    assert all_stateful(graph) == ["group", "join"]
+    group = next(s for s in graph.stages if len(s.outlets) > 1)
+    assert [(t.stage, t.port) for t in group.targets if isinstance(t, ToStage)] == [(2, 0), (2, 1)]
+
+
+def test_what_is_reported_in_another_way_is_not_shared():
+    graph = shared_graph_of(f"{TOP}; SELECT p.k, w FROM ({TOP}) p, b WINDOW(RANGE 9) WHERE p.k = b.k")
+    assert all_stateful(graph) == ["group", "group", "join"], "at the root changes are reported, below a join all"
+
+
+def test_parts_without_state_are_not_shared_but_read_the_stream_once():
+    graph = shared_graph_of("SELECT k FROM a WHERE v > 2; SELECT k FROM a WHERE v > 2")
+    assert [len(s.outlets) for s in graph.stages] == [1, 1]
+    assert graph.streams == ("a",)
+
+
+def test_dead_letters_of_a_shared_part_are_those_of_its_first_query_and_the_rest_of_their_own():
+    shared = "SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 9) GROUP BY k"
+    graph = shared_graph_of(f"{shared}; SELECT k, 1 / (n - 1) AS share FROM ({shared}) t; {shared}")
+    stage = next(s for s in graph.stages if len(s.outlets) > 1)
+    (schema,) = port_schemas(stage.root).values()
+    elements = Batch(
+        np.array([0]), np.array([9]), pa.RecordBatch.from_pylist([dict.fromkeys(schema.names, 1)], schema.arrow)
+    )
+    step = stage.step({}, [elements], [9])
+    assert step.dead.column("origin").to_pylist() == ["query_2"] * step.dead.num_rows != []
+    assert [len(output) > 0 for output in step.outputs] == [True, False, True]
+
+
+def test_a_graph_with_shared_parts_survives_the_way_to_a_worker():
+    graph = shared_graph_of(f"{TOP}; {TOP}")
+    copy = pickle.loads(pickle.dumps(graph))
+    first, second = copy.stages[-1].outlets
+    assert first.root is second.root
+
+
 @given(st.data())
 def test_whatever_the_plan_stages_fit_together(data):
     plan = data.draw(plans(data.draw(streams())))
@@ -245,9 +336,9 @@ def test_whatever_the_plan_stages_fit_together(data):
     assert [s.number for s in graph.stages] == list(range(len(graph.stages)))
     for stage in graph.stages:
         assert_fits(graph, stage)
-    results = [s for s in graph.stages if isinstance(s.target, ToQuery)]
+    results = [o.root for s in graph.stages for o in s.outlets if isinstance(o.target, ToQuery)]
     assert results
-    assert all(tuple(f.type for f in s.root.schema) == tuple(f.type for f in plan.schema) for s in results)
+    assert all(tuple(f.type for f in r.schema) == tuple(f.type for f in plan.schema) for r in results)
 
 
 def assert_fits(graph: StageGraph, stage: Stage) -> None:
@@ -256,11 +347,12 @@ def assert_fits(graph: StageGraph, stage: Stage) -> None:
     for port, feed in enumerate(stage.feeds):
         if isinstance(feed, FromStage):
             sender = graph.stages[feed.stage]
-            assert isinstance(sender.target, ToStage)
-            assert (sender.target.stage, sender.target.port) == (stage.number, port)
+            outlet = sender.outlets[feed.outlet]
+            assert isinstance(outlet.target, ToStage)
+            assert (outlet.target.stage, outlet.target.port) == (stage.number, port)
             assert sender.level < stage.level
-            assert sender.root.schema == port_schemas(stage.root)[port]
-            assert set(sender.target.keys) <= set(sender.root.schema.names)
+            assert outlet.root.schema == port_schemas(stage.root)[port]
+            assert set(outlet.target.keys) <= set(outlet.root.schema.names)
     assert (stage.level == 0) == all(isinstance(f, FromStream) for f in stage.feeds)
     assert (stage.partition is None) == (stage.level == 0)
     assert not (stage.level == 0 and stateful(stage))

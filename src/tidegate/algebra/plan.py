@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tidegate.errors import NOWHERE, Span
+from tidegate.expressions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Schema, Type
 
@@ -273,7 +274,7 @@ class AggregateCall:
     """An aggregate function, by its lower-case name, of columns; "count" of no column counts elements.
 
     `column` is the first argument; `others` are further columns (ARG_MAX(a, b)), `options` constants
-    (QUANTILE(a, 0.9)). With `distinct`, each value counts once.
+    (QUANTILE(a, 0.9)). With `distinct`, each value counts once. `user` is an aggregate of Python functions.
     """
 
     function: str
@@ -283,6 +284,7 @@ class AggregateCall:
     others: tuple[str, ...] = ()
     options: tuple[int | float | str | bool, ...] = ()
     distinct: bool = False
+    user: AggregateFunction | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tidegate.algebra.plan import Plan, Validity
+from tidegate.errors import QueryError
+from tidegate.expressions.aggregates import aggregate_named
+from tidegate.expressions.functions import function_names
+from tidegate.expressions.user import UserDefined
 from tidegate.schema import Schema
 
 
@@ -49,10 +53,14 @@ class SourceStream:
 
 @dataclass(frozen=True, slots=True)
 class DerivedStream:
-    """A named query; whoever reads the stream reads the query's output."""
+    """A named query; whoever reads the stream reads the query's output.
+
+    `reads` are the streams that the query names, in lower case.
+    """
 
     name: str
     plan: Plan
+    reads: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> Schema:
@@ -64,15 +72,23 @@ Stream = SourceStream | DerivedStream
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Streams by name. Names are looked up without regard to case; a catalog never changes."""
+    """Streams and users' functions by name. Names are looked up without regard to case; a catalog never changes."""
 
     streams: Mapping[str, Stream] = field(default_factory=lambda: MappingProxyType({}))
+    functions: Mapping[str, UserDefined] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_stream(self, stream: Stream) -> Catalog:
-        return Catalog(MappingProxyType({**self.streams, stream.name.lower(): stream}))
+        return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
 
     def without(self, name: str) -> Catalog:
-        return Catalog(MappingProxyType({key: s for key, s in self.streams.items() if key != name.lower()}))
+        left = {key: stream for key, stream in self.streams.items() if key != name.lower()}
+        return replace(self, streams=MappingProxyType(left))
+
+    def with_function(self, function: UserDefined) -> Catalog:
+        """With a user's function, in place of an earlier one of its name."""
+        if function.name in function_names() or aggregate_named(function.name) is not None:
+            raise QueryError("Q122", f"there already is a function '{function.name}'", hint="choose another name")
+        return replace(self, functions=MappingProxyType({**self.functions, function.name: function}))
 
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
@@ -83,11 +99,12 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A plan to run, its name, and the path its results are inserted into, if it names one."""
+    """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads."""
 
     name: str
     plan: Plan
     into: str | None = None
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,7 @@ class ShowTables:
 
 @dataclass(frozen=True, slots=True)
 class ShowQueries:
-    """SHOW QUERIES: the queries of the text so far; a session adds those that run."""
+    """SHOW QUERIES: the queries of the text so far, and those that ran before it."""
 
     queries: tuple[Query, ...]
 

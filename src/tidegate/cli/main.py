@@ -17,7 +17,9 @@ from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError, TidegateError
 from tidegate.language.binder import bind
-from tidegate.session import RunningQuery, Session, explain_program
+from tidegate.runtime.answers import answers, explain_program
+from tidegate.runtime.explain import ExplainFormat
+from tidegate.session import RunningQuery, Session
 
 DEAD_LETTERS_EXIT = DataError.exit_code
 
@@ -50,9 +52,9 @@ class _Text:
     text: str
     base: Path
 
-    def bound(self) -> Program:
+    def bound(self, *, commands_will_do: bool = False) -> Program:
         program = bind(self.text)
-        if not program.queries:
+        if not program.queries and not (commands_will_do and program.commands):
             raise QueryError("Q302", "there is nothing to run", hint="add a SELECT statement")
         return replace(program, catalog=_with_base(program.catalog, self.base))
 
@@ -88,7 +90,11 @@ def run(
     Tidegate failed.
     """
     shown = format or (Format.TABLE if out is None else Format.PARQUET)
-    program = _read(query).bound()
+    program = _read(query).bound(commands_will_do=True)
+    if program.commands:
+        print(answers(program))
+    if not program.queries:
+        return
     _check_format(shown, out, program)
     printer = Printer(shown.value, [q.name for q in program.queries], at_once=not once)
     with Session(runtime=runtime.value, master=master, buckets=buckets) as session:
@@ -110,9 +116,14 @@ def run(
 
 
 @app.command()
-def explain(query: QueryFile) -> None:
-    """Print the plans and stages of the queries of a file, without running them."""
-    print(explain_program(_read(query).bound()))
+def explain(
+    query: QueryFile,
+    format: Annotated[  # noqa: A002 - the name of the option
+        ExplainFormat, typer.Option(help="Text for reading; mermaid and dot (Graphviz) for drawing.")
+    ] = ExplainFormat.TEXT,
+) -> None:
+    """Print the plans, the rules that made them and the stages of the queries of a file, without running them."""
+    print(explain_program(_read(query).bound(), format))
 
 
 @app.command()

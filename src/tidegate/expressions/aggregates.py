@@ -1,32 +1,244 @@
-"""The aggregates and their types."""
+"""The aggregate functions: what they take, what they give, and how it follows from the live values.
+
+This table is the only place that knows an aggregate by name. To add one, add an entry, in terms of
+what `Live` can measure; `sweep` is for the few that have an incremental computation as well.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import QueryError, Span
 from tidegate.schema import Type
 
-AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
+Option = bool | int | float | str
+FINEST_SHARE = 10**9
+"""The greatest denominator of a share that quantiles are computed with."""
 
 
-def aggregate_type(function: str, argument: Type | None, span: Span) -> Type:
-    """The type of an aggregate of a column of the given type; None is the ``*`` of ``COUNT(*)``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A value for each slot of time; `details` say why slots have none, NULL for all that are fine."""
+
+    values: pa.Array
+    reason: str = ""
+    details: pa.Array | None = None
+
+    def map(self, function: Callable[[pa.Array], pa.Array]) -> Measured:
+        return Measured(function(self.values), self.reason, self.details)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """What to order by: a column, or without one the start of validity."""
+
+    column: str | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An aggregate made of Python functions: of the first value, of each further value, and the result."""
+
+    initial: Callable[..., Any] = field(hash=False)
+    merge: Callable[..., Any] = field(hash=False)
+    result: Callable[[Any], Any] = field(hash=False)
+    type: Type
+
+    def __call__(self, live: Live, *columns: str) -> Measured:
+        return live.folded(columns, self)
+
+
+class Live(Protocol):
+    """The elements that are live in each slot of time, for aggregates to measure; NULLs do not count."""
+
+    def count(self, column: str | None = None) -> Measured:
+        """How many elements there are, or how many values."""
+        ...
+
+    def total(self, column: str) -> Measured:
+        """The exact sum, rounded once."""
+        ...
+
+    def average(self, column: str) -> Measured: ...
+
+    def variance(self, column: str, *, sample: bool) -> Measured:
+        """The exact variance, rounded once; of a sample it takes two values."""
+        ...
+
+    def quantile(self, column: str, share: Fraction) -> Measured:
+        """The value at a share of the way through the ordered values, interpolated."""
+        ...
+
+    def chosen(self, column: str, *order: Rank, known: str) -> Measured:
+        """The column of the element that is first in an order, of those in which `known` has a value."""
+        ...
+
+    def folded(self, columns: Sequence[str], fold: Fold) -> Measured:
+        """What Python functions make of the values."""
+        ...
+
+
+Result = Callable[..., Type | None]
+"""The type of the result for types of arguments; None: it does not take these."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    """An aggregate: `compute` gets the live elements, the names of `arguments` columns and `options` constants.
+
+    `parameters` are the types that arguments are converted to, where they are not taken as they are;
+    `check` says what is wrong with the constants.
+    """
+
+    name: str
+    result: Result
+    compute: Callable[..., Measured]
+    takes: str
+    arguments: int = 1
+    options: int = 0
+    check: Callable[[Sequence[Option]], str | None] | None = None
+    sweep: str | None = None
+    parameters: tuple[Type, ...] | None = None
+
+    @property
+    def signature(self) -> str:
+        """For one that takes arguments of fixed types, these and the type of its result."""
+        types = self.parameters or ()
+        result = self.result(*types)
+        return f"{self.name}({', '.join(t.name for t in types)}) {'' if result is None else result.name}"
+
+
+# ---- types
+
+
+def _whole_or_double(argument: Type) -> Type | None:
+    return Type.BIGINT if argument.is_integer else Type.DOUBLE if argument.is_floating else None
+
+
+def _double(argument: Type) -> Type | None:
+    return Type.DOUBLE if argument.is_numeric else None
+
+
+def _same(argument: Type, *_: Type) -> Type | None:
+    return None if argument is Type.NULL else argument
+
+
+def _boolean(argument: Type) -> Type | None:
+    return Type.BOOLEAN if argument is Type.BOOLEAN else None
+
+
+# ---- formulas
+
+
+def _best(live: Live, column: str, *, greatest: bool) -> Measured:
+    return live.chosen(column, Rank(column, greatest), known=column)
+
+
+def _by_time(live: Live, column: str, *, last: bool) -> Measured:
+    return live.chosen(column, Rank(None, last), Rank(column, last), known=column)
+
+
+def _argument(live: Live, column: str, by: str, *, greatest: bool) -> Measured:
+    return live.chosen(column, Rank(by, greatest), Rank(column), known=by)
+
+
+def _root(measured: Measured) -> Measured:
+    return measured.map(pc.sqrt)
+
+
+def share_of(option: Option) -> Fraction:
+    """A share as it is written: 0.9 is nine tenths."""
+    return Fraction(str(option))
+
+
+def _check_share(options: Sequence[Option]) -> str | None:
+    (share,) = options
+    if isinstance(share, (bool, str)) or not 0 <= share <= 1:
+        return "the share must be a number from 0 to 1"
+    return None if share_of(share).denominator <= FINEST_SHARE else "the share has more than nine decimals"
+
+
+_NUMBER, _VALUE = "a number", "a value of a known type"
+
+_TABLE = (
+    AggregateFunction(
+        "count", lambda *_: Type.BIGINT, lambda live, *column: live.count(*column), _VALUE + " or *", sweep="count"
+    ),
+    AggregateFunction("sum", _whole_or_double, lambda live, x: live.total(x), _NUMBER, sweep="sum"),
+    AggregateFunction("avg", _double, lambda live, x: live.average(x), _NUMBER, sweep="avg"),
+    AggregateFunction("min", _same, lambda live, x: _best(live, x, greatest=False), _VALUE, sweep="min"),
+    AggregateFunction("max", _same, lambda live, x: _best(live, x, greatest=True), _VALUE, sweep="max"),
+    AggregateFunction(
+        "bool_and", _boolean, lambda live, x: _best(live, x, greatest=False), "a truth value", sweep="min"
+    ),
+    AggregateFunction("bool_or", _boolean, lambda live, x: _best(live, x, greatest=True), "a truth value", sweep="max"),
+    AggregateFunction("first", _same, lambda live, x: _by_time(live, x, last=False), _VALUE),
+    AggregateFunction("last", _same, lambda live, x: _by_time(live, x, last=True), _VALUE),
+    AggregateFunction("variance", _double, lambda live, x: live.variance(x, sample=True), _NUMBER),
+    AggregateFunction("var_pop", _double, lambda live, x: live.variance(x, sample=False), _NUMBER),
+    AggregateFunction("stddev", _double, lambda live, x: _root(live.variance(x, sample=True)), _NUMBER),
+    AggregateFunction("stddev_pop", _double, lambda live, x: _root(live.variance(x, sample=False)), _NUMBER),
+    AggregateFunction("median", _double, lambda live, x: live.quantile(x, Fraction(1, 2)), _NUMBER),
+    AggregateFunction(
+        "quantile", _double, lambda live, x, share: live.quantile(x, share_of(share)),
+        "a number and a constant share from 0 to 1", options=1, check=_check_share,
+    ),
+    AggregateFunction(
+        "arg_max", _same, lambda live, x, by: _argument(live, x, by, greatest=True),
+        "a value, and another that is to be the greatest", arguments=2,
+    ),
+    AggregateFunction(
+        "arg_min", _same, lambda live, x, by: _argument(live, x, by, greatest=False),
+        "a value, and another that is to be the smallest", arguments=2,
+    ),
+)  # fmt: skip
+
+AGGREGATES: Mapping[str, AggregateFunction] = {function.name: function for function in _TABLE}
+
+AGGREGATE_ALIASES = {
+    "var_samp": "variance",
+    "stddev_samp": "stddev",
+    "mean": "avg",
+    "percentile": "quantile",
+    "quantile_cont": "quantile",
+    "every": "bool_and",
+    "max_by": "arg_max",
+    "argmax": "arg_max",
+    "min_by": "arg_min",
+    "argmin": "arg_min",
+}
+"""Other names of aggregates."""
+
+
+def aggregate_named(name: str) -> AggregateFunction | None:
+    """The built-in aggregate of a name, in any case."""
+    return AGGREGATES.get(AGGREGATE_ALIASES.get(name.lower(), name.lower()))
+
+
+def aggregate_type(function: str, argument: Type | None, span: Span, others: Sequence[Type] = ()) -> Type:
+    """The type of an aggregate of columns of the given types; None is the ``*`` of ``COUNT(*)``.
 
     Examples
     --------
     >>> aggregate_type("sum", Type.INT, Span(0, 6)).name
     'BIGINT'
     """
-    match function, argument:
-        case "count", _:
-            return Type.BIGINT
-        case "sum", Type.INT | Type.BIGINT:
-            return Type.BIGINT
-        case (("sum" | "avg"), Type.REAL | Type.DOUBLE):
-            return Type.DOUBLE
-        case "avg", Type.INT | Type.BIGINT:
-            return Type.DOUBLE
-        case (("min" | "max"), Type()) if argument is not Type.NULL:
-            return argument
-    takes = "a number" if function in ("sum", "avg") else "a value of a known type"
-    given = "*" if argument is None else argument.name
-    raise QueryError("Q121", f"{function.upper()} of {given} is not defined", span, hint=f"it takes {takes}")
+    return type_of(AGGREGATES[function], () if argument is None else (argument, *others), span)
+
+
+def type_of(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
+    """The type of an aggregate of arguments of these types; a QueryError if it does not take them."""
+    if arguments or function.name == "count":
+        result = function.result(*arguments)
+        if result is not None:
+            return result
+    given = ", ".join(a.name for a in arguments) or "*"
+    message = f"{function.name.upper()} of {given} is not defined"
+    raise QueryError("Q121", message, span, hint=f"it takes {function.takes}")

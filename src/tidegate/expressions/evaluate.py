@@ -7,8 +7,8 @@ one side of OR only where the other is not true, a branch only where it is taken
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import assert_never
 
@@ -20,11 +20,12 @@ from tidegate.expressions import casts
 from tidegate.expressions.arithmetic import ARITHMETIC
 from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant, nulls, spread, truths, without
 from tidegate.expressions.comparison import COMPARISONS, is_in
-from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, merge, only_where
+from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, failing, merge, only_where
 from tidegate.expressions.instants import INSTANTS
 from tidegate.expressions.mathematics import MATHEMATICS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
 from tidegate.expressions.strings import STRINGS
+from tidegate.expressions.user import UserFunction
 from tidegate.schema import Type
 
 __all__ = ["ERRORS", "Evaluated", "Failure", "evaluate"]
@@ -34,16 +35,28 @@ KERNELS: dict[str, Kernel] = {**ARITHMETIC, **COMPARISONS, **MATHEMATICS, **STRI
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: fine)."""
+    """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: fine).
+
+    `texts` has what users' functions said of rows for which they failed.
+    """
 
     values: pa.Array
     errors: Errors | None
+    texts: Mapping[int, str] = field(default_factory=dict)
+
+    def failing(self) -> Evaluated:
+        """Of the rows that failed, in their order."""
+        assert self.errors is not None
+        rows = np.flatnonzero(self.errors)
+        texts = {at: self.texts[row] for at, row in enumerate(rows.tolist()) if row in self.texts}
+        return Evaluated(self.values.take(pa.array(rows)), self.errors[rows], texts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
     columns: pa.RecordBatch
     count: int
+    texts: dict[int, str] = field(default_factory=dict)
 
 
 def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Evaluated:
@@ -56,11 +69,12 @@ def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Eval
     >>> result.values.to_pylist(), [ERRORS[e] for e in result.errors]
     ([None, None], ['division_by_zero', 'none'])
     """
-    value, errors = _evaluate(expression, _Rows(columns, rows))
+    given = _Rows(columns, rows)
+    value, errors = _evaluate(expression, given)
     values = spread(value, rows)
     if values.type != expression.type.arrow:
         values = values.cast(expression.type.arrow)
-    return Evaluated(values, errors if errors is not None and errors.any() else None)
+    return Evaluated(values, errors if errors is not None and errors.any() else None, given.texts)
 
 
 def _evaluate(expression: Expression, rows: _Rows) -> Outcome:
@@ -69,6 +83,8 @@ def _evaluate(expression: Expression, rows: _Rows) -> Outcome:
             return pa.scalar(value, type_.arrow), None
         case Column(name=name):
             return rows.columns.column(name), None
+        case Call(arguments=arguments, user=UserFunction() as user):
+            return _user(user, [_evaluate(a, rows) for a in arguments], rows)
         case Call("and" | "or" as name, (left, right)):
             return _logical(name, _evaluate(left, rows), _evaluate(right, rows), rows.count)
         case Call("coalesce", arguments):
@@ -102,6 +118,26 @@ def _of_constants(kernel: Kernel, values: Sequence[Value], type_: Type, rows: in
     """Compute for one row what is the same in all."""
     result, errors = kernel([spread(v, 1) for v in values], type_)
     return result[0], None if errors is None else np.full(rows, errors[0])
+
+
+def _user(user: UserFunction, outcomes: Sequence[Outcome], rows: _Rows) -> Outcome:
+    """A user's function of the rows whose arguments did not fail; what is the same in all rows is asked once."""
+    errors = reduce(merge, (e for _, e in outcomes), None)
+    constant = all(is_constant(v) for v, _ in outcomes)
+    count = 1 if constant else rows.count
+    asked = np.arange(count) if errors is None or constant else np.flatnonzero(errors == 0)
+    columns = [spread(v, count).take(pa.array(asked)) for v, _ in outcomes]
+    values, said = user.apply(columns, len(asked))
+    texts = {int(asked[at]): text for at, text in said.items()}
+    if constant:
+        texts = dict.fromkeys(range(rows.count), said[0]) if said else {}
+        values, asked = values.take(pa.array(np.zeros(rows.count, np.int64))), np.arange(rows.count)
+    rows.texts.update({row: text for row, text in texts.items() if row not in rows.texts})
+    failed = np.zeros(rows.count, np.bool_)
+    failed[list(texts)] = True
+    places = np.full(rows.count, -1)
+    places[asked] = np.arange(len(asked))
+    return values.take(pa.array(places, mask=places < 0)), merge(errors, failing(failed, Failure.USER_FUNCTION))
 
 
 def _logical(name: str, left: Outcome, right: Outcome, rows: int) -> Outcome:

@@ -16,6 +16,7 @@ class Failure(IntEnum):
     OVERFLOW = 2
     INVALID_CAST = 3
     DOMAIN = 4
+    USER_FUNCTION = 5
 
 
 ERRORS: tuple[str, ...] = tuple(f.name.lower() for f in Failure)

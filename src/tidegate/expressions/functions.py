@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tidegate.errors import QueryError, Span, nearest
 from tidegate.expressions.aggregates import AGGREGATES
@@ -12,6 +13,7 @@ from tidegate.expressions.instants import PARTS, TRUNCATIONS
 from tidegate.expressions.likeness import DEFAULT_ESCAPE, misuse
 from tidegate.expressions.nodes import Call, Case, Cast, Expression, Literal, walk
 from tidegate.expressions.signatures import ALIASES, FUNCTIONS, NOT_NAMES, Function, Signature
+from tidegate.expressions.user import UserFunction, find_function, user_names
 from tidegate.schema import Type
 
 __all__ = ["can_fail", "cast", "coerce", "common_type", "function_names", "resolve", "unify"]
@@ -28,6 +30,8 @@ def resolve(name: str, arguments: Sequence[Expression], span: Span) -> Expressio
     >>> resolve("+", (Column("a", Type.INT), Column("b", Type.BIGINT)), Span(0, 5)).type.name
     'BIGINT'
     """
+    if (user := find_function(name)) is not None:
+        return user_call(user, tuple(arguments), span)
     function = FUNCTIONS.get(ALIASES.get(name.lower(), name.lower()))
     if function is None:
         raise QueryError("Q120", f"there is no function '{name}'", span, hint=_meant(name))
@@ -40,9 +44,18 @@ def resolve(name: str, arguments: Sequence[Expression], span: Span) -> Expressio
     return _call(function.name, given, signature, span)
 
 
+def user_call(user: UserFunction, arguments: Arguments, span: Span) -> Expression:
+    """Apply a user's function."""
+    signature = Signature(user.parameters, user.result)
+    if _distance(signature, arguments) is None:
+        given = ", ".join(a.type.name for a in arguments)
+        raise QueryError("Q121", f"{user.name} does not take ({given})", span, hint=f"it takes {signature}")
+    return replace(_call(user.name, arguments, signature, span), user=user)
+
+
 def function_names() -> list[str]:
     """The names that can be called, without operators and aggregates."""
-    return sorted((FUNCTIONS.keys() | ALIASES.keys()) - NOT_NAMES - {"!="})
+    return sorted((FUNCTIONS.keys() | ALIASES.keys() | set(user_names())) - NOT_NAMES - {"!="})
 
 
 def can_fail(expression: Expression) -> bool:
@@ -54,6 +67,8 @@ def _may_fail_itself(expression: Expression) -> bool:
     match expression:
         case Cast(argument=argument, type=type_):
             return cast_can_fail(argument.type, type_)
+        case Call(user=UserFunction()):
+            return True
         case Call(function=name, arguments=arguments):
             types = tuple(a.type for a in arguments)
             return any(s.fails for s in FUNCTIONS[name].signatures if s.parameters == types) or name == "date_trunc"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tidegate.errors import NOWHERE, Span
+from tidegate.expressions.user import UserFunction
 from tidegate.schema import Type
 
 Value = bool | int | float | str | datetime | timedelta | None
@@ -34,12 +35,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the registry, applied; arguments already have the types it asks for."""
+    """A function of the registry, or a user's, applied; arguments already have the types it asks for."""
 
     function: str
     arguments: tuple[Expression, ...]
     type: Type
     span: Span = field(default=NOWHERE, compare=False)
+    user: UserFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from tidegate.errors import QueryError
 from tidegate.expressions.coercion import cast_can_fail
-from tidegate.expressions.functions import resolve
+from tidegate.expressions.functions import resolve, user_call
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Value
 from tidegate.expressions.parse_time import interval_parts
 from tidegate.schema import Type
@@ -80,13 +80,14 @@ def _as_one_would_write(call: Call) -> Call:
     for i in reversed(range(len(arguments))):
         fewer = (*arguments[:i], _without_widening(arguments[i]), *arguments[i + 1 :])
         arguments = fewer if _means(fewer, call) else arguments
-    return Call(call.function, arguments, call.type, call.span)
+    return replace(call, arguments=arguments)
 
 
 def _means(arguments: Sequence[Expression], call: Call) -> bool:
     """Whether the function of these arguments, once written and read again, is the call."""
+    read = tuple(_as_read(a) for a in arguments)
     try:
-        return resolve(call.function, [_as_read(a) for a in arguments], call.span) == call
+        return (user_call(call.user, read, call.span) if call.user else resolve(call.function, read, call.span)) == call
     except QueryError:
         return False
 

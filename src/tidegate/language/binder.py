@@ -1,27 +1,33 @@
-"""From text to a program: the streams it makes, and the plans of its queries."""
+"""From text to a program: the streams it makes, the plans of its queries, and what else it asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from tidegate.algebra.plan import Distinct, Map, Plan, Union
+from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.properties import refuse_unsupported
-from tidegate.catalog.catalog import Catalog, DerivedStream, Program, Query, SourceStream
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.user import knowing
 from tidegate.language import syntax
-from tidegate.language.binder_query import Surroundings, bind_query
-from tidegate.language.names import find_type, same, unique
+from tidegate.language.binder_commands import described, drop_from, refuse_in_use, shown
+from tidegate.language.binder_create import refuse_known, source_stream
+from tidegate.language.binder_query import bind_query
+from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
+from tidegate.language.surroundings import Surroundings
 from tidegate.language.syntax import CreateDerived, CreateSource, Insert, Name, QueryStatement, Statement
-from tidegate.schema import Field, Schema, Type
 
 EMPTY = Catalog()
 
 _RESERVED = ("valid_from", "valid_to")
 
 
-def bind(text: str, catalog: Catalog = EMPTY) -> Program:
-    """All that a text says, checked: streams by name, and a plan for each query to run.
+def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> Program:
+    """All that a text says, checked: streams by name, a plan for each query to run, and commands.
+
+    `running` are queries that other texts have started: what they read cannot be dropped.
 
     Examples
     --------
@@ -31,30 +37,70 @@ def bind(text: str, catalog: Catalog = EMPTY) -> Program:
     [('query_1', ('price',))]
     """
     try:
-        return _program(parse(text), catalog)
+        with knowing(catalog.functions):
+            return _program(parse(text), catalog, tuple(running))
     except QueryError as error:
         raise error.with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
 
 
-def _program(statements: Sequence[Statement], catalog: Catalog) -> Program:
-    queries: list[Query] = []
-    for position, statement in enumerate(statements):
-        before, after = statements[:position], statements[position + 1 :]
-        around = Surroundings(catalog, frozenset(_made(before)), frozenset(_made(after)))
-        match statement:
-            case CreateSource():
-                catalog = catalog.with_stream(_source_stream(statement, catalog))
-            case CreateDerived(name=name):
-                stream = _derived_stream(statement, around)
-                catalog = catalog.with_stream(stream)
-                queries += [] if _is_read(name, after) else [_query(stream.name, stream.plan)]
-            case QueryStatement(query=query) | Insert(query=query):
-                name_of = unique(f"query_{_number(before)}", (*_made(statements), *catalog.streams))
-                into = statement.path if isinstance(statement, Insert) else None
-                queries.append(_query(name_of, _plan(query, around), into=into))
-    return Program(catalog, tuple(queries))
+@dataclass(slots=True)
+class _Draft:
+    """What the statements so far have said."""
+
+    catalog: Catalog
+    running: tuple[Query, ...]
+    queries: list[Query] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+
+
+def _program(statements: Sequence[Statement], catalog: Catalog, running: tuple[Query, ...]) -> Program:
+    draft = _Draft(catalog, running)
+    for position in range(len(statements)):
+        _add(draft, statements, position)
+    return Program(draft.catalog, tuple(draft.queries), tuple(draft.commands))
+
+
+def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
+    statement, before, after = statements[position], statements[:position], statements[position + 1 :]
+    around = Surroundings(draft.catalog, frozenset(_made(before)), frozenset(_made(after)))
+    known = (*draft.queries, *draft.running)
+    match statement:
+        case CreateSource():
+            draft.catalog = draft.catalog.with_stream(source_stream(statement, draft.catalog))
+        case CreateDerived(name=name):
+            stream = _derived_stream(statement, around)
+            draft.catalog = draft.catalog.with_stream(stream)
+            draft.queries += [] if _is_read(name, after) else [_query(stream.name, stream.plan, stream.reads)]
+        case QueryStatement(query=query) | Insert(query=query):
+            taken = (*_made(statements), *draft.catalog.streams, *(query.name for query in draft.running))
+            name_of = unique(f"query_{_number(before)}", taken)
+            into = statement.path if isinstance(statement, Insert) else None
+            draft.queries.append(_query(name_of, _plan(query, around), reads(query), into=into))
+        case syntax.ExplainStatement(query=query):
+            draft.commands.append(Explain(_query("explained", _plan(query, around), reads(query))))
+        case syntax.ShowStatement(kind=kind):
+            draft.commands.append(shown(kind, draft.catalog, known))
+        case syntax.DescribeStatement(name=name):
+            draft.commands.append(described(name, draft.catalog, known))
+        case syntax.DropStatement(kind=syntax.Kind.QUERY, name=name):
+            _drop_query(draft, name)
+        case syntax.DropStatement(kind=kind, name=name):
+            others = [query for query in known if not same(query.name, name.text)]
+            draft.catalog = drop_from(draft.catalog, kind, name, others)
+            draft.queries = [query for query in draft.queries if not same(query.name, name.text)]
+
+
+def _drop_query(draft: _Draft, name: Name) -> None:
+    refuse_in_use(name, draft.catalog, (*draft.queries, *draft.running))
+    if any(same(query.name, name.text) for query in draft.queries):
+        draft.queries = [query for query in draft.queries if not same(query.name, name.text)]
+    else:
+        draft.commands.append(DropQuery(name.text))
+
+
+# ---- queries
 
 
 def _plan(query: syntax.Query, around: Surroundings) -> Plan:
@@ -63,15 +109,18 @@ def _plan(query: syntax.Query, around: Surroundings) -> Plan:
     return plan
 
 
-# ---- queries
+def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedStream:
+    refuse_known(statement.name, around.catalog)
+    around = Surroundings(around.catalog, around.made_here, around.made_later, statement.name.text)
+    return DerivedStream(statement.name.text, _plan(statement.query, around), reads(statement.query))
 
 
-def _query(name: str, plan: Plan, *, into: str | None = None) -> Query:
+def _query(name: str, plan: Plan, read: frozenset[str], *, into: str | None = None) -> Query:
     for output, span in zip(plan.schema.names, _spans(plan), strict=True):
         if output.lower() in _RESERVED:
             hint = "every row of a result has its own valid_from and valid_to; give the column an alias"
             raise QueryError("Q112", f"a result cannot have a column '{output}'", span, hint=hint)
-    return Query(name, plan, into)
+    return Query(name, plan, into, read)
 
 
 def _spans(plan: Plan) -> tuple[Span, ...]:
@@ -79,9 +128,10 @@ def _spans(plan: Plan) -> tuple[Span, ...]:
     match plan:
         case Map(outputs=outputs):
             return tuple(output.expression.span for output in outputs)
-        case Distinct(source=source) | Union(inputs=(source, *_)):
+        case Union(inputs=(source, *_)):
             return _spans(source)
-    return (plan.span,) * len(plan.schema)
+    below = inputs(plan)
+    return _spans(below[0]) if len(below) == 1 else (plan.span,) * len(plan.schema)
 
 
 def _number(before: Sequence[Statement]) -> int:
@@ -96,67 +146,12 @@ def _made(statements: Sequence[Statement]) -> Iterator[str]:
 
 
 def _is_read(name: Name, later: Sequence[Statement]) -> bool:
-    queries = (s.query for s in later if not isinstance(s, CreateSource))
-    return any(same(read, name.text) for query in queries for read in _reads(query))
+    readers = (s.query for s in later if isinstance(s, (CreateDerived, QueryStatement, Insert)))
+    return any(name.text.lower() in reads(query) for query in readers)
 
 
-def _reads(query: syntax.Query) -> Iterator[str]:
-    selects = query.queries if isinstance(query, syntax.UnionAll) else (query,)
-    for select in selects:
-        yield from _reads_of(select.sources)
-
-
-def _reads_of(sources: Iterable[syntax.Source]) -> Iterator[str]:
-    for source in sources:
-        match source:
-            case syntax.StreamReference(name=name):
-                yield name.text
-            case syntax.Subquery(query=query):
-                yield from _reads(query)
-            case syntax.JoinClause(left=left, right=right):
-                yield from _reads_of((left, right))
-
-
-# ---- streams
-
-
-def _source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
-    _refuse_known(statement.name, catalog)
-    schema = _schema(statement)
-    time = _time_column(statement, schema)
-    return SourceStream(statement.name.text, schema, statement.location, time, statement.delay, statement.options)
-
-
-def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedStream:
-    _refuse_known(statement.name, around.catalog)
-    return DerivedStream(statement.name.text, _plan(statement.query, around))
-
-
-def _refuse_known(name: Name, catalog: Catalog) -> None:
-    if catalog.find(name.text) is not None:
-        raise QueryError("Q105", f"there already is a stream '{name.text}'", name.span, hint="choose another name")
-
-
-def _schema(statement: CreateSource) -> Schema:
-    fields: list[Field] = []
-    for column in statement.columns:
-        if any(same(field.name, column.name.text) for field in fields):
-            raise QueryError("Q105", f"there are two columns '{column.name.text}'", column.name.span)
-        fields.append(Field(column.name.text, find_type(column.type)))
-    return Schema(tuple(fields))
-
-
-def _time_column(statement: CreateSource, schema: Schema) -> str:
-    wanted = statement.time_column
-    if wanted is None:
-        hint = "say which column holds the time of an element: TIMESTAMP BY column"
-        raise QueryError("Q109", f"stream '{statement.name.text}' has no time", statement.name.span, hint=hint)
-    field = next((f for f in schema if same(f.name, wanted.text)), None)
-    if field is None:
-        message = f"stream '{statement.name.text}' has no column '{wanted.text}'"
-        raise QueryError("Q102", message, wanted.span, hint=nearest(wanted.text, schema.names))
-    if field.type not in (Type.TIMESTAMP, Type.BIGINT):
-        message = f"column '{field.name}' is {field.type.name}, which is no time"
-        hint = "a time is a TIMESTAMP, or a BIGINT of microseconds since 1970"
-        raise QueryError("Q109", message, wanted.span, hint=hint)
-    return field.name
+def reads(query: syntax.Query) -> frozenset[str]:
+    """The streams that a query reads, in lower case, wherever in it; not those that it defines itself."""
+    nodes = list(syntax.walk(query))
+    own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}
+    return frozenset(n.name.text.lower() for n in nodes if isinstance(n, syntax.StreamReference)) - own

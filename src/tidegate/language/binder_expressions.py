@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tidegate.errors import QueryError, Span
+from tidegate.errors import QueryError, Span, nearest
 from tidegate.expressions.aggregates import AGGREGATES
 from tidegate.expressions.coercion import cast, coerce, unify
 from tidegate.expressions.functions import function_names, resolve
 from tidegate.expressions.nodes import Case, Expression, InList, Literal
+from tidegate.expressions.user import find_aggregate
 from tidegate.language import syntax
 from tidegate.language.names import Scope, find_column, find_type
 from tidegate.schema import Type
@@ -20,11 +21,16 @@ AggregateNode = syntax.FunctionCall | syntax.CountStar
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an expression stands: the columns it sees, what an aggregate means, which aliases of SELECT count."""
+    """Where an expression stands: what columns, aggregates, aliases of SELECT and queries in it mean.
+
+    `outer` are the columns of the queries around, the nearest first.
+    """
 
     scope: Scope
     aggregate: Callable[[AggregateNode], Expression]
+    query: Callable[[syntax.QueryExpression], Expression]
     aliases: Mapping[str, Expression] = field(default_factory=dict)
+    outer: tuple[Scope, ...] = ()
 
 
 def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> Context:
@@ -33,7 +39,11 @@ def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> 
     def refuse(node: AggregateNode) -> Expression:
         raise QueryError("Q107", f"an aggregate cannot stand in {place}", node.span, hint=hint)
 
-    return Context(scope, refuse)
+    def refuse_query(node: syntax.QueryExpression) -> Expression:
+        advice = "put it into WHERE, or into FROM and join with it"
+        raise QueryError("Q116", f"a query cannot stand in {place}", node.span, hint=advice)
+
+    return Context(scope, refuse, refuse_query)
 
 
 def bind_expression(node: syntax.Expression, context: Context) -> Expression:
@@ -47,8 +57,16 @@ def bind_expression(node: syntax.Expression, context: Context) -> Expression:
             if name.text.lower() != "count":
                 raise QueryError("Q107", f"{name.text.upper()} does not take a '*'", span, hint="only COUNT does")
             return context.aggregate(node)
-        case syntax.FunctionCall(name=name) if name.text.lower() in AGGREGATES:
+        case syntax.FunctionCall(name=name) if find_aggregate(name.text) is not None:
             return context.aggregate(node)
+        case syntax.FunctionCall(name=name, span=span) if node.distinct or node.filter is not None:
+            word = "DISTINCT" if node.distinct else "FILTER"
+            raise QueryError(
+                "Q107",
+                f"{word} is for aggregates, and '{name.text}' is none",
+                span,
+                hint=nearest(name.text, AGGREGATES),
+            )
         case syntax.FunctionCall(name=name, arguments=arguments, span=span):
             return _call(name, _all(arguments, context), span)
         case syntax.Operation(operator=operator, arguments=arguments, span=span):
@@ -64,6 +82,8 @@ def bind_expression(node: syntax.Expression, context: Context) -> Expression:
             return _case(node, context)
         case syntax.CastTo(argument=argument, type=type_, span=span):
             return cast(bind_expression(argument, context), find_type(type_), span)
+        case syntax.QueryValue() | syntax.Exists() | syntax.InQuery() | syntax.Quantified():
+            return context.query(node)
 
 
 def bind_condition(node: syntax.Expression, context: Context) -> Expression:
@@ -92,12 +112,27 @@ def literal(node: syntax.Constant) -> Literal:
 def _column(node: syntax.ColumnReference, context: Context) -> Expression:
     try:
         return find_column(context.scope, node)
-    except QueryError:
+    except QueryError as error:
         # As in other systems: an alias counts only if the streams have no such column.
         alias = context.aliases.get(node.name.text.lower()) if node.qualifier is None else None
-        if alias is None:
+        found = replace(alias, span=node.span) if alias is not None else _outer_column(node, context)
+        if found is None or error.code == "Q103":
             raise
-        return replace(alias, span=node.span)
+        return found
+
+
+def _outer_column(node: syntax.ColumnReference, context: Context) -> Expression | None:
+    for depth, scope in enumerate(context.outer):
+        try:
+            column = find_column(scope, node)
+        except QueryError:
+            continue
+        if depth == 0:
+            return column
+        message = f"'{node.name.text}' is a column of a query that is too far outside"
+        hint = "a query in an expression can read columns of the query directly around it only"
+        raise QueryError("Q117", message, node.span, hint=hint)
+    return None
 
 
 def _integer_type(value: int, span: Span) -> Type:

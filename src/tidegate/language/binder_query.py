@@ -2,150 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.algebra.plan import Distinct, Filter, Join, Map, Output, Plan, Scan, Window, rewrite
-from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream, Stream
-from tidegate.errors import QueryError, Span, nearest
-from tidegate.expressions.nodes import TRUE, Column
+from tidegate.algebra.plan import Change, Changes, Distinct, Filter, Map, Output, Plan, Split
+from tidegate.catalog.catalog import DerivedStream
+from tidegate.errors import QueryError
+from tidegate.expressions.functions import resolve
+from tidegate.expressions.nodes import Call, Column, Expression, columns_of, conjunction, conjuncts, transform
 from tidegate.language import syntax
 from tidegate.language.binder_expressions import Context, bind_condition, bind_expression, without_aggregates
-from tidegate.language.binder_groups import Aggregates, Item, aliases, bind_keys, group
-from tidegate.language.binder_union import settled, union_all
-from tidegate.language.names import Scope, Visible, all_unique, expand, output_name, same, unique
+from tidegate.language.binder_groups import Aggregates, Grouped, Item, aliases, bind_keys, group
+from tidegate.language.binder_order import bind_ordered
+from tidegate.language.binder_sets import set_operation, settled, union_all
+from tidegate.language.binder_sources import read_from
+from tidegate.language.binder_subqueries import Inner, Subqueries
+from tidegate.language.conditions import has_query
+from tidegate.language.names import Scope, all_unique, expand, output_name, unique
+from tidegate.language.surroundings import Read, Surroundings
+from tidegate.language.unnesting import Test, refuse_unknown, with_steps, with_tests
 from tidegate.time import CHRONON
 
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a query can read: streams known so far, which of them this text made, and which it makes later."""
-
-    catalog: Catalog
-    made_here: frozenset[str] = frozenset()
-    made_later: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What FROM, or a part of it, gives: a plan and the names in it."""
-
-    plan: Plan
-    scope: Scope
+_CHANGES = {"istream": Change.INSERTED, "dstream": Change.DELETED, "dstream last": Change.DELETED_LAST}
 
 
 def bind_query(query: syntax.Query, around: Surroundings) -> Plan:
     """The plan of a query; its columns have the names and types that the result has."""
     match query:
         case syntax.UnionAll(queries=queries, span=span):
-            return settled(union_all([_select(each, around) for each in queries], queries, span))
+            return settled(union_all([_unsettled(each, around) for each in queries], queries, span))
+        case syntax.SetQuery(operator=operator, left=left, right=right, span=span):
+            plans = [bind_query(each, around) for each in (left, right)]
+            return set_operation(operator, plans, (left, right), span)
+        case syntax.Ordered():
+            return bind_ordered(query, around, bind_query)
+        case syntax.ChangesOf(function=function, query=below, span=span):
+            plan = bind_query(below, around)
+            return Split(plan, CHRONON, span) if function == "rstream" else Changes(plan, _CHANGES[function], span)
+        case syntax.WithQuery():
+            return _with(query, around)
         case syntax.Select():
             return settled(_select(query, around))
 
 
-# ---- FROM
+def _unsettled(query: syntax.Query, around: Surroundings) -> Plan:
+    # A bare NULL takes the type of the column that it is united with.
+    return _select(query, around) if isinstance(query, syntax.Select) else bind_query(query, around)
 
 
-def _from(sources: Sequence[syntax.Source], around: Surroundings) -> _Read:
-    read = _source(sources[0], around, ())
-    for source in sources[1:]:
-        read = _pair(read, _source(source, around, read.scope), read.plan.span.to(source.span))
-    return read
-
-
-def _pair(left: _Read, right: _Read, span: Span) -> _Read:
-    return _Read(Join(left.plan, right.plan, TRUE, span), left.scope + right.scope)
-
-
-def _source(source: syntax.Source, around: Surroundings, before: Scope) -> _Read:
-    match source:
-        case syntax.JoinClause(left=left, right=right, condition=condition, span=span):
-            first = _source(left, around, before)
-            both = _pair(first, _source(right, around, before + first.scope), span)
-            return both if condition is None else _on(both, condition)
-        case syntax.StreamReference(name=name, window=window, alias=alias):
-            plan, stream = _stream_plan(source, around)
-            return _named(_windowed(plan, window), alias or name, stream.name, before)
-        case syntax.Subquery(query=query, window=window, alias=alias, span=span):
-            plan = _windowed(bind_query(query, around), window)
-            return _named(plan, alias or _anonymous(before, span), None, before)
-
-
-def _on(read: _Read, condition: syntax.Expression) -> _Read:
-    predicate = bind_condition(condition, without_aggregates(read.scope, "ON"))
-    match read.plan:
-        case Join() as join:
-            return replace(read, plan=replace(join, predicate=predicate))
-    return read
-
-
-def _anonymous(before: Scope, span: Span) -> syntax.Name:
-    return syntax.Name(unique("subquery", (v.alias for v in before)), span)
-
-
-def _stream_plan(reference: syntax.StreamReference, around: Surroundings) -> tuple[Plan, Stream]:
-    match around.catalog.find(reference.name.text):
-        case SourceStream() as stream:
-            return Scan(stream.name, stream.schema, reference.name.span), stream
-        case DerivedStream() as stream:
-            ours = stream.name.lower() in around.made_here
-            return stream.plan if ours else _as_read_here(stream.plan, reference.span), stream
-    raise _unknown_stream(reference.name, around)
-
-
-def _as_read_here(plan: Plan, span: Span) -> Plan:
-    """The plan with all its places set to where it is read: its own are in some other text."""
-    return rewrite(plan, lambda node: replace(node, span=span))
-
-
-def _unknown_stream(name: syntax.Name, around: Surroundings) -> QueryError:
-    hint = nearest(name.text, (stream.name for stream in around.catalog))
-    if name.text.lower() in around.made_later:
-        hint = "it is created further below; streams come before their readers"
-    return QueryError("Q101", f"unknown stream '{name.text}'", name.span, hint=hint)
-
-
-def _windowed(plan: Plan, window: syntax.WindowClause | None) -> Plan:
-    # The window of one chronon changes nothing: it is the identity (PIPES, section 9.2).
-    if window is None or (window.size, window.slide) == (CHRONON, CHRONON):
-        return plan
-    return Window(plan, window.size, window.slide, window.span)
-
-
-def _named(plan: Plan, alias: syntax.Name, stream: str | None, before: Scope) -> _Read:
-    """Call the columns of a plan alias.column, so that they are unique beside those of other streams."""
-    if any(same(visible.alias, alias.text) for visible in before):
-        hint = f"give it another alias: {alias.text} AS {unique(alias.text, [alias.text])}"
-        raise QueryError("Q105", f"there are two '{alias.text}' in this FROM", alias.span, hint=hint)
-    taken = [name for visible in before for name in visible.plan_names]
-    names = tuple(unique(f"{alias.text}.{field.name}", taken) for field in plan.schema)
-    outputs = tuple(Output(n, Column(f.name, f.type, alias.span)) for n, f in zip(names, plan.schema, strict=True))
-    visible = Visible(alias.text, stream, plan.schema.fields, names)
-    return _Read(Map(plan, outputs, alias.span), (visible,))
+def _with(query: syntax.WithQuery, around: Surroundings) -> Plan:
+    seen: set[str] = set()
+    for definition in query.definitions:
+        name = definition.name.text
+        if name.lower() in seen:
+            raise QueryError("Q105", f"there are two '{name}' in this WITH", definition.name.span, hint="rename one")
+        seen.add(name.lower())
+        catalog = around.catalog.with_stream(DerivedStream(name, bind_query(definition.query, around)))
+        around = replace(around, catalog=catalog, made_here=around.made_here | {name.lower()})
+    return bind_query(query.query, around)
 
 
 # ---- SELECT
 
 
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """A SELECT without its last step: what its items stand over, and what binds it to the query around it."""
+
+    plan: Plan
+    items: list[Item]
+    correlation: tuple[Expression, ...] = ()
+    is_grouped: bool = False
+
+
 def _select(select: syntax.Select, around: Surroundings) -> Plan:
-    read = _from(select.sources, around)
-    plan = _where(read, select.where)
+    selected = _selected(select, around)
+    names = all_unique(item.name for item in selected.items)
+    outputs = tuple(Output(name, item.expression) for name, item in zip(names, selected.items, strict=True))
+    result = Map(selected.plan, outputs, select.span)
+    return Distinct(settled(result), select.span) if select.distinct else result
+
+
+def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
+    read = read_from(select.sources, around, bind_query)
+    plan, correlation = _where(read, select.where, around)
     aggregates = Aggregates(read.scope, plan.schema.names)
-    context = Context(read.scope, aggregates.add)
-    items = _items(select.items, context)
-    having = None if select.having is None else bind_condition(select.having, replace(context, aliases=aliases(items)))
-    if select.group_by or select.having is not None or aggregates.calls:
-        grouped = group(plan, bind_keys(select.group_by, items, aggregates), aggregates.calls, select.span)
-        items = [replace(item, expression=grouped.over(item.expression)) for item in items]
-        plan = grouped.plan if having is None else Filter(grouped.plan, grouped.over(having), having.span)
-    return _result(plan, items, select)
+    queries = replace(_subqueries(read.scope, plan, around), counts=aggregates.has_count)
+    context = _context(read.scope, aggregates, queries)
+    items = _items(select.items, replace(context, outer=around.outer))
+    context = replace(context, aliases=aliases(items))
+    having, tests = ([], []) if select.having is None else queries.conditions(select.having, context)
+    if not (select.group_by or select.having is not None or aggregates.calls):
+        return _Selected(with_steps(plan, queries.steps, _as_it_is), items, correlation)
+    keys = bind_keys(select.group_by, items, aggregates)
+    pairs = [_equality(term, plan) for term in correlation]
+    every_key = tuple(dict.fromkeys((*keys, *(inner for inner, _ in pairs))))
+    grouped = group(plan, every_key, aggregates.calls, select.span)
+    plan = _having(grouped, having, tests, queries)
+    over = replace(grouped, plan=plan).over
+    items = [replace(item, expression=over(item.expression)) for item in items]
+    bound = tuple(resolve("=", (over(inner), outer), outer.span) for inner, outer in pairs)
+    return _Selected(plan, items, bound, is_grouped=True)
 
 
-def _where(read: _Read, condition: syntax.Expression | None) -> Plan:
-    if condition is None:
-        return read.plan
-    context = without_aggregates(read.scope, "WHERE", hint="conditions on aggregates stand in HAVING")
-    return Filter(read.plan, bind_condition(condition, context), condition.span)
+def _as_it_is(expression: Expression, _others: Iterable[str]) -> Expression:
+    return expression
+
+
+def _context(scope: Scope, aggregates: Aggregates, queries: Subqueries) -> Context:
+    def query(node: syntax.QueryExpression) -> Expression:
+        return queries.value(node, context)
+
+    context = Context(scope, aggregates.add, query)
+    return context
+
+
+def _having(grouped: Grouped, having: Sequence[Expression], tests: Sequence[Test], queries: Subqueries) -> Plan:
+    plan, made = grouped.plan, frozenset(step.column.name for step in queries.steps)
+    first = [term for term in having if not columns_of(term) & made]
+    plan = _filtered(plan, [grouped.over(term) for term in first])
+    plan = with_tests(plan, (t for t in tests if not columns_of(t.predicate) & made), grouped.over)
+    plan = with_steps(plan, queries.steps, grouped.over)
+    over = replace(grouped, plan=plan).over
+    plan = with_tests(plan, (t for t in tests if columns_of(t.predicate) & made), over)
+    return _filtered(plan, [over(term) for term in having if columns_of(term) & made])
 
 
 def _items(written: Sequence[syntax.Item | syntax.Star], context: Context) -> list[Item]:
@@ -161,8 +141,99 @@ def _items(written: Sequence[syntax.Item | syntax.Star], context: Context) -> li
     return items
 
 
-def _result(plan: Plan, items: Sequence[Item], select: syntax.Select) -> Plan:
-    names = all_unique(item.name for item in items)
-    outputs = tuple(Output(name, item.expression) for name, item in zip(names, items, strict=True))
-    result = Map(plan, outputs, select.span)
-    return Distinct(settled(result), select.span) if select.distinct else result
+# ---- WHERE
+
+
+def _where(
+    read: Read, condition: syntax.Expression | None, around: Surroundings
+) -> tuple[Plan, tuple[Expression, ...]]:
+    """The elements for which a condition is true, and the terms of it that read columns of the outer query."""
+    if condition is None:
+        return read.plan, ()
+    queries = _subqueries(read.scope, read.plan, around)
+    context = without_aggregates(read.scope, "WHERE", hint="conditions on aggregates stand in HAVING")
+    context = replace(context, outer=around.outer)
+    within = replace(context, query=lambda node: queries.value(node, context))
+    if has_query(condition):
+        plain, tests = queries.conditions(condition, within)
+    else:
+        whole = bind_condition(condition, context)
+        plain, tests = [whole] if columns_of(whole) <= set(read.plan.schema.names) else list(conjuncts(whole)), []
+    return _restricted(read.plan, plain, tests, queries)
+
+
+def _restricted(
+    plan: Plan, plain: Sequence[Expression], tests: Sequence[Test], queries: Subqueries
+) -> tuple[Plan, tuple[Expression, ...]]:
+    made, own = frozenset(step.column.name for step in queries.steps), frozenset(plan.schema.names)
+    here = [term for term in plain if columns_of(term) <= own]
+    later = [term for term in plain if columns_of(term) & made]
+    correlation = tuple(term for term in plain if term not in here and term not in later)
+    plan = with_tests(_filtered(plan, here), (t for t in tests if not columns_of(t.predicate) & made), _as_it_is)
+    plan = with_steps(plan, queries.steps, _as_it_is)
+    plan = with_tests(plan, (t for t in tests if columns_of(t.predicate) & made), _as_it_is)
+    for term in later:
+        refuse_unknown(term, plan.schema.names)
+    return _filtered(plan, later), correlation
+
+
+def _filtered(plan: Plan, terms: Sequence[Expression]) -> Plan:
+    if not terms:
+        return plan
+    predicate = conjunction(tuple(terms))
+    return Filter(plan, predicate, predicate.span)
+
+
+# ---- queries inside of expressions
+
+
+def _subqueries(scope: Scope, plan: Plan, around: Surroundings) -> Subqueries:
+    within = replace(around, outer=(scope, *around.outer))
+    return Subqueries(lambda query: _inner(query, within), plan)
+
+
+def _inner(query: syntax.Query, around: Surroundings) -> Inner:
+    match query:
+        case syntax.Select():
+            selected = _selected(query, around)
+            values = tuple(item.expression for item in selected.items)
+            single = selected.is_grouped and not query.group_by
+            return _apart(Inner(selected.plan, values, selected.correlation, single), around)
+        case syntax.Ordered(limit=syntax.LimitClause(count=1, keys=())):
+            single = True
+        case _:
+            single = False
+    plan = bind_query(query, replace(around, outer=()))
+    return _apart(Inner(plan, tuple(Column(f.name, f.type) for f in plan.schema), (), single), around)
+
+
+def _apart(inner: Inner, around: Surroundings) -> Inner:
+    """The query with names for its columns that cannot be those of the query around it."""
+    aliases_ = (visible.alias for scope in around.outer for visible in scope)
+    prefix, taken = unique("subquery", aliases_), tuple(around.outer_names)
+    plan = inner.plan
+    names = {n: n if "." in n else unique(f"{prefix}.{n}", taken) for n in plan.schema.names}
+    if all(old == new for old, new in names.items()):
+        return inner
+
+    def renamed(expression: Expression) -> Expression:
+        return transform(
+            expression, lambda e: replace(e, name=names.get(e.name, e.name)) if isinstance(e, Column) else e
+        )
+
+    outputs = tuple(Output(names[f.name], Column(f.name, f.type)) for f in plan.schema)
+    values, correlation = map(renamed, inner.values), map(renamed, inner.correlation)
+    return replace(inner, plan=Map(plan, outputs, plan.span), values=tuple(values), correlation=tuple(correlation))
+
+
+def _equality(term: Expression, plan: Plan) -> tuple[Expression, Expression]:
+    """The inner and the outer side of a condition between a grouped query and the one around it."""
+    own = frozenset(plan.schema.names)
+    match term:
+        case Call("=", (a, b)):
+            for inner, outer in ((a, b), (b, a)):
+                if columns_of(inner) <= own and not columns_of(outer) & own:
+                    return inner, outer
+    message = "a query with aggregates can be bound to the query around it by equality only"
+    hint = "write inner.x = outer.x, or join the streams and group the result"
+    raise QueryError("Q117", message, term.span, hint=hint)

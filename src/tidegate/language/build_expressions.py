@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
-from tidegate.language.syntax import Expression, Name
+from tidegate.language.syntax import Expression, Name, Query
 from tidegate.time import LATEST, duration, parse_duration
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -118,8 +119,7 @@ class ExpressionBuilder(Transformer[Token, Any]):
         return syntax.Operation("not", (argument,), span_of(meta))
 
     def binary(self, meta: Meta, left: Expression, sign: Token, right: Expression) -> Expression:
-        operator = "<>" if sign == "!=" else sign.lower()
-        return syntax.Operation(operator, (left, right), span_of(meta))
+        return syntax.Operation(_operator(sign), (left, right), span_of(meta))
 
     def between(
         self, meta: Meta, argument: Expression, negated: Token | None, low: Expression, high: Expression
@@ -127,6 +127,9 @@ class ExpressionBuilder(Transformer[Token, Any]):
         return _unless(negated, syntax.Between(argument, low, high, span_of(meta)))
 
     def in_list(self, meta: Meta, argument: Expression, negated: Token | None, *options: Expression) -> Expression:
+        match options:
+            case (syntax.QueryValue(query=query),):
+                return syntax.InQuery(argument, query, span_of(meta), negated is not None)
         return _unless(negated, syntax.OneOf(argument, options, span_of(meta)))
 
     def like(
@@ -170,6 +173,27 @@ class ExpressionBuilder(Transformer[Token, Any]):
     def call_star(self, meta: Meta, name: Name) -> Expression:
         return syntax.CountStar(name, span_of(meta))
 
-    def call_distinct(self, meta: Meta, name: Name, _argument: Expression) -> Expression:
-        hint = "select the distinct values in a subquery, and aggregate those"
-        raise not_yet(f"{name.text.upper()}(DISTINCT …) is", span_of(meta), hint=hint)
+    def call_distinct(self, meta: Meta, name: Name, *arguments: Expression) -> Expression:
+        return syntax.FunctionCall(name, arguments, span_of(meta), distinct=True)
+
+    def filtered(self, meta: Meta, call: syntax.FunctionCall | syntax.CountStar, condition: Expression) -> Expression:
+        return replace(call, filter=condition, span=span_of(meta))
+
+    # ---- queries inside expressions
+
+    def query_value(self, meta: Meta, query: Query) -> Expression:
+        return syntax.QueryValue(query, span_of(meta))
+
+    def exists(self, meta: Meta, query: Query) -> Expression:
+        return syntax.Exists(query, span_of(meta))
+
+    def in_query(self, meta: Meta, argument: Expression, negated: Token | None, query: Query) -> Expression:
+        return syntax.InQuery(argument, query, span_of(meta), negated is not None)
+
+    def quantified(self, meta: Meta, argument: Expression, sign: Token, quantifier: Token, query: Query) -> Expression:
+        every = quantifier.lower() == "all"
+        return syntax.Quantified(argument, _operator(sign), every, query, span_of(meta))
+
+
+def _operator(sign: Token) -> str:
+    return "<>" if sign == "!=" else sign.lower()

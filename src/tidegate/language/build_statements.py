@@ -1,4 +1,4 @@
-"""From Lark's tree to the syntax tree: queries and statements."""
+"""From Lark's tree to the syntax tree: statements."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
-from tidegate.language.build_expressions import ExpressionBuilder, microseconds, span_of, unquote
-from tidegate.language.syntax import Expression, Name, Query, Select, Source, Statement
-from tidegate.time import CHRONON
-
-
-class _Amount(NamedTuple):
-    microseconds: int
-    span: Span
+from tidegate.language.build_expressions import span_of, unquote
+from tidegate.language.build_queries import QueryBuilder
+from tidegate.language.build_windows import Amount
+from tidegate.language.syntax import Name, Query, Statement
 
 
 class _Clause(NamedTuple):
-    """A clause of CREATE STREAM: what it is about, what it says and where."""
+    """A clause of CREATE: what it is about, what it says and where."""
 
     about: str
     says: Any
@@ -28,38 +24,74 @@ class _Clause(NamedTuple):
 
 
 @v_args(meta=True, inline=True)
-class StatementBuilder(ExpressionBuilder):
-    """One method for each rule of the grammar."""
+class StatementBuilder(QueryBuilder):
+    """One method for each rule of the grammar that is about statements."""
 
     def start(self, meta: Meta, *statements: Statement) -> tuple[Statement, ...]:
         return statements
 
-    # ---- streams
-
-    def create_source(self, meta: Meta, name: Name, *parts: Any) -> Statement:
-        columns = tuple(p for p in parts if isinstance(p, syntax.ColumnDefinition))
-        clauses = _each_once([p for p in parts if isinstance(p, _Clause)])
-        location = next(unquote(p) for p in parts if isinstance(p, Token))
-        time, delay, options = clauses.get("TIMESTAMP BY"), clauses.get("DELAY", 0), clauses.get("WITH", ())
-        return syntax.CreateSource(name, columns, location, time, delay, options, span_of(meta))
-
-    def create_derived(self, meta: Meta, name: Name, query: Query) -> Statement:
-        return syntax.CreateDerived(name, query, span_of(meta))
+    def query_statement(self, meta: Meta, query: Query) -> Statement:
+        return syntax.QueryStatement(query, span_of(meta))
 
     def insert(self, meta: Meta, path: Token, query: Query) -> Statement:
         return syntax.Insert(unquote(path), query, span_of(meta))
 
-    def query_statement(self, meta: Meta, query: Query) -> Statement:
-        return syntax.QueryStatement(query, span_of(meta))
+    def explain(self, meta: Meta, query: Query) -> Statement:
+        return syntax.ExplainStatement(query, span_of(meta))
+
+    def describe(self, meta: Meta, name: Name) -> Statement:
+        return syntax.DescribeStatement(name, span_of(meta))
+
+    def show(self, meta: Meta, kind: syntax.Kind) -> Statement:
+        return syntax.ShowStatement(kind, span_of(meta))
+
+    def drop(self, meta: Meta, kind: syntax.Kind, name: Name) -> Statement:
+        return syntax.DropStatement(kind, name, span_of(meta))
+
+    def kind(self, meta: Meta, word: Token) -> syntax.Kind:
+        return syntax.Kind(word.lower())
+
+    def kinds(self, meta: Meta, word: Token) -> syntax.Kind:
+        return {"streams": syntax.Kind.STREAM, "tables": syntax.Kind.TABLE}.get(word.lower(), syntax.Kind.QUERY)
+
+    # ---- streams and tables
+
+    def create_source(self, meta: Meta, _word: Token, name: Name, *parts: Any) -> Statement:
+        return _create(name, parts, span_of(meta), is_table=False)
+
+    def create_table(self, meta: Meta, _word: Token, name: Name, *parts: Any) -> Statement:
+        return _create(name, parts, span_of(meta), is_table=True)
+
+    def create_derived(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
+        return syntax.CreateDerived(name, query, span_of(meta))
+
+    def columns(self, meta: Meta, *columns: syntax.ColumnDefinition) -> tuple[syntax.ColumnDefinition, ...]:
+        return columns
 
     def column(self, meta: Meta, name: Name, type_: Name) -> syntax.ColumnDefinition:
         return syntax.ColumnDefinition(name, type_, span_of(meta))
 
+    def location(self, meta: Meta, path: Token) -> str:
+        return unquote(path)
+
+    def source_call(self, meta: Meta, name: Name, *arguments: Token | None) -> str:
+        # Connectors go by the scheme of a location: SOURCE f('a', 'b') is FROM 'f://a/b'.
+        return f"{name.text}://{'/'.join(unquote(a) for a in arguments if a is not None)}"
+
     def time_clause(self, meta: Meta, name: Name) -> _Clause:
         return _Clause("TIMESTAMP BY", name, span_of(meta))
 
-    def delay_clause(self, meta: Meta, amount: _Amount) -> _Clause:
+    def valid_clause(self, meta: Meta, start: Name, end: Name) -> _Clause:
+        return _Clause("VALID FROM", (start, end), span_of(meta))
+
+    def delay_clause(self, meta: Meta, amount: Amount) -> _Clause:
         return _Clause("DELAY", amount.microseconds, span_of(meta))
+
+    def idle_clause(self, meta: Meta, amount: Amount) -> _Clause:
+        if amount.microseconds <= 0:
+            hint = "write for instance IDLE AFTER 30 SECONDS"
+            raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
+        return _Clause("IDLE AFTER", amount.microseconds, span_of(meta))
 
     def options_clause(self, meta: Meta, *options: tuple[str, str]) -> _Clause:
         return _Clause("WITH", options, span_of(meta))
@@ -74,104 +106,34 @@ class StatementBuilder(ExpressionBuilder):
         value = "".join(unquote(part) for part in parts)
         return value.lower() if value.lower() in ("true", "false") else value
 
-    # ---- queries
 
-    def union(self, meta: Meta, *queries: Query) -> Query:
-        # UNION ALL is associative: parenthesised unions inside it need no node of their own.
-        flat = [s for q in queries for s in (q.queries if isinstance(q, syntax.UnionAll) else (q,))]
-        return syntax.UnionAll(tuple(flat), span_of(meta))
+def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -> Statement:
+    columns, location, *clauses = parts
+    said = _each_once(clauses)
+    _refuse_contradictions(clauses, is_table=is_table)
+    start, end = said.get("VALID FROM", (said.get("TIMESTAMP BY"), None))
+    delay, options, idle = said.get("DELAY", 0), said.get("WITH", ()), said.get("IDLE AFTER")
+    return syntax.CreateSource(name, columns, location, start, delay, options, span, end, idle, is_table)
 
-    def select(
-        self,
-        meta: Meta,
-        distinct: bool,  # noqa: FBT001 - Lark calls by position
-        items: tuple[syntax.Item | syntax.Star, ...],
-        sources: tuple[Source, ...],
-        where: Expression | None,
-        group_by: tuple[Expression, ...] | None,
-        having: Expression | None,
-    ) -> Query:
-        return Select(items, sources, where, group_by or (), having, distinct, span_of(meta))
 
-    def quantifier(self, meta: Meta, word: Token | None) -> bool:
-        return word is not None and word.type == "DISTINCT"
-
-    def items(self, meta: Meta, *items: syntax.Item | syntax.Star) -> tuple[syntax.Item | syntax.Star, ...]:
-        return items
-
-    def item(self, meta: Meta, expression: Expression, alias: Name | None) -> syntax.Item:
-        return syntax.Item(expression, alias, span_of(meta))
-
-    def star(self, meta: Meta, qualifier: Name | None) -> syntax.Star:
-        return syntax.Star(qualifier, span_of(meta))
-
-    def alias(self, meta: Meta, name: Name) -> Name:
-        return name
-
-    def where(self, meta: Meta, condition: Expression) -> Expression:
-        return condition
-
-    having = where
-
-    def group_by(self, meta: Meta, *keys: Expression) -> tuple[Expression, ...]:
-        return keys
-
-    # ---- what a query reads
-
-    def sources(self, meta: Meta, *sources: Source) -> tuple[Source, ...]:
-        return sources
-
-    def stream_reference(
-        self, meta: Meta, name: Name, first: Name | None, window: syntax.WindowClause | None, second: Name | None
-    ) -> Source:
-        return syntax.StreamReference(name, window, _one_alias(first, second), span_of(meta))
-
-    def subquery(
-        self, meta: Meta, query: Query, first: Name | None, window: syntax.WindowClause | None, second: Name | None
-    ) -> Source:
-        return syntax.Subquery(query, window, _one_alias(first, second), span_of(meta))
-
-    def join(self, meta: Meta, left: Source, right: Source, condition: Expression) -> Source:
-        return syntax.JoinClause(left, right, condition, span_of(meta))
-
-    def cross_join(self, meta: Meta, left: Source, right: Source) -> Source:
-        return syntax.JoinClause(left, right, None, span_of(meta))
-
-    # ---- windows
-
-    def window(self, meta: Meta, frame: tuple[int | None, int]) -> syntax.WindowClause:
-        return syntax.WindowClause(*frame, span_of(meta))
-
-    def range_frame(self, meta: Meta, size: _Amount, slide: _Amount | None) -> tuple[int | None, int]:
-        return _positive("RANGE", size), CHRONON if slide is None else _positive("SLIDE", slide)
-
-    def unbounded_frame(self, meta: Meta) -> tuple[int | None, int]:
-        return None, CHRONON
-
-    def now_frame(self, meta: Meta) -> tuple[int | None, int]:
-        return CHRONON, CHRONON
-
-    def amount(self, meta: Meta, number: Token, unit: Token | None) -> _Amount:
-        return _Amount(microseconds(number, unit), span_of(meta))
+def _refuse_contradictions(clauses: list[_Clause], *, is_table: bool) -> None:
+    about = {clause.about: clause for clause in clauses}
+    for word, clause in about.items():
+        if is_table and word != "WITH":
+            hint = "rows of a table are valid while they are in it; write CREATE STREAM for rows that have a time"
+            raise QueryError("Q109", f"a table has no {word}", clause.span, hint=hint)
+    if {"VALID FROM", "TIMESTAMP BY"} <= about.keys():
+        hint = "VALID FROM says both when a row begins and when it ends; leave TIMESTAMP BY out"
+        raise QueryError("Q109", "a stream has either TIMESTAMP BY or VALID FROM", about["VALID FROM"].span, hint=hint)
+    if "DELAY" in about and not {"VALID FROM", "TIMESTAMP BY"} & about.keys():
+        hint = "without TIMESTAMP BY, elements have the time of their arrival, and are never late"
+        raise QueryError("Q109", "DELAY needs a TIMESTAMP BY", about["DELAY"].span, hint=hint)
 
 
 def _each_once(clauses: list[_Clause]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for clause in clauses:
         if clause.about in said:
-            raise QueryError("Q105", f"{clause.about} is given twice", clause.span)
+            raise QueryError("Q105", f"{clause.about} is given twice", clause.span, hint="leave one of them out")
         said[clause.about] = clause.says
     return said
-
-
-def _one_alias(before: Name | None, after: Name | None) -> Name | None:
-    if before is not None and after is not None:
-        hint = "an alias stands before or after the window"
-        raise QueryError("Q105", f"'{before.text}' already is the alias here", after.span, hint=hint)
-    return before or after
-
-
-def _positive(word: str, amount: _Amount) -> int:
-    if amount.microseconds <= 0:
-        raise QueryError("Q114", f"{word} must be longer than zero", amount.span)
-    return amount.microseconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.errors import QueryError, nearest
 from tidegate.expressions.nodes import Column
@@ -14,12 +14,19 @@ from tidegate.schema import TYPE_NAMES, Field, Type
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A stream of FROM: the name it goes by, its own name, its columns and what the plan calls those."""
+    """A stream of FROM: the name it goes by, its own name, its columns and what the plan calls those.
+
+    `hidden` are columns, in lower case, that need a qualifier: USING made another one of the name
+    the one that is meant without. `origins` are the names, with qualifiers, that the columns of a
+    subquery without an alias have inside it.
+    """
 
     alias: str
     stream: str | None
     columns: tuple[Field, ...]
     plan_names: tuple[str, ...]
+    hidden: frozenset[str] = frozenset()
+    origins: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[str, Column]]:
         for field, name in zip(self.columns, self.plan_names, strict=True):
@@ -27,6 +34,15 @@ class Visible:
 
     def named(self, name: str) -> Column | None:
         return next((column for own, column in self if same(own, name)), None)
+
+    def plain(self) -> Iterator[tuple[str, Column]]:
+        """The columns that need no qualifier."""
+        return ((own, column) for own, column in self if own.lower() not in self.hidden)
+
+    def from_inside(self, qualifier: str, name: str) -> Column | None:
+        """The column that has this qualified name inside of the subquery."""
+        pairs = zip(self.origins, self, strict=False)
+        return next((column for origin, (_, column) in pairs if same(origin, f"{qualifier}.{name}")), None)
 
 
 Scope = tuple[Visible, ...]
@@ -77,17 +93,30 @@ def find_visible(scope: Scope, qualifier: Name) -> Visible:
 
 def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
     """The column that a reference means."""
-    name = reference.name
-    among = scope if reference.qualifier is None else (find_visible(scope, reference.qualifier),)
-    found = [(visible, column) for visible in among if (column := visible.named(name.text)) is not None]
+    name, qualifier = reference.name, reference.qualifier
+    if qualifier is not None:
+        return replace(_qualified(scope, qualifier, name), span=reference.span)
+    found = [(v, c) for v in scope if name.text.lower() not in v.hidden and (c := v.named(name.text)) is not None]
     match found:
         case [(_, column)]:
             return Column(column.name, column.type, reference.span)
         case []:
-            raise _unknown_column(among, name)
+            raise _unknown_column(scope, name)
     (first, _), (second, _) = found[:2]
     hint = f"write {first.alias}.{name.text} or {second.alias}.{name.text}"
     raise QueryError("Q103", f"column '{name.text}' is ambiguous", name.span, hint=hint)
+
+
+def _qualified(scope: Scope, qualifier: Name, name: Name) -> Column:
+    known = any(same(v.alias, qualifier.text) or same(v.stream, qualifier.text) for v in scope)
+    inside = [c for v in scope if not known and (c := v.from_inside(qualifier.text, name.text)) is not None]
+    if len(inside) == 1:
+        return inside[0]
+    visible = find_visible(scope, qualifier)
+    column = visible.named(name.text)
+    if column is None:
+        raise _unknown_column((visible,), name)
+    return column
 
 
 def _unknown_column(among: Scope, name: Name) -> QueryError:
@@ -98,8 +127,11 @@ def _unknown_column(among: Scope, name: Name) -> QueryError:
 
 def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
     """The columns that a star stands for, by their own names."""
-    among = scope if star.qualifier is None else (find_visible(scope, star.qualifier),)
-    return tuple((own, Column(c.name, c.type, star.span)) for visible in among for own, c in visible)
+    if star.qualifier is None:
+        found = [pair for visible in scope for pair in visible.plain()]
+    else:
+        found = list(find_visible(scope, star.qualifier))
+    return tuple((own, Column(c.name, c.type, star.span)) for own, c in found)
 
 
 def output_name(expression: syntax.Expression, position: int) -> str:

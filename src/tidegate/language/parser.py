@@ -18,18 +18,12 @@ from tidegate.language.build_statements import StatementBuilder
 from tidegate.language.syntax import Statement
 
 _NOT_YET = {
-    "OTHER_STATEMENT": ("{word} is", "statements are CREATE STREAM, SELECT and INSERT INTO"),
-    "OTHER_CLAUSE": ("{word} is", "a query over streams never ends, so it has no order, no first and no last row"),
-    "UNION_WITHOUT_ALL": ("UNION without ALL is", "write UNION ALL, with a SELECT DISTINCT around it if need be"),
-    "OTHER_SET_OPERATION": ("{word} is", None),
-    "OTHER_JOIN": ("{word} is", "write JOIN … ON or CROSS JOIN"),
-    "OTHER_FRAME": ("{word} in a window is", "write for instance WINDOW(RANGE 10 SECONDS)"),
-    "OTHER_RANGE": ("a window of varying size is", "write for instance WINDOW(RANGE 10 SECONDS)"),
+    "OTHER_STATEMENT": ("{word} is", "statements are CREATE STREAM, CREATE TABLE, SELECT, INSERT INTO, DROP, SHOW, …"),
+    "OTHER_TABLE": ("CREATE TABLE … AS is", "a query with a name is CREATE STREAM … AS SELECT …"),
+    "RECURSIVE": ("WITH RECURSIVE is", "write WITH name AS (…), without reading name inside of it"),
+    "OTHER_CLAUSE": ("{word} is", "write LIMIT n for the first rows of every instant"),
+    "OTHER_JOIN": ("{word} is", "write JOIN … ON, JOIN … USING, or WHERE EXISTS (…)"),
     "OTHER_CALL": ("{word} after a function is", "group a stream that has a WINDOW instead"),
-    "GRANULARITY": ("GRANULARITY is", "a SLIDE in the window makes results coarser too"),
-    "STREAM_FUNCTION": ("{word} is", None),
-    "IDLE_AFTER": ("IDLE AFTER is", None),
-    "QUERY_IN_EXPRESSION": ("a query inside an expression is", "put the query into FROM, and join with it"),
 }
 """Terminals of SQL that is not there yet: how a sentence about it begins, and a hint."""
 
@@ -53,7 +47,11 @@ _SIGNS = {
     "$END": "the end",
 }
 
-_RARE = frozenset({"QUOTED", "CROSS", "INNER", "HAVING", "UNION", "_SOURCE", "_ORDERED_BY", "LSQB", "SEMICOLON"})
+_RARE = frozenset(
+    {"QUOTED", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "HAVING", "UNION", "EXCEPT", "INTERSECT", "LSQB", "SEMICOLON"}
+    | {"_SOURCE", "_SOURCE_CALL", "_ORDERED_BY", "_ORDER_BY", "_LIMIT", "_OFFSET", "_PER", "_GRANULARITY", "_USING"}
+    | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
+)
 """Terminals that are not worth a mention beside others."""
 
 
@@ -115,8 +113,10 @@ def _refuse(name: str) -> Callable[[Token], Token]:
 
 def _refuse_unclosed(token: Token) -> Token:
     span = Span(span_of(token).start, span_of(token).start + 1)
-    what = "comment" if token.type == "UNCLOSED_COMMENT" else "quote"
-    raise QueryError("Q001", f"this {what} is never closed", span)
+    what, hint = "quote", f"end it with {token[0]}; inside of it, write {token[0] * 2} for one"
+    if token.type == "UNCLOSED_COMMENT":
+        what, hint = "comment", "end it with */"
+    raise QueryError("Q001", f"this {what} is never closed", span, hint=hint)
 
 
 # ---- explaining what was expected
@@ -139,6 +139,8 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
         end = len(text.rstrip())
         return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
     hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
+    if token.upper() == "SELECT" and words.startswith("an expression"):
+        hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
 
 

@@ -16,7 +16,6 @@ from tidegate.algebra.plan import (
     Join,
     Limit,
     Map,
-    Output,
     Plan,
     Scan,
     SemiJoin,
@@ -25,14 +24,16 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
+from tidegate.algebra.properties.calls import call_can_fail
 from tidegate.expressions.functions import can_fail
-from tidegate.expressions.nodes import Column, Expression, columns_of
+from tidegate.expressions.nodes import Expression, columns_of
+from tidegate.optimizer.names import exactly
 from tidegate.schema import Schema
 
 
 def prune_columns(plan: Plan) -> Plan:
     """The same plan without columns that nobody reads; its own schema stays."""
-    return _exactly(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
+    return exactly(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
 
 
 def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
@@ -62,25 +63,21 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed | columns_of(predicate)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case Aggregate(source=source, keys=keys, calls=calls):
-            read = frozenset(keys).union(*(c.columns for c in calls))
-            return replace(plan, source=_narrow(source, read))
+            # A call that can fail decides whether its group exists at all, read or not.
+            kept_calls = tuple(c for c in calls if c.name in needed or call_can_fail(c)) if keys else calls
+            read = frozenset(keys).union(*(c.columns for c in kept_calls))
+            return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
 
 
 def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:
     names = tuple(n for n in plan.schema.names if n in needed)
-    return _exactly(_prune(plan, frozenset(names)), names)
+    return exactly(_prune(plan, frozenset(names)), names)
 
 
 def _at(plan: Plan, positions: list[int]) -> Plan:
     return _narrow(plan, frozenset(plan.schema.names[i] for i in positions))
-
-
-def _exactly(plan: Plan, names: tuple[str, ...]) -> Plan:
-    if plan.schema.names == names:
-        return plan
-    return Map(plan, tuple(Output(n, Column(n, plan.schema.type_of(n))) for n in names))
 
 
 def _subset(schema: Schema, needed: frozenset[str]) -> Schema:

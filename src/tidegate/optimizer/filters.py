@@ -1,50 +1,87 @@
-"""Rules that bring filters to where they drop elements earliest."""
+"""Rules that bring filters to where they drop elements earliest.
+
+A predicate that can fail makes dead letters. It only moves where it is tried on the same elements as
+before, or where the operator above it would not have tried others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.algebra.plan import Filter, Join, Map, Plan, Union, Window
-from tidegate.expressions.functions import can_fail
-from tidegate.expressions.nodes import (
-    Column,
-    Expression,
-    columns_of,
-    conjunction,
-    conjuncts,
-    transform,
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Union,
+    Window,
 )
-from tidegate.optimizer.rule import rule
+from tidegate.algebra.properties import is_chronon
+from tidegate.expressions.functions import can_fail
+from tidegate.expressions.nodes import TRUE, Expression, columns_of, conjunction, conjuncts
+from tidegate.optimizer.names import filtered, is_safe, reads_only, rename_by_position, substitute
+from tidegate.optimizer.rule import Scope, rule
+
+
+@rule("σtrue(S) = S")
+def drop_true_filter(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=source, predicate=predicate) if predicate == TRUE:
+            return source
+    return None
 
 
 @rule("σp(σq(S)) = σq∧p(S)")
 def merge_filters(plan: Plan) -> Plan | None:
     match plan:
-        case Filter(source=Filter(source=source, predicate=inner), predicate=outer):
+        case Filter(source=Filter(source=source, predicate=inner), predicate=outer) if is_safe(outer):
             return Filter(source, conjunction((*conjuncts(inner), *conjuncts(outer))), plan.span)
     return None
 
 
-@rule("σp(ωrange(S)) = ωrange(σp(S))")
+@rule("σp(ωrange(S)) = ωrange(σp(S)) (10.8)", scope=Scope.TIME)
 def push_filter_below_window(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Window(source=source) as window, predicate=predicate):
-            return replace(window, source=Filter(source, predicate, plan.span))
+            # A window that moves in steps leaves out elements, one over longer validities multiplies them.
+            if is_safe(predicate) or (window.slide == 1 and is_chronon(source)):
+                return replace(window, source=Filter(source, predicate, plan.span))
     return None
 
 
-@rule("σp(S1 ∪ S2) = σp(S1) ∪ σp(S2)")
+@rule("σp(ωrows,k(S)) = ωrows,k(σp(S)) if p reads only k", scope=Scope.TIME)
+def push_filter_below_count_window(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=CountWindow() as window, predicate=predicate):
+            return _over_groups(plan, window, window.keys, predicate)
+    return None
+
+
+@rule("σp(op(S)) = op(σp(S)) for Γ, ς, ζ, Istream and Dstream", scope=Scope.TIME)
+def push_filter_below_time(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Granularity() | Split() | Coalesce() | Changes() as below, predicate=predicate):
+            if is_safe(predicate):
+                return replace(below, source=Filter(below.source, predicate, plan.span))
+    return None
+
+
+@rule("σp(S1 ∪ S2) = σp(S1) ∪ σp(S2) (10.5)")
 def push_filter_below_union(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Union(inputs=inputs) as union, predicate=predicate):
-            names = union.schema.names
-            return replace(
-                union,
-                inputs=tuple(
-                    Filter(each, rename(predicate, dict(zip(names, each.schema.names, strict=True))), plan.span)
-                    for each in inputs
-                ),
-            )
+            below = (Filter(each, rename_by_position(predicate, union, each), plan.span) for each in inputs)
+            return replace(union, inputs=tuple(below))
     return None
 
 
@@ -54,10 +91,49 @@ def push_filter_below_map(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Map(source=source, outputs=outputs) as mapping, predicate=predicate):
             made = {o.name: o.expression for o in outputs}
-            read = [made[name] for name in columns_of(predicate)]
-            if any(can_fail(e) for e in read):
-                return None
-            return replace(mapping, source=Filter(source, substitute(predicate, made), plan.span))
+            if is_safe(*(made[name] for name in columns_of(predicate))):
+                return replace(mapping, source=Filter(source, substitute(predicate, made), plan.span))
+    return None
+
+
+@rule("σp(S1 op S2) = σp(S1) op σp(S2) for −, ∩ and their kin: they look at each row by itself")
+def push_filter_below_set_operation(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=SetOperation(left=left, right=right) as both, predicate=predicate) if is_safe(predicate):
+            other = rename_by_position(predicate, left, right)
+            return replace(both, left=Filter(left, predicate, plan.span), right=Filter(right, other, plan.span))
+    return None
+
+
+@rule("σp(S1 ⋉q S2) = σp(S1) ⋉q S2, and so for ▷")
+def push_filter_below_semi_join(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=SemiJoin(left=left) as semi, predicate=predicate) if is_safe(predicate):
+            return replace(semi, left=Filter(left, predicate, plan.span))
+    return None
+
+
+@rule("σp(δ(S)) = δ(σp(S))")
+def push_filter_below_distinct(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Distinct(source=source) as distinct, predicate=predicate) if is_safe(predicate):
+            return replace(distinct, source=Filter(source, predicate, plan.span))
+    return None
+
+
+@rule("σp(γk,f(S)) = γk,f(σp(S)) if p reads only k")
+def push_filter_below_aggregate(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Aggregate() as aggregate, predicate=predicate):
+            return _over_groups(plan, aggregate, aggregate.keys, predicate)
+    return None
+
+
+@rule("σp(first n of each k of S) = first n of each k of σp(S) if p reads only k")
+def push_filter_below_limit(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Limit() as limit, predicate=predicate):
+            return _over_groups(plan, limit, limit.keys, predicate)
     return None
 
 
@@ -74,38 +150,58 @@ def push_join_terms_to_inputs(plan: Plan) -> Plan | None:
     # A term that can fail stays: a guard on the other side may protect it.
     if not isinstance(plan, Join):
         return None
-    terms = conjuncts(plan.predicate)
-    left = tuple(t for t in terms if _reads_only(t, plan.left) and not can_fail(t))
-    right = tuple(t for t in terms if t not in left and _reads_only(t, plan.right) and not can_fail(t))
+    left, right, rest = _by_side(plan)
     if not left and not right:
         return None
-    rest = conjunction(tuple(t for t in terms if t not in left and t not in right))
-    return replace(plan, left=_filtered(plan.left, left), right=_filtered(plan.right, right), predicate=rest)
+    return replace(plan, left=filtered(plan.left, left), right=filtered(plan.right, right), predicate=rest)
+
+
+@rule("S1 ⋉p∧q S2 = S1 ⋉q σp(S2) if p reads only S2, and so for ▷; σp(S1) ⋉q S2 if p reads only S1")
+def push_semi_join_terms_to_inputs(plan: Plan) -> Plan | None:
+    if not isinstance(plan, SemiJoin):
+        return None
+    left, right, rest = _by_side(plan)
+    if plan.anti and left:
+        # Elements of the left for which the term is not true have no partner: they stay.
+        left, rest = (), conjunction(tuple(t for t in conjuncts(plan.predicate) if t not in right))
+    if not left and not right:
+        return None
+    return replace(plan, left=filtered(plan.left, left), right=filtered(plan.right, right), predicate=rest)
 
 
 FILTER_RULES = (
+    drop_true_filter,
     merge_filters,
     push_filter_below_window,
+    push_filter_below_count_window,
+    push_filter_below_time,
     push_filter_below_union,
     push_filter_below_map,
+    push_filter_below_set_operation,
+    push_filter_below_semi_join,
+    push_filter_below_distinct,
+    push_filter_below_aggregate,
+    push_filter_below_limit,
     merge_filter_into_join,
     push_join_terms_to_inputs,
+    push_semi_join_terms_to_inputs,
 )
 
 
-def rename(expression: Expression, names: dict[str, str]) -> Expression:
-    """The expression over columns of other names."""
-    return transform(expression, lambda e: replace(e, name=names.get(e.name, e.name)) if isinstance(e, Column) else e)
+def _over_groups(
+    plan: Filter, below: CountWindow | Aggregate | Limit, keys: tuple[str, ...], predicate: Expression
+) -> Plan | None:
+    """Terms that keep or drop whole groups go below the operator, the others stay above."""
+    moved = tuple(t for t in conjuncts(predicate) if reads_only(t, keys) and is_safe(t))
+    rest = tuple(t for t in conjuncts(predicate) if t not in moved)
+    if not moved or not is_safe(*rest):
+        return None
+    return filtered(replace(below, source=Filter(below.source, conjunction(moved), plan.span)), rest)
 
 
-def substitute(expression: Expression, by: dict[str, Expression]) -> Expression:
-    """The expression with columns replaced by what makes them."""
-    return transform(expression, lambda e: by[e.name] if isinstance(e, Column) else e)
-
-
-def _reads_only(term: Expression, side: Plan) -> bool:
-    return bool(columns_of(term)) and columns_of(term) <= frozenset(side.schema.names)
-
-
-def _filtered(side: Plan, terms: tuple[Expression, ...]) -> Plan:
-    return Filter(side, conjunction(terms)) if terms else side
+def _by_side(plan: Join | SemiJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...], Expression]:
+    """The terms of the predicate that read only the left, those that read only the right, and the rest."""
+    terms = conjuncts(plan.predicate)
+    left = tuple(t for t in terms if reads_only(t, plan.left.schema.names) and not can_fail(t))
+    right = tuple(t for t in terms if t not in left and reads_only(t, plan.right.schema.names) and not can_fail(t))
+    return left, right, conjunction(tuple(t for t in terms if t not in left and t not in right))

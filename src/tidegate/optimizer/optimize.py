@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.plan import Plan
+from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.properties import sees_starts
+from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.filters import FILTER_RULES
-from tidegate.optimizer.rule import apply_rules
+from tidegate.optimizer.joins import reorder_joins
+from tidegate.optimizer.placement import PLACEMENT_RULES
+from tidegate.optimizer.rule import Rule, apply_rules
+from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
+from tidegate.optimizer.simplify import SIMPLIFYING_RULES
+from tidegate.optimizer.windows import WINDOW_RULES
+
+RULES: tuple[Rule, ...] = (
+    *SIMPLIFYING_RULES,
+    *FILTER_RULES,
+    *WINDOW_RULES,
+    *PLACEMENT_RULES,
+    *AGGREGATE_RULES,
+    *SEMI_JOIN_RULES,
+)
+"""Rules that only ever help; they are applied wherever they can be, until none can."""
+
+PRUNING = "prune_columns"
+LAWS = {each.name: each.law for each in (*RULES, reorder_joins)} | {
+    PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads"
+}
+"""The law of each rule, by name."""
 
 
 def optimize(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
     """A better plan of the same meaning, and the names of the rules that made it."""
-    plan, applied = apply_rules(plan, FILTER_RULES)
+    rules, applied = _allowed(plan), list[str]()
+    # Conditions must be where they belong before it can be told which joins have none.
+    for phase in (rules, (reorder_joins,), rules):
+        plan, names = apply_rules(plan, phase)
+        applied += names
     # Columns last: where the filters ended up decides what must be read.
-    return prune_columns(plan), applied
+    pruned = prune_columns(plan)
+    applied += [] if pruned == plan else [PRUNING]
+    plan, names = apply_rules(pruned, SIMPLIFYING_RULES)
+    return plan, tuple(dict.fromkeys([*applied, *names]))
+
+
+def _allowed(plan: Plan) -> tuple[Rule, ...]:
+    """All rules, but where an aggregate looks at where validities start, none that cut them otherwise."""
+    if any(sees_starts(each) for each in walk(plan)):
+        return tuple(each for each in RULES if not each.recuts)
+    return RULES

@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from tidegate.algebra.plan import Plan, rewrite
+from tidegate.algebra.properties import is_reducible
 from tidegate.errors import InternalError
+
+
+class Scope(Enum):
+    """Where a rule holds (PIPES, section 10.3)."""
+
+    REGION = "inside a snapshot-reducible region"  # a rule of SQL, at every instant
+    TIME = "at an operator of time"  # a window, granularity, split, coalesce or changes, and its neighbour
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rewriting that keeps the meaning of a plan, with the law that says why."""
+    """A rewriting that keeps the meaning of a plan, with the law that says why.
+
+    With `recuts`, the same relations may come from other elements: where validities start may change.
+    """
 
     name: str
     law: str
     rewrite: Callable[[Plan], Plan | None]
+    scope: Scope
+    recuts: bool
 
 
-def rule(law: str) -> Callable[[Callable[[Plan], Plan | None]], Rule]:
+def rule(
+    law: str, *, scope: Scope = Scope.REGION, recuts: bool = False
+) -> Callable[[Callable[[Plan], Plan | None]], Rule]:
     """Make a rule of a function that answers a better plan, or None where the rule does not apply."""
-    return lambda function: Rule(function.__name__, law, function)
+    return lambda function: Rule(function.__name__, law, function, scope, recuts)
 
 
-def apply_rules(plan: Plan, rules: Sequence[Rule], *, passes: int = 50) -> tuple[Plan, tuple[str, ...]]:
+def apply_rule(each: Rule, node: Plan) -> Plan | None:
+    """What the rule makes of an operator; None where it does not apply."""
+    if each.scope is Scope.REGION and not is_reducible(node):
+        return None
+    better = each.rewrite(node)
+    if better is not None and better.schema != node.schema:
+        raise InternalError("I201", f"rule {each.name} changed the schema of the plan")
+    return better
+
+
+def apply_rules(plan: Plan, rules: Sequence[Rule], *, passes: int = 200) -> tuple[Plan, tuple[str, ...]]:
     """Apply the rules bottom-up until none applies; also answer the names of those that did."""
     applied: list[str] = []
 
     def visit(node: Plan) -> Plan:
         for each in rules:
-            if (better := each.rewrite(node)) is not None:
-                if better.schema != node.schema:
-                    raise InternalError("I201", f"rule {each.name} changed the schema of the plan")
+            if (better := apply_rule(each, node)) is not None:
                 applied.append(each.name)
                 return better
         return node

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
 from tidegate.errors import InternalError
+from tidegate.physical.aggregate_slots import SlotAggregation, definition_of
 from tidegate.physical.aggregate_state import Memory, Shape
 from tidegate.physical.aggregate_sweep import Advanced, advance
 from tidegate.physical.batch import Batch, concat
@@ -60,11 +61,13 @@ class AggregateOperator:
 
     @property
     def words(self) -> str:
-        what = ", ".join(f"{c.function.upper()}({c.column or '*'}) AS {c.name}" for c in self.calls) or "distinct"
+        what = ", ".join(map(_written, self.calls)) or "distinct"
         return f"aggregate {what} by {', '.join(self.keys) or 'nothing'}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Absorb the new elements and emit what the watermark settles."""
+        if (by_slots := slots_of(self)) is not None:
+            return by_slots.step(state, inputs[0], watermarks[0])
         shape = shape_of(self)
         memory = Memory.load(shape, state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
@@ -83,10 +86,29 @@ class AggregateOperator:
         return Step(done.memory.save(), output, done.memory.output_watermark, dead)
 
 
+def _written(call: AggregateCall) -> str:
+    arguments = ", ".join([*call.columns, *map(str, call.options)]) or "*"
+    return f"{call.function.upper()}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {call.name}"
+
+
+@lru_cache(maxsize=256)
+def slots_of(operator: AggregateOperator) -> SlotAggregation | None:
+    """How the calls are computed slot by slot; None if the sweep can compute all of them, which is faster."""
+    if all(_swept(call) is not None for call in operator.calls):
+        return None
+    return SlotAggregation(operator.schema, operator.keys, operator.calls, operator.emit is Emit.CHANGES)
+
+
+def _swept(call: AggregateCall) -> str | None:
+    """What the sweep calls the function, if it knows it."""
+    return None if call.distinct else definition_of(call).sweep
+
+
 @lru_cache(maxsize=256)
 def shape_of(operator: AggregateOperator) -> Shape:
     """What follows from an operator's parameters alone."""
-    calls, source = operator.calls, operator.source
+    calls = tuple(replace(call, function=_swept(call) or call.function) for call in operator.calls)
+    source = operator.source
     summed = _columns(calls, "sum", "avg")
     kinds = tuple(kernel.DOUBLE if source.type_of(c).is_floating else kernel.INTEGER for c in summed)
     counted = tuple(dict.fromkeys(summed + _columns(calls, "count")))

@@ -18,6 +18,7 @@ class Reason(Enum):
     OVERFLOW = "overflow"
     INVALID_CAST = "invalid_cast"
     DOMAIN = "domain"
+    USER_FUNCTION = "user_function"
 
 
 DEAD_LETTER = pa.schema(

@@ -24,13 +24,21 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
-from tidegate.errors import InternalError
+from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjunction, conjuncts
 from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.changes import ChangesOperator
+from tidegate.physical.coalesce import CoalesceOperator
+from tidegate.physical.count_window import CountWindowOperator
 from tidegate.physical.join import JoinOperator
+from tidegate.physical.limit import LimitOperator
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
+from tidegate.physical.semi_join import SemiJoinOperator
+from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
+from tidegate.physical.validities import GranularityOperator, SplitOperator
 from tidegate.schema import Schema
+from tidegate.time import CHRONON
 
 
 def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
@@ -50,7 +58,18 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
         case Map(source=source, outputs=outputs):
             return Apply(MapOperator(outputs), (lower(source, emit=emit),))
         case Window(source=source, size=size, slide=slide):
-            return Apply(WindowOperator(plan.schema, size, slide), (lower(source, emit=emit),))
+            return Apply(WindowOperator(plan.schema, size, slide), (_chronons(source, emit),))
+        case CountWindow(source=source, rows=None, slide=1):
+            return Apply(WindowOperator(plan.schema, None, 1), (_chronons(source, emit),))
+        case CountWindow(source=source, rows=rows, slide=slide, keys=keys):
+            below = _chronons(source, Emit.SETTLED)
+            return Apply(CountWindowOperator(plan.schema, rows, slide, keys, emit), (below,))
+        case Granularity(source=source, size=size):
+            return Apply(GranularityOperator(plan.schema, size), (lower(source, emit=emit),))
+        case Split(source=source, length=length):
+            return Apply(SplitOperator(plan.schema, length), (lower(source, emit=emit),))
+        case Coalesce(source=source, length=length):
+            return Apply(CoalesceOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
         case Union(inputs=inputs):
             return Apply(UnionOperator(plan.schema), tuple(lower(each, emit=emit) for each in inputs))
         case Aggregate(source=source, keys=keys, calls=calls):
@@ -61,10 +80,53 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
             return _lower_join(plan)
-        case CountWindow() | Granularity() | Split() | Coalesce() | Changes() | Limit() | SemiJoin() | SetOperation():
-            raise InternalError("I310", f"there is no operator for {type(plan).__name__} yet")
+        case SemiJoin():
+            return _lower_semi_join(plan, emit)
+        case SetOperation():
+            return _lower_set_operation(plan, emit)
+        case Changes(source=source, change=change):
+            return Apply(ChangesOperator(plan.schema, change), (lower(source, emit=Emit.SETTLED),))
+        case Limit(source=source, order=order, count=count, offset=offset, keys=keys):
+            below = lower(source, emit=Emit.SETTLED)
+            return Apply(LimitOperator(plan.schema, order, count, offset, keys, emit), (below,))
         case _:
             assert_never(plan)
+
+
+def _chronons(source: Plan, emit: Emit) -> PhysicalPlan:
+    """The source with every instant as an element of its own, which is what windows extend and count."""
+    below = lower(source, emit=emit)
+    return below if is_chronon(source) else Apply(SplitOperator(source.schema, CHRONON), (below,))
+
+
+def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
+    """Count how often each row is left and right, and repeat it as the rule says."""
+    schema = plan.schema
+    tagged = tuple(
+        Apply(tag(side.schema, schema, left=left), (lower(side, emit=Emit.SETTLED),))
+        for side, left in ((plan.left, True), (plan.right, False))
+    )
+    counted = Apply(counter(schema, amounts(plan.rule), emit), (Apply(UnionOperator(tagged[0].schema), tagged),))
+    return Apply(RepeatOperator(schema, plan.rule), (counted,))
+
+
+def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
+    """With equalities alone, each key of the right is needed once at every instant, and pairs are no copies."""
+    pairs, rest = _equalities(plan)
+    left, left_keys = _with_keys(plan.left, [a for a, _ in pairs], "left")
+    right, right_keys = _with_keys(plan.right, [b for _, b in pairs], "right")
+    read = frozenset(right_keys).union(*(columns_of(term) for term in rest))
+    right = Map(right, tuple(o for o in _columns(right.schema) if o.name in read))
+    if not rest:
+        right = Distinct(right)
+    sides = lower(left, emit=Emit.SETTLED), lower(right, emit=Emit.SETTLED)
+    found: PhysicalPlan
+    if rest or plan.anti:
+        keys = left.schema, right.schema, left_keys, right_keys
+        found = Apply(SemiJoinOperator(*keys, conjunction(rest), plan.anti, emit), sides)
+    else:
+        found = Apply(JoinOperator(left.schema, right.schema, left_keys, right_keys, TRUE), sides)
+    return found if found.schema == plan.schema else Apply(MapOperator(_columns(plan.schema)), (found,))
 
 
 def _lower_join(join: Join) -> PhysicalPlan:
@@ -79,7 +141,7 @@ def _lower_join(join: Join) -> PhysicalPlan:
     return Apply(MapOperator(_columns(join.schema)), (joined,))
 
 
-def _equalities(join: Join) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
+def _equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
     left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
     pairs, rest = [], []
     for term in conjuncts(join.predicate):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.evaluate import Evaluated, evaluate
+from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
 from tidegate.physical.batch import Batch, Times, take
 from tidegate.physical.kernels.runs import Positions, Run
@@ -93,8 +93,7 @@ def _where(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batc
     if verdict.errors is None:
         return pairs.filter(keep).elements(), None
     fails = verdict.errors != 0
-    broken = Evaluated(verdict.values, verdict.errors[fails])
-    dead = failed(pairs.filter(fails).elements(), broken, shown, origin="join")
+    dead = failed(pairs.filter(fails).elements(), verdict.failing(), shown, origin="join")
     return pairs.filter(keep & ~fails).elements(), dead
 
 

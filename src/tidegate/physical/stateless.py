@@ -119,16 +119,19 @@ class UnionOperator:
 def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: str) -> pa.RecordBatch:
     """Dead letters of the elements for which the expression failed."""
     assert result.errors is not None
-    rows = np.flatnonzero(result.errors)
-    reasons = [Reason[Failure(int(result.errors[r])).name].value for r in rows]
-    return dead_letters(batch.take(rows), reasons, f"in {to_sql(expression)}", origin=origin)
+    rows = np.flatnonzero(result.errors).tolist()
+    failures = [Failure(int(result.errors[r])) for r in rows]
+    where = f"in {to_sql(expression)}"
+    said = [result.texts.get(r) if f is Failure.USER_FUNCTION else None for r, f in zip(rows, failures, strict=True)]
+    details = [where if text is None else f"{text}, {where}" for text in said]
+    return dead_letters(batch.take(np.array(rows)), [Reason[f.name].value for f in failures], details, origin=origin)
 
 
-def dead_letters(batch: Batch, reasons: Sequence[str], detail: str, *, origin: str) -> pa.RecordBatch:
+def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *, origin: str) -> pa.RecordBatch:
     """Every element of the batch as a dead letter."""
     rows = [json.dumps(row, default=str) for row in batch.columns.to_pylist()] or [""] * len(batch)
     count = len(batch)
-    columns = [[origin] * count, list(reasons), [detail] * count, batch.start, rows[:count]]
+    columns = [[origin] * count, list(reasons), list(details), batch.start, rows[:count]]
     return pa.RecordBatch.from_arrays(
         [pa.array(c, t) for c, t in zip(columns, DEAD_LETTER.types, strict=True)], schema=DEAD_LETTER
     )

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import Plan
+from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, open_source
 from tidegate.errors import InternalError
 from tidegate.optimizer.optimize import optimize
+from tidegate.optimizer.sharing import share
 from tidegate.physical.lower import lower
+from tidegate.physical.plan import PhysicalPlan
 from tidegate.runtime.cut import cut
 from tidegate.runtime.port import Job
 from tidegate.runtime.stage import StageGraph
@@ -20,17 +23,23 @@ from tidegate.runtime.stage import StageGraph
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A query with its plan before and after the optimiser."""
+    """A query with its plan before and after the optimiser, and the physical plan."""
 
     query: Query
     optimized: Plan
     rules: tuple[str, ...]
+    physical: PhysicalPlan
 
 
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
-    """Optimise the queries of a program and cut them into stages."""
-    compiled = tuple(Compiled(q, *optimize(q.plan)) for q in program.queries)
-    return compiled, cut([(c.query.name, lower(c.optimized)) for c in compiled])
+    """Optimise the queries of a program, find what they have in common, and cut them into stages."""
+    optimized = [optimize(q.plan) for q in program.queries]
+    plans = share([plan for plan, _ in optimized])
+    compiled = tuple(
+        Compiled(query, plan, rules, lower(plan))
+        for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
+    )
+    return compiled, cut([(c.query.name, c.physical) for c in compiled])
 
 
 def compile_job(
@@ -61,7 +70,9 @@ def _source_stream(program: Program, name: str) -> SourceStream:
 
 def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> dict[str, object]:
     """What must not change between runs over one checkpoint."""
+    functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
     return {
+        **({"functions": functions} if functions else {}),
         "queries": {c.query.name: explain(c.optimized) for c in compiled},
         "streams": {
             name: [source.stream.location, source.stream.time_column, source.stream.delay]

@@ -4,12 +4,16 @@ A *fragment* is a stage in the making. Without partitioning it still reads a sou
 by row, and can run anywhere; with one, all elements that agree in it are in the same bucket. A
 plan is lowered to several fragments when it is a union: its branches stay apart as long as they
 can.
+
+What several plans have in common, and that keeps state, is cut off as a stage of its own. Its readers
+put operators without state on top of it, each its own ones, and get its elements through exchanges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tidegate.algebra.plan import Output
 from tidegate.expressions.nodes import Column
@@ -20,6 +24,7 @@ from tidegate.runtime.stage import (
     FromStage,
     FromStream,
     Node,
+    Outlet,
     Port,
     Stage,
     StageGraph,
@@ -37,6 +42,8 @@ class _Fragment:
     root: Node | Port
     feeds: tuple[FromStream | FromStage, ...]
     partitioning: Partitioning | None
+    shared: int | None = None
+    """The number of the stage that this is on top of, if others may be, too."""
 
     @property
     def schema(self) -> Schema:
@@ -44,13 +51,32 @@ class _Fragment:
 
 
 def cut(queries: Sequence[tuple[str, PhysicalPlan]]) -> StageGraph:
-    """The stages of several queries, by name."""
-    cutter = _Cutter()
+    """The stages of several queries, by name; what they have in common runs once."""
+    cutter = _Cutter(shared_parts([plan for _, plan in queries]))
     for name, plan in queries:
         cutter.query = name
         for fragment in cutter.fragments(plan):
             cutter.close(fragment, ToQuery(name))
     return StageGraph(tuple(cutter.linked()))
+
+
+def shared_parts(plans: Sequence[PhysicalPlan]) -> frozenset[PhysicalPlan]:
+    """Parts of the plans that keep state and are read from several places."""
+    readers: Counter[PhysicalPlan] = Counter(plans)
+    waiting = list(dict.fromkeys(plans))
+    while waiting:
+        plan = waiting.pop()
+        for each in plan.inputs if isinstance(plan, Apply) else ():
+            if not readers[each]:
+                waiting.append(each)
+            readers[each] += 1
+    return frozenset(plan for plan, count in readers.items() if count > 1 and _keeps_state(plan))
+
+
+def _keeps_state(plan: PhysicalPlan) -> bool:
+    if isinstance(plan, Read):
+        return False
+    return plan.operator.meeting is not None or any(_keeps_state(each) for each in plan.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +86,40 @@ class _Exchange:
     keys: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Closed:
+    """A fragment that is a stage now; readers of a shared one are added as they come."""
+
+    query: str
+    fragment: _Fragment
+    outlets: list[tuple[str, Node | Port, _Exchange | ToQuery]] = field(default_factory=list)
+
+
 class _Cutter:
     """Fragments that have been closed, in order: their positions are the numbers of the stages."""
 
-    def __init__(self) -> None:
-        self.closed: list[tuple[str, _Fragment, _Exchange | ToQuery]] = []
+    def __init__(self, shared: frozenset[PhysicalPlan]) -> None:
+        self.shared = shared
+        self.made: dict[PhysicalPlan, list[_Fragment]] = {}
+        self.closed: list[_Closed] = []
         self.query = ""
 
     def fragments(self, plan: PhysicalPlan) -> list[_Fragment]:
+        """The fragments of a plan; those of a shared one are made once, and can only be read."""
+        if plan not in self.shared:
+            return self.cut(plan)
+        if plan not in self.made:
+            self.made[plan] = [self.cut_off(each) for each in self.cut(plan)]
+        return self.made[plan]
+
+    def cut_off(self, fragment: _Fragment) -> _Fragment:
+        """The fragment as a stage for several readers, if it keeps state and is not such a one already."""
+        if fragment.partitioning is None or fragment.shared is not None:
+            return fragment
+        self.closed.append(_Closed(self.query, fragment))
+        return replace(fragment, shared=len(self.closed) - 1)
+
+    def cut(self, plan: PhysicalPlan) -> list[_Fragment]:
         match plan:
             case Read(stream=stream, schema=schema, wanted=wanted):
                 return [_Fragment(Port(0, schema), (FromStream(stream, wanted),), None)]
@@ -99,27 +151,38 @@ class _Cutter:
         """The branch hashed by the keys: as it is if it already is so, else through an exchange."""
         if _is_partitioned(branch, keys):
             return branch
-        number = self.close(branch, _Exchange(keys))
-        return _Fragment(Port(0, branch.schema), (FromStage(number),), tuple(frozenset([k]) for k in keys))
+        feed = self.close(branch, _Exchange(keys))
+        return _Fragment(Port(0, branch.schema), (feed,), tuple(frozenset([k]) for k in keys))
 
-    def close(self, fragment: _Fragment, end: _Exchange | ToQuery) -> int:
-        self.closed.append((self.query, fragment, end))
-        return len(self.closed) - 1
+    def close(self, fragment: _Fragment, end: _Exchange | ToQuery) -> FromStage:
+        """Give the fragment an end; answers how its output can be read."""
+        number = fragment.shared
+        if number is None:
+            number = len(self.closed)
+            self.closed.append(_Closed(self.query, fragment))
+        outlets = self.closed[number].outlets
+        outlets.append((self.query, fragment.root, end))
+        return FromStage(number, len(outlets) - 1)
 
-    def linked(self) -> list[Stage]:
+    def linked(self) -> Iterator[Stage]:
         """The closed fragments as stages that know whom they feed."""
         readers = {
-            feed.stage: (number, port)
-            for number, (_, fragment, _) in enumerate(self.closed)
-            for port, feed in enumerate(fragment.feeds)
+            feed: (number, port)
+            for number, closed in enumerate(self.closed)
+            for port, feed in enumerate(closed.fragment.feeds)
             if isinstance(feed, FromStage)
         }
-        stages: list[Stage] = []
-        for number, (query, fragment, end) in enumerate(self.closed):
-            target = ToStage(*readers[number], end.keys) if isinstance(end, _Exchange) else end
-            level = max((1 + stages[f.stage].level for f in fragment.feeds if isinstance(f, FromStage)), default=0)
-            stages.append(Stage(number, query, level, fragment.feeds, fragment.root, target, _shown(fragment)))
-        return stages
+        levels: list[int] = []
+        for number, closed in enumerate(self.closed):
+            fragment = closed.fragment
+            levels.append(max((1 + levels[f.stage] for f in fragment.feeds if isinstance(f, FromStage)), default=0))
+            outlets = tuple(
+                Outlet(root, ToStage(*readers[FromStage(number, i)], end.keys), query)
+                if isinstance(end, _Exchange)
+                else Outlet(root, end, query)
+                for i, (query, root, end) in enumerate(closed.outlets)
+            )
+            yield Stage(number, closed.query, levels[-1], fragment.feeds, outlets, _shown(fragment))
 
 
 def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
@@ -133,7 +196,7 @@ def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
     """Which of the keys to hash by: those that some branch is hashed by already, else all."""
     for branches, names in zip(sides, keys, strict=True):
         for branch in branches:
-            if branch.partitioning:
+            if branch.partitioning and branch.shared is None:
                 found = tuple(next((i for i, n in enumerate(names) if n in held), -1) for held in branch.partitioning)
                 if -1 not in found:
                     return found
@@ -142,7 +205,9 @@ def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
 
 def _is_partitioned(branch: _Fragment, keys: tuple[str, ...]) -> bool:
     held = branch.partitioning
-    return held is not None and len(held) == len(keys) and all(k in h for k, h in zip(keys, held, strict=True))
+    if held is None or branch.shared is not None:
+        return False
+    return len(held) == len(keys) and all(k in h for k, h in zip(keys, held, strict=True))
 
 
 def _extended(fragment: _Fragment, operator: Operator) -> _Fragment:
@@ -152,7 +217,7 @@ def _extended(fragment: _Fragment, operator: Operator) -> _Fragment:
         kept = tuple(_names_after(operator, held) for held in partitioning)
         # Hashed by something that is no longer a column: nobody can rely on it.
         partitioning = kept if all(kept) else (frozenset(),) * len(kept)
-    return _Fragment(Node(operator, (fragment.root,)), fragment.feeds, partitioning)
+    return replace(fragment, root=Node(operator, (fragment.root,)), partitioning=partitioning)
 
 
 def _names_after(operator: MapOperator, held: frozenset[str]) -> frozenset[str]:

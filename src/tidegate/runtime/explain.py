@@ -1,11 +1,37 @@
-"""Stages as text, for EXPLAIN."""
+"""Programs as text, for EXPLAIN: plans, rules, stages."""
 
 from __future__ import annotations
 
-from tidegate.expressions.nodes import TRUE, conjunction, conjuncts
-from tidegate.expressions.spark import spark_sql
-from tidegate.expressions.text import to_sql
-from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
+from collections.abc import Sequence
+from enum import StrEnum
+
+from tidegate.algebra.explain import explain
+from tidegate.physical.plan import PhysicalPlan, Read
+from tidegate.runtime.compile import Compiled
+from tidegate.runtime.cut import shared_parts
+from tidegate.runtime.diagram import to_dot, to_mermaid
+from tidegate.runtime.explain_diagram import diagram
+from tidegate.runtime.explain_words import feed_words, rule_words, stage_words, target_words
+from tidegate.runtime.stage import Node, Port, Stage, StageGraph
+
+
+class ExplainFormat(StrEnum):
+    """How a program is shown."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+
+
+def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: ExplainFormat) -> str:
+    """Each query's plan before and after the optimiser, the rules with their laws, and how all of it runs."""
+    match shown:
+        case ExplainFormat.TEXT:
+            return _text(compiled, graph)
+        case ExplainFormat.MERMAID:
+            return to_mermaid(diagram(compiled, graph))
+        case ExplainFormat.DOT:
+            return to_dot(diagram(compiled, graph))
 
 
 def explain_stages(graph: StageGraph) -> str:
@@ -13,43 +39,73 @@ def explain_stages(graph: StageGraph) -> str:
     return "stages\n" + "\n".join(_stage(s) for s in graph.stages)
 
 
+def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
+    """Physical plans as indented trees; a part that is read from several places is written out once."""
+    known: dict[PhysicalPlan, str] = {}
+    shared = shared_parts(plans)
+    return ["\n".join(_operators(plan, shared, known, "")) for plan in plans]
+
+
+def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
+    parts = []
+    for each, physical in zip(compiled, explain_physical([c.physical for c in compiled]), strict=True):
+        parts.append(f"query {each.query.name}\n\nlogical plan\n{explain(each.query.plan)}")
+        parts.append(f"optimised plan\n{explain(each.optimized)}")
+        parts.append("rules that applied\n" + "\n".join(f"  {line}" for line in rule_words(each)))
+        parts.append(f"physical plan\n{physical}")
+    return "\n\n".join([*parts, explain_stages(graph)])
+
+
+def _operators(
+    plan: PhysicalPlan, shared: frozenset[PhysicalPlan], known: dict[PhysicalPlan, str], indent: str
+) -> list[str]:
+    if isinstance(plan, Read):
+        return [f"{indent}read {plan.stream}: {', '.join(plan.schema.names) or 'no columns'}"]
+    if plan in known:
+        return [f"{indent}{known[plan]}, as above"]
+    mark = ""
+    if plan in shared:
+        known[plan] = f"shared part {len(known) + 1}"
+        mark = f"{known[plan]}: "
+    below = [line for each in plan.inputs for line in _operators(each, shared, known, indent + "  ")]
+    return [indent + mark + plan.operator.words, *below]
+
+
+# ---- stages
+
+
 def _stage(stage: Stage) -> str:
-    lines = [f"  stage {stage.number} ({_partitioning(stage)}) → {_target(stage.target)}"]
-    return "\n".join(lines + _tree(stage.root, stage, 2))
+    if len(stage.outlets) == 1:
+        (outlet,) = stage.outlets
+        head = f"  {stage_words(stage)} → {target_words(outlet.target)}"
+        return "\n".join([head, *_tree(outlet.root, stage, 2)])
+    lines = [f"  {stage_words(stage)}"]
+    for outlet in stage.outlets:
+        lines += [f"    → {target_words(outlet.target)}", *_tree(outlet.root, stage, 3, end=_common(stage))]
+    return "\n".join([*lines, "    shared", *_tree(_common(stage), stage, 3)])
 
 
-def _partitioning(stage: Stage) -> str:
-    match stage.partition:
-        case None:
-            return "wherever the rows are"
-        case ():
-            return "one bucket"
-        case keys:
-            return "buckets by " + ", ".join(k or "a dropped column" for k in keys)
+def _common(stage: Stage) -> Node | Port:
+    """The highest operator that all outlets have."""
+    chains = [_chain(outlet.root) for outlet in stage.outlets]
+    others = [{id(node) for node in chain} for chain in chains[1:]]
+    return next(node for node in chains[0] if all(id(node) in ids for ids in others))
 
 
-def _target(target: ToStage | ToQuery) -> str:
-    match target:
-        case ToQuery(query=query):
-            return f"results of {query}"
-        case ToStage(stage=stage, keys=keys):
-            return f"stage {stage}" + (f", hashed by {', '.join(keys)}" if keys else ", all to one bucket")
+def _chain(node: Node | Port) -> list[Node | Port]:
+    """The node, and what is below it up to where inputs meet."""
+    chain = [node]
+    while isinstance(node, Node) and node.inputs:
+        node = node.inputs[0]
+        chain.append(node)
+    return chain
 
 
-def _tree(node: Node | Port, stage: Stage, depth: int) -> list[str]:
+def _tree(node: Node | Port, stage: Stage, depth: int, *, end: Node | Port | None = None) -> list[str]:
     indent = "  " * depth
+    if node is end:
+        return [indent + "the shared output"]
     if isinstance(node, Port):
-        return [indent + _feed(stage.feeds[node.index], node)]
-    below = [line for each in node.inputs for line in _tree(each, stage, depth + 1)]
+        return [indent + feed_words(stage.feeds[node.index], node)]
+    below = [line for each in node.inputs for line in _tree(each, stage, depth + 1, end=end)]
     return [indent + node.operator.words, *below]
-
-
-def _feed(feed: FromStream | FromStage, port: Port) -> str:
-    columns = ", ".join(port.schema.names) or "no columns"
-    match feed:
-        case FromStage(stage=number):
-            return f"from stage {number}: {columns}"
-        case FromStream(stream=stream, wanted=wanted):
-            checked = conjunction(tuple(t for t in conjuncts(wanted) if spark_sql(t) is not None))
-            pushed = "" if checked == TRUE else f", at the source only where {to_sql(checked)}"
-            return f"from stream {stream}: {columns}{pushed}"

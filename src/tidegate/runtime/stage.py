@@ -1,8 +1,12 @@
 """Stages: pieces of a physical plan that need one partitioning, and the graph they form.
 
 A stage runs the same way in every runtime: `step` takes the new elements and watermarks of its
-ports and the state of one bucket, and answers the new state and output. Stages of level 0 read
+ports and the state of one bucket, and answers the new state and outputs. Stages of level 0 read
 source streams, keep no state, and can run wherever rows happen to be.
+
+A part of plans that several readers share is a stage of its own, with an *outlet* for each reader:
+the operators without state that only this reader needs, and where its elements go. The operators
+below them run once per step.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import pyarrow as pa
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.operator import NO_STATE, Chunks, Operator, Step
+from tidegate.physical.operator import NO_STATE, Chunks, Operator
 from tidegate.schema import Schema
 
 
@@ -49,9 +53,10 @@ class FromStream:
 
 @dataclass(frozen=True, slots=True)
 class FromStage:
-    """A port fed by another stage."""
+    """A port fed by an outlet of another stage."""
 
     stage: int
+    outlet: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,47 +76,92 @@ class ToQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlet:
+    """An output of a stage: what makes it, where it goes, and the query it is made for."""
+
+    root: Node | Port
+    target: ToStage | ToQuery
+    query: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageStep:
+    """What a stage did with its new elements: outputs and their watermarks are by outlet."""
+
+    state: Chunks
+    outputs: tuple[Batch, ...]
+    watermarks: tuple[int, ...]
+    dead: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """A fused piece of the plan of a query. `partition` names what its buckets are hashed by."""
+    """A fused piece of the plan of a query. `partition` names what its buckets are hashed by.
+
+    What several queries share belongs to the first of them, and so do dead letters of it.
+    """
 
     number: int
     query: str
     level: int
     feeds: tuple[FromStream | FromStage, ...]
-    root: Node | Port
-    target: ToStage | ToQuery
+    outlets: tuple[Outlet, ...]
     partition: tuple[str, ...] | None
+
+    @property
+    def root(self) -> Node | Port:
+        """The operators of the first outlet; all outlets have those with state, and all ports."""
+        return self.outlets[0].root
+
+    @property
+    def targets(self) -> tuple[ToStage | ToQuery, ...]:
+        return tuple(outlet.target for outlet in self.outlets)
 
     @property
     def is_single(self) -> bool:
         """Whether all elements must meet in one bucket."""
         return self.partition == ()
 
-    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        """Run the operators of the stage bottom-up, each with its part of the state."""
-        run = _Run(state, inputs, watermarks)
-        output, watermark = run.visit(self.root)
-        return Step(run.kept, output, watermark, _letters_of(self.query, run.dead))
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> StageStep:
+        """Run the operators of the stage bottom-up, each once and with its part of the state."""
+        run = _Run(state, inputs, watermarks, remembers=len(self.outlets) > 1)
+        results: list[tuple[Batch, int]] = []
+        letters: list[pa.RecordBatch] = []
+        for outlet in self.outlets:
+            results.append(run.visit(outlet.root))
+            letters += _letters_of(outlet.query, run.dead)
+            run.dead.clear()
+        outputs, marks = zip(*results, strict=True)
+        return StageStep(run.kept, outputs, marks, concat_columns(letters) if letters else NO_DEAD_LETTERS)
 
     def watermark(self, watermark: int) -> int:
         """The output's watermark for one of the input; for stages of one port and without state."""
         empty = Batch.empty(_port_schema(self.root))
-        return self.step(NO_STATE, [empty], [watermark]).watermark
+        return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
 
 
 class _Run:
     """One step through a stage: operators are numbered in the order they are visited."""
 
-    def __init__(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> None:
+    def __init__(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], *, remembers: bool) -> None:
         self.state = _by_operator(state)
         self.inputs, self.watermarks = inputs, watermarks
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
         self.visited = 0
+        # By identity: outlets have the very same nodes in common.
+        self.known: dict[int, tuple[Batch, int]] | None = {} if remembers else None
 
     def visit(self, node: Node | Port) -> tuple[Batch, int]:
         if isinstance(node, Port):
             return self.inputs[node.index], self.watermarks[node.index]
+        if self.known is None:
+            return self.run(node)
+        if id(node) not in self.known:
+            self.known[id(node)] = self.run(node)
+        return self.known[id(node)]
+
+    def run(self, node: Node) -> tuple[Batch, int]:
         below = [self.visit(each) for each in node.inputs]
         number, self.visited = self.visited, self.visited + 1
         step = node.operator.step(
@@ -171,9 +221,9 @@ def _reads(feed: FromStream | FromStage, stream: str) -> bool:
     return isinstance(feed, FromStream) and feed.stream == stream
 
 
-def _letters_of(query: str, dead: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Dead letters of all operators, with the query as their origin."""
-    if not dead:
-        return NO_DEAD_LETTERS
-    letters = concat_columns(dead)
-    return letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))
+def _letters_of(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Dead letters of operators, with the query as their origin."""
+    return [
+        letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))
+        for letters in dead
+    ]

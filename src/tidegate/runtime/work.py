@@ -6,7 +6,7 @@ watermark of one sender). A runtime moves them; this module makes and uses them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.operator import NO_STATE, Chunks
-from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
+from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, ToQuery, ToStage
 from tidegate.schema import Schema
 
 Address = tuple[int, int]
@@ -63,14 +63,18 @@ class Outbox:
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
 
-    def send(self, stage: Stage, output: Batch, buckets: int) -> None:
-        match stage.target:
-            case ToQuery(query=query):
-                if len(output):
-                    self.results.append((query, output))
-            case ToStage(stage=number, port=port, keys=keys):
-                parts = split(output, keys, buckets)
-                self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
+    def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
+        """The outputs of a stage to wherever its outlets lead, and its dead letters."""
+        for target, output in zip(stage.targets, step.outputs, strict=True):
+            match target:
+                case ToQuery(query=query):
+                    if len(output):
+                        self.results.append((query, output))
+                case ToStage(stage=number, port=port, keys=keys):
+                    parts = split(output, keys, buckets)
+                    self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
+        if step.dead.num_rows:
+            self.dead.append(step.dead)
 
 
 def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
@@ -80,9 +84,7 @@ def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
         schema = port_schemas(stage.root)[0]
         columns = batch.columns.select(list(schema.names))
         step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
-        outbox.send(stage, step.output, buckets)
-        if step.dead.num_rows:
-            outbox.dead.append(step.dead)
+        outbox.send(stage, step, buckets)
     return outbox
 
 
@@ -94,11 +96,8 @@ def run(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
     step = stage.step(state, inputs, watermarks)
-    outbox.send(stage, step.output, buckets)
-    if isinstance(stage.target, ToStage):
-        outbox.marks.append(Mark((stage.target.stage, stage.target.port), step.watermark))
-    if step.dead.num_rows:
-        outbox.dead.append(step.dead)
+    outbox.send(stage, step, buckets)
+    outbox.marks += _marks(stage.targets, step.watermarks)
     return step.state
 
 
@@ -109,13 +108,19 @@ def runs_in(stage: Stage, bucket: int) -> bool:
 
 def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]:
     """Marks of the stages that read source streams, from the streams' watermarks."""
-    marks = []
+    marks: list[Mark] = []
     for stage in graph.at(0):
         (feed,) = stage.feeds
-        if isinstance(feed, FromStream) and isinstance(stage.target, ToStage):
+        if isinstance(feed, FromStream) and any(isinstance(target, ToStage) for target in stage.targets):
             mark = stage.watermark(watermarks[feed.stream])
-            marks.append(Mark((stage.target.stage, stage.target.port), mark))
+            marks += _marks(stage.targets, [mark] * len(stage.targets))
     return marks
+
+
+def _marks(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> list[Mark]:
+    """What the readers of a stage's outlets are told of time."""
+    pairs = zip(targets, watermarks, strict=True)
+    return [Mark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
 
 
 def split(batch: Batch, keys: tuple[str, ...], buckets: int) -> Iterator[tuple[int, Batch]]:

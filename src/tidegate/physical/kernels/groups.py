@@ -94,12 +94,12 @@ def positions(ids: Ints, wanted: Ints) -> Ints:
 
 def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
     """Rows in order of group and time: where each group begins, and the rows."""
-    return _distribute(groups, np.argsort(times, kind="stable"), count)
+    return distribute(groups, np.argsort(times, kind="stable"), count)
 
 
 @compiled
-def _distribute(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
-    """A counting sort: stable, so that rows in order of time stay so within their group."""
+def distribute(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
+    """A counting sort: stable, so that rows in some order stay so within their group."""
     bounds = np.zeros(count + 1, np.int64)
     for row in rows:
         bounds[groups[row] + 1] += 1

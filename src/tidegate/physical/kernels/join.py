@@ -13,6 +13,7 @@ from tidegate.physical.batch import Times
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.runs import Index, Positions, slot_of
 from tidegate.physical.kernels.terms import Ranges
+from tidegate.time import FOREVER
 
 FEW = 1024
 """There is room for so many pairs at least; more is not taken at once, as memory has to be fetched."""
@@ -92,7 +93,8 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
         row = max(row, cursor[1])
         while row < last:
             start, end = probe.start[row], probe.end[row]
-            begin = _after(run_start, begin, stop, start - longest)
+            if longest < FOREVER:
+                begin = _after(run_start, begin, stop, start - longest)
             until = stop if run_start[stop - 1] < end else _after(run_start, begin, stop, end - 1)
             position, cursor[2] = max(begin, cursor[2]), -1
             while position < until:

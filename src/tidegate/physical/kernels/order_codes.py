@@ -72,6 +72,27 @@ def presence(column: pa.Array) -> Flags:
     return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
 
 
+def sorted_by(keys: Sequence[Ints]) -> Ints:
+    """Rows in the order of several codes, the most important first; in any order where all are equal.
+
+    To sort by the first one alone is much faster, and often leaves few rows to be sorted by the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sorted_by([np.array([2, 1, 2]), np.array([5, 4, 3])]).tolist()
+    [1, 2, 0]
+    """
+    order = np.argsort(keys[0])
+    equal = np.diff(keys[0][order]) == 0
+    if len(keys) == 1 or not equal.any():
+        return order
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order
+
+
 def _ranks(columns: Sequence[pa.Array]) -> Coded:
     encoded = pa.concat_arrays(columns).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)  # by bytes, which in UTF-8 is by code point

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tidegate.physical.batch import Batch, Times, concat_columns, take
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.hashing import Hashes, fixed_values
+from tidegate.time import FOREVER
 
 Positions = npt.NDArray[np.int32]
 
@@ -94,10 +95,16 @@ def _run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run
     return Run(
         rows=sorted_rows.to_arrow(),
         groups=pa.RecordBatch.from_arrays([pa.array(g) for g in groups], ["hash", "first", "slot"]),
-        longest=int((end - start).max()),
+        longest=_longest(start, end),
         last_end=int(end.max()),
         stale=_stale(end),
     )
+
+
+def _longest(start: Times, end: Times) -> int:
+    """The longest validity, at most FOREVER: from the beginning to the end of time it does not fit 64 bits."""
+    lengths = end - start
+    return FOREVER if lengths.min() < 0 else min(int(lengths.max()), FOREVER)
 
 
 def _stale(end: Times) -> int:

@@ -20,7 +20,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import heartbeats, nothing, observation, travelling_rows
-from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_level, watermarks_after
+from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_levels, watermarks_after
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence
 
@@ -154,8 +154,8 @@ class SparkRun:
 
     def _step(self, orders: Orders, rows: DataFrame) -> None:
         orders.announce(self.spark.sparkContext)
-        for level in range(1, self.job.graph.levels):
-            running = run_level(self.setup, orders, level)
+        for levels in self._exchanges():
+            running = run_levels(self.setup, orders, levels)
             rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(running, TRAVELLING)
         collected = rows.toArrow().to_batches()
         outcome = _Outcome(self.setup, orders, collected, {} if orders.finishing else self._observed())
@@ -165,6 +165,13 @@ class SparkRun:
             self.checkpoint.write(outcome.record())
         self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
+
+    def _exchanges(self) -> list[range]:
+        """The levels to run after each shuffle. Where all elements are in one bucket, one shuffle is enough."""
+        levels = range(1, self.job.graph.levels)
+        if self.job.buckets == 1:
+            return [levels] if levels else []
+        return [range(level, level + 1) for level in levels]
 
     def _account(self, outcome: _Outcome) -> None:
         for name, rows in outcome.results:

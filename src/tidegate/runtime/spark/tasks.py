@@ -114,14 +114,14 @@ def read_table(
     return pa.Table.from_batches(write_rows(task.finished(range(setup.buckets))))
 
 
-def run_level(setup: Setup, orders: Orders, level: int) -> ArrowFunction:
-    """Run the stages of a level in the bucket of this partition."""
+def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
+    """Run the stages of levels in the bucket of this partition; of several only where it is the only bucket."""
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = _partition()
-        task = _Task(setup, orders, f"level_{level}_{bucket:05d}")
+        task = _Task(setup, orders, f"level_{levels[0]}_{bucket:05d}")
         inbox, forwarded = Inbox(), []
-        numbers = {s.number for s in setup.graph.at(level)}
+        numbers = {s.number for level in levels for s in setup.graph.at(level)}
         for row in read_rows(batches):
             if row.kind is Kind.LATEST:
                 task.saw(setup.streams[row.number], row.value)
@@ -133,9 +133,12 @@ def run_level(setup: Setup, orders: Orders, level: int) -> ArrowFunction:
                 forwarded.append(row)
         for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
             inbox.mark(mark)
-        for stage in setup.graph.at(level):
-            if runs_in(stage, bucket):
-                task.run(stage.number, bucket, inbox)
+        for level in levels:
+            for stage in setup.graph.at(level):
+                if runs_in(stage, bucket):
+                    task.run(stage.number, bucket, inbox)
+            if level != levels[-1]:
+                task.deliver(inbox)
         yield from write_rows([*forwarded, *task.finished([bucket])])
 
     return running
@@ -183,6 +186,15 @@ class _Task:
         assert version.file is not None
         self.files[key] = version.file
         self.state_bytes += version.bytes
+
+    def deliver(self, inbox: Inbox) -> None:
+        """Hand on what was made so far to stages that run in this task too."""
+        for parcel in self.outbox.parcels:
+            inbox.put(parcel)
+        for mark in self.outbox.marks:
+            inbox.mark(mark)
+        self.outbox.parcels.clear()
+        self.outbox.marks.clear()
 
     def finished(self, buckets: range | list[int]) -> Iterator[Row]:
         """All rows that leave the task; those for everybody go to each of the buckets."""

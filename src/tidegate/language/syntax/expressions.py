@@ -1,11 +1,15 @@
-"""The syntax tree: what was written, and where; nothing is looked up yet."""
+"""Written expressions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from tidegate.errors import Span
+
+if TYPE_CHECKING:
+    from tidegate.language.syntax.queries import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +18,6 @@ class Name:
 
     text: str
     span: Span
-
-
-# ---- expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
+    """A function or aggregate, applied; DISTINCT and FILTER are for aggregates alone."""
+
     name: Name
     arguments: tuple[Expression, ...]
     span: Span
+    distinct: bool = False
+    filter: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class CountStar:
 
     name: Name
     span: Span
+    filter: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,126 +107,57 @@ class CastTo:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class QueryValue:
+    """A query that stands for a value: it has one column, and at most one row at every instant."""
+
+    query: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """``EXISTS (query)``."""
+
+    query: Query
+    span: Span
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InQuery:
+    """``argument IN (query)``."""
+
+    argument: Expression
+    query: Query
+    span: Span
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified:
+    """``argument >= ALL (query)`` and the like; without `every` it is ANY."""
+
+    argument: Expression
+    operator: str
+    every: bool
+    query: Query
+    span: Span
+
+
+QueryExpression = QueryValue | Exists | InQuery | Quantified
+"""Expressions with a query inside."""
+
 Expression = (
-    Constant | ColumnReference | Operation | FunctionCall | CountStar | Between | OneOf | SameAs | CaseWhen | CastTo
+    Constant
+    | ColumnReference
+    | Operation
+    | FunctionCall
+    | CountStar
+    | Between
+    | OneOf
+    | SameAs
+    | CaseWhen
+    | CastTo
+    | QueryExpression
 )
-
-
-# ---- queries
-
-
-@dataclass(frozen=True, slots=True)
-class WindowClause:
-    """Validity in microseconds (None: for ever) and how often the window moves."""
-
-    size: int | None
-    slide: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class StreamReference:
-    name: Name
-    window: WindowClause | None
-    alias: Name | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Subquery:
-    query: Query
-    window: WindowClause | None
-    alias: Name | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class JoinClause:
-    """An explicit JOIN; without a condition it is a CROSS JOIN."""
-
-    left: Source
-    right: Source
-    condition: Expression | None
-    span: Span
-
-
-Source = StreamReference | Subquery | JoinClause
-
-
-@dataclass(frozen=True, slots=True)
-class Star:
-    qualifier: Name | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    expression: Expression
-    alias: Name | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    items: tuple[Item | Star, ...]
-    sources: tuple[Source, ...]
-    where: Expression | None
-    group_by: tuple[Expression, ...]
-    having: Expression | None
-    distinct: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class UnionAll:
-    """At least two queries, none of them a UnionAll itself."""
-
-    queries: tuple[Select, ...]
-    span: Span
-
-
-Query = Select | UnionAll
-
-
-# ---- statements
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnDefinition:
-    name: Name
-    type: Name
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class CreateSource:
-    name: Name
-    columns: tuple[ColumnDefinition, ...]
-    location: str
-    time_column: Name | None
-    delay: int
-    options: tuple[tuple[str, str], ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class CreateDerived:
-    name: Name
-    query: Query
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class QueryStatement:
-    query: Query
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    path: str
-    query: Query
-    span: Span
-
-
-Statement = CreateSource | CreateDerived | QueryStatement | Insert

@@ -1,0 +1,39 @@
+"""What is known of a plan's output without running it, and which plans are refused for it.
+
+Everything is derived bottom-up from the plan alone: how long elements are valid (`reach`), whether for
+one chronon only (`is_chronon`), whether they end in the order in which they start (`ends_in_order`),
+which columns are unique at every instant (`unique_keys`), and which operators are those of SQL, applied
+at every instant (`is_reducible`, `regions`). The schema is a property of every node.
+"""
+
+from tidegate.algebra.properties.keys import is_unique, unique_keys
+from tidegate.algebra.properties.reach import (
+    Reach,
+    ends_in_order,
+    granule,
+    is_bounded,
+    is_chronon,
+    reach,
+    validity_bound,
+)
+from tidegate.algebra.properties.refusals import MOST_PIECES, refuse_unsupported
+from tidegate.algebra.properties.regions import Region, has_starts, is_reducible, regions, sees_starts
+
+__all__ = [
+    "MOST_PIECES",
+    "Reach",
+    "Region",
+    "ends_in_order",
+    "granule",
+    "has_starts",
+    "is_bounded",
+    "is_chronon",
+    "is_reducible",
+    "is_unique",
+    "reach",
+    "refuse_unsupported",
+    "regions",
+    "sees_starts",
+    "unique_keys",
+    "validity_bound",
+]

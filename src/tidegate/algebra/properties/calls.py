@@ -1,0 +1,93 @@
+"""What is known of aggregates: found out by watching what they measure, so that the table stays the only one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+import pyarrow as pa
+
+from tidegate.algebra.plan import AggregateCall
+from tidegate.expressions.aggregates import AGGREGATES, AggregateFunction, Fold, Measured, Rank
+from tidegate.schema import Type
+
+
+@dataclass(slots=True)
+class Traits:
+    """Whether an aggregate looks at starts of validities, at how often a row is there, and what may fail."""
+
+    sees_starts: bool = False
+    sees_copies: bool = False
+    totals: bool = False
+    runs_user_code: bool = False
+
+
+def sees_starts(call: AggregateCall) -> bool:
+    """Whether the call looks at where validities start, as FIRST and LAST do."""
+    return _traits(call).sees_starts
+
+
+def sees_copies(call: AggregateCall) -> bool:
+    """Whether the call minds how often a row is there, as all do but MIN, MAX and their kin."""
+    return not call.distinct and _traits(call).sees_copies
+
+
+def call_can_fail(call: AggregateCall) -> bool:
+    """Whether a group could be a dead letter because of the call: a sum of integers, or a user's function."""
+    traits = _traits(call)
+    return traits.runs_user_code or (traits.totals and call.type is not Type.DOUBLE)
+
+
+def _traits(call: AggregateCall) -> Traits:
+    return _watched(call.user or AGGREGATES[call.function], call.columns, call.options)
+
+
+@lru_cache(maxsize=256)
+def _watched(function: AggregateFunction, columns: tuple[str, ...], options: tuple[object, ...]) -> Traits:
+    watch = _Watch()
+    function.compute(watch, *columns, *options)
+    return watch.traits
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Elements that do not exist, to see what is asked of them."""
+
+    traits: Traits = field(default_factory=Traits)
+
+    def count(self, column: str | None = None) -> Measured:
+        return self._of_all(column)
+
+    def total(self, column: str) -> Measured:
+        self.traits.totals = True
+        return self._of_all(column)
+
+    def average(self, column: str) -> Measured:
+        return self._of_all(column)
+
+    def variance(self, column: str, *, sample: bool) -> Measured:
+        return self._of_all(column, sample)
+
+    def quantile(self, column: str, share: Fraction) -> Measured:
+        return self._of_all(column, share)
+
+    def chosen(self, column: str, *order: Rank, known: str) -> Measured:
+        # A choice by values does not see copies; one by time does, since copies start at different times.
+        by_time = any(rank.column is None for rank in order)
+        self.traits.sees_starts |= by_time
+        self.traits.sees_copies |= by_time
+        return _nothing(column, known)
+
+    def folded(self, columns: Sequence[str], fold: Fold) -> Measured:
+        self.traits.runs_user_code = True
+        return self._of_all(columns, fold)
+
+    def _of_all(self, *_: object) -> Measured:
+        self.traits.sees_copies = True
+        return _nothing()
+
+
+def _nothing(*_: object) -> Measured:
+    return Measured(pa.array([], pa.float64()))

@@ -1,0 +1,142 @@
+"""Which columns are unique: no two rows of one instant agree in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    Split,
+    Union,
+    Window,
+)
+from tidegate.expressions.nodes import Call, Column, Expression, conjuncts
+
+Keys = frozenset[frozenset[str]]
+"""Sets of columns, each unique by itself; the empty set: there is at most one row."""
+
+_MOST = 8
+_NONE: Keys = frozenset()
+
+
+def is_unique(plan: Plan) -> bool:
+    """Whether no instant has two equal rows."""
+    return bool(unique_keys(plan))
+
+
+def unique_keys(plan: Plan) -> Keys:
+    """The known smallest sets of columns in which rows of one instant never agree.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Schema, Type
+    >>> from tidegate.expressions.nodes import TRUE
+    >>> bids = Scan("bid", Schema.of(item=Type.INT, price=Type.DOUBLE))
+    >>> [sorted(key) for key in unique_keys(Filter(Aggregate(bids, ("item",), ()), TRUE))]
+    [['item']]
+    """
+    match plan:
+        case Scan() | Union():
+            return _NONE
+        case Window(source=source, size=size, slide=slide):
+            return unique_keys(source) if size == slide == 1 else _NONE
+        case CountWindow(rows=rows, keys=keys):
+            return frozenset({frozenset(keys)}) if rows == 1 else _NONE
+        case Limit(source=source, count=count, keys=keys):
+            alone = [frozenset(keys)] if count <= 1 else []
+            return _smallest([*unique_keys(source), *alone])
+        case Map(source=source):
+            return _smallest(k for key in unique_keys(source) if (k := _after(plan, key)) is not None)
+        case Aggregate(keys=keys):
+            return frozenset({frozenset(keys)})
+        case Distinct(source=source):
+            return _smallest([*unique_keys(source), frozenset(source.schema.names)])
+        case Join(left=left, right=right):
+            return _of_pairs(plan, unique_keys(left), unique_keys(right))
+        case SetOperation(left=left, right=right, rule=rule):
+            return _of_rule(left, right, rule)
+        case SemiJoin(left=left):
+            return unique_keys(left)
+        case (
+            Filter(source=source)
+            | Split(source=source)
+            | Coalesce(source=source)
+            | Granularity(source=source)
+            | Changes(source=source)
+        ):
+            return unique_keys(source)
+
+
+def equal_columns(predicate: Expression, left: Plan, right: Plan) -> tuple[tuple[str, str], ...]:
+    """Pairs of a column of the left and one of the right that the predicate says are equal."""
+    lefts, rights = frozenset(left.schema.names), frozenset(right.schema.names)
+    pairs = []
+    for term in conjuncts(predicate):
+        match term:
+            case Call("=", (Column(name=a), Column(name=b))) if a in lefts and b in rights:
+                pairs.append((a, b))
+            case Call("=", (Column(name=b), Column(name=a))) if a in lefts and b in rights:
+                pairs.append((a, b))
+    return tuple(pairs)
+
+
+def _of_pairs(join: Join, left: Keys, right: Keys) -> Keys:
+    pairs = equal_columns(join.predicate, join.left, join.right)
+    lefts, rights = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
+    found = [a | b for a in left for b in right]
+    # A row that finds at most one partner is in at most one pair.
+    if any(key <= rights for key in right):
+        found.extend(left)
+    if any(key <= lefts for key in left):
+        found.extend(right)
+    return _smallest(found)
+
+
+def _of_rule(left: Plan, right: Plan, rule: SetRule) -> Keys:
+    names = dict(zip(right.schema.names, left.schema.names, strict=True))
+    rights = [frozenset(names[n] for n in key) for key in unique_keys(right)]
+    everything = frozenset(left.schema.names)
+    match rule:
+        case SetRule.EXCEPT_ALL | SetRule.STRICT_EXCEPT_ALL:
+            return unique_keys(left)
+        case SetRule.EXCEPT:
+            return _smallest([*unique_keys(left), everything])
+        case SetRule.INTERSECT_ALL:
+            return _smallest([*unique_keys(left), *rights])
+        case SetRule.INTERSECT:
+            return _smallest([*unique_keys(left), *rights, everything])
+        case SetRule.MAX_UNION:
+            # Rows that differ may have the same key; equal ones are together once if they are so left and right.
+            return frozenset({everything}) if unique_keys(left) and rights else _NONE
+
+
+def _after(plan: Map, key: frozenset[str]) -> frozenset[str] | None:
+    """The key under the names that a map gives its columns; None if it drops one."""
+    names: dict[str, str] = {}
+    for output in plan.outputs:
+        if isinstance(output.expression, Column):
+            names.setdefault(output.expression.name, output.name)
+    return frozenset(names[n] for n in key) if key <= names.keys() else None
+
+
+def _smallest(keys: Iterable[frozenset[str]]) -> Keys:
+    """Without keys that contain another; few, the smallest first, so that many joins stay cheap."""
+    kept: list[frozenset[str]] = []
+    for key in sorted(set(keys), key=lambda k: (len(k), sorted(k))):
+        if not any(each <= key for each in kept):
+            kept.append(key)
+    return frozenset(kept[:_MOST])

@@ -1,0 +1,183 @@
+"""How long the elements of a plan are valid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    Split,
+    Union,
+    Validity,
+    Window,
+    inputs,
+)
+from tidegate.time import CHRONON
+
+_LENGTH_THAT_KEEPS_ORDER = 2
+"""Pieces of up to this length end in the order in which they start; longer ones need not (erratum E-05)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far elements reach in time, and whether remembering all that are valid needs bounded space.
+
+    `length` is the longest validity, None if it is not known. `ends` says whether every validity ends
+    some time: rows of a table, or the last rows of a stream, may stay for ever, and still be few.
+    """
+
+    length: int | None
+    ends: bool
+    bounded: bool
+
+
+_UNKNOWN = Reach(None, ends=True, bounded=True)
+_STAYS = Reach(None, ends=False, bounded=True)
+_GROWS = Reach(None, ends=False, bounded=False)
+_INSTANT = Reach(CHRONON, ends=True, bounded=True)
+
+
+def is_chronon(plan: Plan) -> bool:
+    """Whether every element of the output is known to be valid for one chronon only (PIPES, table 12.1).
+
+    Operators that group make one element of equal neighbours in time: of their output this is not
+    known, even if it is true of their input.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Schema
+    >>> is_chronon(Scan("bid", Schema.of())), is_chronon(Window(Scan("bid", Schema.of()), 10))
+    (True, False)
+    """
+    match plan:
+        case Scan(validity=validity):
+            return validity is Validity.INSTANT
+        case Filter(source=source) | Map(source=source):
+            return is_chronon(source)
+        case Split(source=source, length=length):
+            return length == CHRONON or is_chronon(source)
+        case Window(size=size, slide=slide):
+            return size == slide == 1
+        case Granularity(source=source, size=size) | Coalesce(source=source, length=size):
+            return size == CHRONON and is_chronon(source)
+        case Union(inputs=many):
+            return all(is_chronon(each) for each in many)
+        case Join(left=left, right=right):
+            return is_chronon(left) or is_chronon(right)
+        case CountWindow() | Changes() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
+            return False
+
+
+def ends_in_order(plan: Plan) -> bool:
+    """Whether of two elements the one that starts first also ends first (PIPES, table 12.1, and E-05)."""
+    if is_chronon(plan):
+        return True
+    match plan:
+        case Filter(source=source) | Map(source=source) | Granularity(source=source):
+            return ends_in_order(source)
+        case Split(source=source, length=length):
+            return length <= _LENGTH_THAT_KEEPS_ORDER and ends_in_order(source)
+        case Window(size=size):
+            return size is not None
+        case CountWindow(keys=keys) | Aggregate(keys=keys):
+            return not keys
+    return False
+
+
+def validity_bound(plan: Plan) -> int | None:
+    """The longest validity, in microseconds, that an element of the output can have; None: none is known.
+
+    Operators may cut validities, and may join those of equal neighbours again; the bound is that
+    of elements before this last, which is what decides how long state is kept.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Schema
+    >>> validity_bound(Window(Scan("bid", Schema.of()), 10, 4))
+    12
+    """
+    return reach(plan).length
+
+
+def is_bounded(plan: Plan) -> bool:
+    """Whether remembering all elements that are valid at an instant needs bounded space."""
+    return reach(plan).bounded
+
+
+def reach(plan: Plan) -> Reach:
+    """How long elements are valid, whether they end, and whether the valid ones are boundedly many."""
+    match plan:
+        case Scan(validity=validity):
+            return {Validity.INSTANT: _INSTANT, Validity.INTERVAL: _UNKNOWN, Validity.RELATION: _STAYS}[validity]
+        case Window(size=None):
+            return _GROWS
+        case Window(source=source, size=int(size), slide=slide):
+            # Slides start at multiples of the slide: an element is in ceil(size / slide) of them at most.
+            return _longer(reach(source), -(-size // slide) * slide - CHRONON)
+        case CountWindow(rows=rows):
+            return _GROWS if rows is None else _STAYS
+        case Granularity(source=source, size=size):
+            known = reach(source)
+            return known if known.length is None else replace(known, length=-(-known.length // size) * size)
+        case Split(source=source, length=length):
+            known = reach(source)
+            return Reach(min(length, known.length or length), ends=True, bounded=known.bounded)
+        case Changes():
+            return _INSTANT
+        case Join(left=left, right=right):
+            return _overlap(reach(left), reach(right))
+        case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
+            return _overlap(reach(left), reach(right))
+        case SetOperation(rule=SetRule.MAX_UNION) | Union():
+            return _together([reach(each) for each in inputs(plan)])
+    # Differences and semi-joins have elements of the left, the others those of their source.
+    return reach(inputs(plan)[0])
+
+
+def granule(plan: Plan) -> int:
+    """The steps, in microseconds, in which the output can change (PIPES, section 20)."""
+    match plan:
+        case Scan() | Changes():
+            return CHRONON
+        case Granularity(size=size):
+            return size
+        case Split(source=source, length=length):
+            return math.gcd(granule(source), length)
+        case Window(source=source, size=size):
+            return math.gcd(granule(source), size or 0)
+    return math.gcd(*(granule(each) for each in inputs(plan)))
+
+
+def _longer(known: Reach, by: int) -> Reach:
+    return known if known.length is None else replace(known, length=known.length + by)
+
+
+def _overlap(left: Reach, right: Reach) -> Reach:
+    """Of validities that are those of both: what ends in one input ends in the overlap."""
+    known = [each.length for each in (left, right) if each.length is not None]
+    few = any(each.bounded and each.ends for each in (left, right))
+    return Reach(
+        min(known, default=None), ends=left.ends or right.ends, bounded=few or (left.bounded and right.bounded)
+    )
+
+
+def _together(many: Sequence[Reach]) -> Reach:
+    known = [each.length for each in many if each.length is not None]
+    length = max(known) if len(known) == len(many) else None
+    return Reach(length, ends=all(each.ends for each in many), bounded=all(each.bounded for each in many))

@@ -1,0 +1,83 @@
+"""What SHOW and DESCRIBE say, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.algebra.explain import in_words
+from tidegate.catalog.catalog import (
+    DerivedStream,
+    Describe,
+    Query,
+    ShowQueries,
+    ShowStreams,
+    ShowTables,
+    SourceStream,
+    Stream,
+)
+from tidegate.schema import Schema
+
+Asked = ShowStreams | ShowTables | ShowQueries | Describe
+"""Commands that are answered from what they hold."""
+
+
+def answer(command: Asked) -> str:
+    """One line for each thing that is shown; one for each column of what is described.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Type
+    >>> print(answer(Describe(SourceStream("bid", Schema.of(price=Type.DOUBLE), "bid.csv", None))))
+    stream bid from 'bid.csv', by time of arrival
+      price  DOUBLE
+    """
+    match command:
+        case ShowStreams(streams=streams):
+            return _listed(((s.name, s.schema) for s in streams), "there are no streams")
+        case ShowTables(tables=tables):
+            return _listed(((t.name, t.schema) for t in tables), "there are no tables")
+        case ShowQueries(queries=queries):
+            return _listed(((q.name, q.plan.schema) for q in queries), "there are no queries")
+        case Describe(subject=subject):
+            columns = [(field.name, field.type.name) for field in _schema(subject)]
+            return "\n".join([_headline(subject), *(f"  {line}" for line in _aligned(columns))])
+
+
+def _listed(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
+    rows = [(name, ", ".join(f"{f.name} {f.type.name}" for f in schema)) for name, schema in things]
+    return "\n".join(_aligned(rows)) or nothing
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"{name:{width}}  {text}" for name, text in rows]
+
+
+def _schema(subject: Stream | Query) -> Schema:
+    return subject.plan.schema if isinstance(subject, Query) else subject.schema
+
+
+def _headline(subject: Stream | Query) -> str:
+    match subject:
+        case SourceStream(name=name, location=location) if subject.is_table:
+            return f"table {name} from '{location}'"
+        case SourceStream(name=name, location=location):
+            return ", ".join([f"stream {name} from '{location}'", *_times(subject)])
+        case DerivedStream(name=name, reads=reads):
+            return f"stream {name}, a query over {', '.join(sorted(reads))}"
+        case Query(name=name, reads=reads):
+            return f"query {name} over {', '.join(sorted(reads))}"
+
+
+def _times(stream: SourceStream) -> Iterable[str]:
+    """How the rows of a stream get their times."""
+    if stream.is_timed_by_arrival:
+        yield "by time of arrival"
+    elif stream.end_column is None:
+        yield f"timestamp by {stream.time_column}"
+    else:
+        yield f"valid from {stream.time_column} to {stream.end_column}"
+    if stream.delay:
+        yield f"delay {in_words(stream.delay)}"
+    if stream.idle_after is not None:
+        yield f"idle after {in_words(stream.idle_after)}"

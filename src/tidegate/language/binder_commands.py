@@ -1,0 +1,80 @@
+"""SHOW, DESCRIBE and DROP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.algebra.plan import Validity
+from tidegate.catalog.catalog import (
+    Catalog,
+    Command,
+    DerivedStream,
+    Describe,
+    Query,
+    ShowQueries,
+    ShowStreams,
+    ShowTables,
+    SourceStream,
+)
+from tidegate.errors import QueryError, nearest
+from tidegate.language.binder_create import kind_of
+from tidegate.language.names import same
+from tidegate.language.syntax import Kind, Name
+
+
+def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
+    """What SHOW answers."""
+    match kind:
+        case Kind.STREAM:
+            return ShowStreams(tuple(s for s in catalog if kind_of(s) == "stream"))
+        case Kind.TABLE:
+            tables = (s for s in catalog if isinstance(s, SourceStream) and s.validity is Validity.RELATION)
+            return ShowTables(tuple(tables))
+        case Kind.QUERY:
+            return ShowQueries(tuple(queries))
+
+
+def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
+    """What DESCRIBE answers about a stream, a table or a query."""
+    subject = catalog.find(name.text) or next((q for q in queries if same(q.name, name.text)), None)
+    if subject is None:
+        raise _unknown("stream, table or query", name, [*(s.name for s in catalog), *(q.name for q in queries)])
+    return Describe(subject)
+
+
+def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
+    """The catalog without a stream or table, which nothing may read any more."""
+    found = catalog.find(name.text)
+    if found is None:
+        raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
+    if kind_of(found) != kind.value:
+        hint = f"write DROP {kind_of(found).upper()} {found.name}"
+        raise QueryError("Q101", f"'{name.text}' is a {kind_of(found)}, not a {kind.value}", name.span, hint=hint)
+    readers = [s.name for s in catalog if isinstance(s, DerivedStream) and name.text.lower() in s.reads]
+    readers += [q.name for q in queries if name.text.lower() in q.reads and q.name not in readers]
+    _refuse_read(kind, name, readers)
+    return catalog.without(name.text)
+
+
+def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
+    """Refuse to drop a query that there is not, or that is a stream."""
+    if (stream := catalog.find(name.text)) is not None:
+        hint = f"write DROP {kind_of(stream).upper()} {stream.name}"
+        raise QueryError("Q101", f"'{name.text}' is a {kind_of(stream)}", name.span, hint=hint)
+    if not any(same(query.name, name.text) for query in queries):
+        known = [query.name for query in queries]
+        hint = nearest(name.text, known) or "SHOW QUERIES lists those that there are"
+        raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
+
+
+def _refuse_read(kind: Kind, name: Name, readers: Sequence[str]) -> None:
+    if not readers:
+        return
+    listed = ", ".join(f"'{reader}'" for reader in readers)
+    verb = "reads" if len(readers) == 1 else "read"
+    hint = "drop what reads it first: " + ", ".join(readers)
+    raise QueryError("Q118", f"{kind.value} '{name.text}' is in use: {listed} {verb} it", name.span, hint=hint)
+
+
+def _unknown(what: str, name: Name, known: Iterable[str]) -> QueryError:
+    return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=nearest(name.text, known))

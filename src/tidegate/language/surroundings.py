@@ -1,0 +1,42 @@
+"""What a query can read, and what reading gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tidegate.algebra.plan import Plan
+from tidegate.catalog.catalog import Catalog
+from tidegate.language import syntax
+from tidegate.language.names import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a query can read: streams known so far, which of them this text made, and which it makes later.
+
+    `making` is the stream that the query defines; `outer` are the names in the queries around it,
+    the nearest first: a subquery may read columns of that one.
+    """
+
+    catalog: Catalog
+    made_here: frozenset[str] = frozenset()
+    made_later: frozenset[str] = frozenset()
+    making: str | None = None
+    outer: tuple[Scope, ...] = ()
+
+    @property
+    def outer_names(self) -> Iterator[str]:
+        """What plans call the columns of the queries around."""
+        return (name for scope in self.outer for visible in scope for name in visible.plan_names)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What FROM, or a part of it, gives: a plan and the names in it."""
+
+    plan: Plan
+    scope: Scope
+
+
+QueryBinder = Callable[[syntax.Query, Surroundings], Plan]

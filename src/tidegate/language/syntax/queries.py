@@ -1,0 +1,184 @@
+"""Written queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.errors import Span
+from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """Validity in microseconds (None: for ever) and how often the window moves.
+
+    With `least`, the size may shrink to it when resources are short. Keys are checked, and change nothing.
+    """
+
+    size: int | None
+    slide: int
+    span: Span
+    least: int | None = None
+    keys: tuple[ColumnReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowsClause:
+    """The last rows (None: all), of each group of equal keys; `least` as for `WindowClause`."""
+
+    rows: int | None
+    slide: int
+    keys: tuple[ColumnReference, ...]
+    span: Span
+    least: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GranularityClause:
+    """Steps of time in microseconds; with `coarsest`, they may grow to it when resources are short."""
+
+    size: int
+    span: Span
+    coarsest: int | None = None
+
+
+AnyWindow = WindowClause | RowsClause
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReference:
+    name: Name
+    window: AnyWindow | None
+    alias: Name | None
+    span: Span
+    granularity: GranularityClause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    query: Query
+    window: AnyWindow | None
+    alias: Name | None
+    span: Span
+    granularity: GranularityClause | None = None
+
+
+class JoinKind(Enum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinClause:
+    """An explicit JOIN; with neither a condition nor common columns it is a CROSS JOIN."""
+
+    left: Source
+    right: Source
+    condition: Expression | None
+    span: Span
+    kind: JoinKind = JoinKind.INNER
+    using: tuple[Name, ...] = ()
+
+
+Source = StreamReference | Subquery | JoinClause
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    qualifier: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    expression: Expression
+    alias: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    items: tuple[Item | Star, ...]
+    sources: tuple[Source, ...]
+    where: Expression | None
+    group_by: tuple[Expression, ...]
+    having: Expression | None
+    distinct: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """At least two queries, none of them a UnionAll itself."""
+
+    queries: tuple[Query, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuery:
+    """Two queries between which stands ``union``, ``union max``, ``except``, ``intersect all``, …, in lower case."""
+
+    operator: str
+    left: Query
+    right: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    expression: Expression
+    descending: bool
+    nulls_first: bool | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LimitClause:
+    """The first rows, after leaving out others, of each group of equal keys."""
+
+    count: int
+    offset: int
+    keys: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A query with ORDER BY, LIMIT or both."""
+
+    query: Query
+    order: tuple[OrderBy, ...]
+    limit: LimitClause | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOf:
+    """ISTREAM, DSTREAM or RSTREAM of a query, in lower case; ``dstream last`` looks ahead instead of back."""
+
+    function: str
+    query: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: Name
+    query: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WithQuery:
+    """A query after the definitions of streams that it alone knows."""
+
+    definitions: tuple[Definition, ...]
+    query: Query
+    span: Span
+
+
+Query = Select | UnionAll | SetQuery | Ordered | ChangesOf | WithQuery

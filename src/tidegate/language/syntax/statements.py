@@ -1,0 +1,98 @@
+"""Written statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.errors import Span
+from tidegate.language.syntax.expressions import Name
+from tidegate.language.syntax.queries import Query
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    name: Name
+    type: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSource:
+    """A stream or table from outside; `end_column` is the TO of VALID FROM … TO."""
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    location: str
+    time_column: Name | None
+    delay: int
+    options: tuple[tuple[str, str], ...]
+    span: Span
+    end_column: Name | None = None
+    idle_after: int | None = None
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDerived:
+    name: Name
+    query: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatement:
+    query: Query
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    path: str
+    query: Query
+    span: Span
+
+
+class Kind(Enum):
+    """What can be dropped and shown."""
+
+    STREAM = "stream"
+    TABLE = "table"
+    QUERY = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class DropStatement:
+    kind: Kind
+    name: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ShowStatement:
+    kind: Kind
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeStatement:
+    name: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainStatement:
+    query: Query
+    span: Span
+
+
+Statement = (
+    CreateSource
+    | CreateDerived
+    | QueryStatement
+    | Insert
+    | DropStatement
+    | ShowStatement
+    | DescribeStatement
+    | ExplainStatement
+)

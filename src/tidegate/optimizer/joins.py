@@ -1,0 +1,97 @@
+"""Join reordering: inputs that have an equality with each other are joined before others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.algebra.plan import Join, Map, Plan
+from tidegate.expressions.nodes import Call, Column, Expression, columns_of, conjunction, conjuncts
+from tidegate.optimizer.names import exactly, is_safe
+from tidegate.optimizer.rule import rule
+
+_EQUALITY, _CONDITION, _NOTHING = range(3)
+
+
+@rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)")
+def reorder_joins(plan: Plan) -> Plan | None:
+    """Join in an order in which fewer joins have no equality; the order as written, where that is as good."""
+    if not isinstance(plan, Join):
+        return None
+    leaves, terms = _parts(plan)
+    if len(leaves) < 3 or not is_safe(*terms):
+        return None
+    better = _joined(_ordered(leaves, terms), terms, plan)
+    if _badness(better) >= _badness(plan):
+        return None
+    return exactly(better, plan.schema.names)
+
+
+def _parts(plan: Plan) -> tuple[list[Plan], list[Expression]]:
+    """What a tree of joins joins, from left to right, and all its conditions."""
+    plan = _bare(plan)
+    if not isinstance(plan, Join):
+        return [plan], []
+    left, right = _parts(plan.left), _parts(plan.right)
+    return left[0] + right[0], left[1] + right[1] + list(conjuncts(plan.predicate))
+
+
+def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
+    """Greedily, from the first input on: next comes the one with the best link to those before it."""
+    rest = list(leaves)
+    order = [rest.pop(0)]
+    while rest:
+        names = frozenset(n for each in order for n in each.schema.names)
+        links = [_link(names, each, terms) for each in rest]
+        order.append(rest.pop(links.index(min(links))))
+    return order
+
+
+def _link(names: frozenset[str], leaf: Plan, terms: Sequence[Expression]) -> int:
+    own = frozenset(leaf.schema.names)
+    linking = [t for t in terms if columns_of(t) <= names | own and columns_of(t) & own and columns_of(t) & names]
+    if any(_is_equality(t, names, own) for t in linking):
+        return _EQUALITY
+    return _CONDITION if linking else _NOTHING
+
+
+def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
+    """Whether the term says that something of the left equals something of the right."""
+    match term:
+        case Call("=", (a, b)):
+            one, other = columns_of(a), columns_of(b)
+            return bool(one and other) and ((one <= left and other <= right) or (one <= right and other <= left))
+    return False
+
+
+def _joined(order: Sequence[Plan], terms: Sequence[Expression], plan: Join) -> Plan:
+    """A left-deep tree in which each condition stands where all that it reads is there for the first time."""
+    waiting, tree = list(terms), order[0]
+    for leaf in order[1:]:
+        names = frozenset(tree.schema.names) | frozenset(leaf.schema.names)
+        last = leaf is order[-1]
+        ready = [t for t in waiting if last or (columns_of(t) and columns_of(t) <= names)]
+        waiting = [t for t in waiting if t not in ready]
+        tree = Join(tree, leaf, conjunction(tuple(ready)), plan.span)
+    return tree
+
+
+def _badness(plan: Plan) -> tuple[int, int]:
+    """How many joins have no condition at all, and how many no equality."""
+    plan = _bare(plan)
+    if not isinstance(plan, Join):
+        return (0, 0)
+    left, right = frozenset(plan.left.schema.names), frozenset(plan.right.schema.names)
+    terms = conjuncts(plan.predicate)
+    below = [_badness(plan.left), _badness(plan.right)]
+    bare, loose = not terms, not any(_is_equality(t, left, right) for t in terms)
+    return (bare + sum(b for b, _ in below), loose + sum(n for _, n in below))
+
+
+def _bare(plan: Plan) -> Plan:
+    """The join below a map that only puts its columns in another order; else the plan itself."""
+    match plan:
+        case Map(source=Join() as join, outputs=outputs) if all(
+            isinstance(o.expression, Column) and o.expression.name == o.name for o in outputs
+        ):
+            return join if len(outputs) == len(join.schema) else plan
+    return plan

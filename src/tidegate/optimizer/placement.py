@@ -1,0 +1,100 @@
+"""Rules of split, coalesce and granularity: where validities are cut, joined and made coarser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    Coalesce,
+    Distinct,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Union,
+    Window,
+    inputs,
+    with_inputs,
+)
+from tidegate.algebra.properties import is_chronon, sees_starts
+from tidegate.algebra.properties.calls import call_can_fail
+from tidegate.optimizer.names import is_safe
+from tidegate.optimizer.rule import Scope, rule
+
+
+@rule("ς(S) = S if the elements of S are valid for one chronon", scope=Scope.TIME)
+def omit_split(plan: Plan) -> Plan | None:
+    match plan:
+        case Split(source=source) if is_chronon(source):
+            return source
+    return None
+
+
+@rule("ςa(ςb(S)) = ςmin(a,b)(S)", scope=Scope.TIME, recuts=True)
+def merge_splits(plan: Plan) -> Plan | None:
+    match plan:
+        case Split(source=Split(source=source, length=inner), length=outer):
+            return replace(plan, source=source, length=min(inner, outer))
+    return None
+
+
+@rule("ζa(ζb(S)) = ζa(S), ζa(ςb(S)) = ζa(S) and ςa(ζb(S)) = ςa(S) (12.2, 12.3)", scope=Scope.TIME, recuts=True)
+def drop_inner_recut(plan: Plan) -> Plan | None:
+    match plan:
+        case Coalesce(source=Coalesce(source=source) | Split(source=source)) | Split(source=Coalesce(source=source)):
+            return replace(plan, source=source)
+    return None
+
+
+@rule("ω(ζ(S)) = ω(S): a window takes each instant by itself", scope=Scope.TIME, recuts=True)
+def drop_coalesce_below_window(plan: Plan) -> Plan | None:
+    match plan:
+        case Window(source=Coalesce(source=source)):
+            return replace(plan, source=source)
+    return None
+
+
+@rule("Γa(Γb(S)) = Γa(S) if a is a multiple of b (20.2)", scope=Scope.TIME)
+def merge_granularities(plan: Plan) -> Plan | None:
+    match plan:
+        case Granularity(source=Granularity(source=source, size=inner), size=outer) if outer % inner == 0:
+            return replace(plan, source=source)
+    return None
+
+
+@rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant by itself", scope=Scope.TIME, recuts=True)
+def push_granularity_down(plan: Plan) -> Plan | None:
+    # Near the sources it spares the operators above it most instants. Filters are better still: they go below.
+    match plan:
+        case Granularity(source=below, size=size, span=span) if _commutes(below):
+            return with_inputs(below, tuple(Granularity(each, size, span) for each in inputs(below)))
+    return None
+
+
+PLACEMENT_RULES = (
+    omit_split,
+    merge_splits,
+    drop_inner_recut,
+    drop_coalesce_below_window,
+    merge_granularities,
+    push_granularity_down,
+)
+
+
+def _commutes(plan: Plan) -> bool:
+    """Whether the operator can work on coarser time: what would fail between two granules must not be lost."""
+    match plan:
+        case Map(outputs=outputs):
+            return is_safe(*(o.expression for o in outputs))
+        case Join(predicate=predicate) | SemiJoin(predicate=predicate):
+            return is_safe(predicate)
+        case Aggregate(calls=calls):
+            return not sees_starts(plan) and not any(call_can_fail(c) for c in calls)
+        case Union() | Distinct() | SetOperation() | Limit():
+            return True
+    return False

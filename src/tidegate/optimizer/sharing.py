@@ -1,0 +1,115 @@
+"""Common subplans, within a query and between queries: found, and made one and the same plan.
+
+Two plans are common if they differ in the names of columns only. The first is kept; others become
+a map that gives the first one's columns the names that were expected. That only operators with
+state are worth it is known here; that equal parts of plans run once is the matter of stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Union,
+    Window,
+    inputs,
+    walk,
+    with_inputs,
+)
+from tidegate.expressions.nodes import Column
+from tidegate.optimizer.names import rename
+from tidegate.optimizer.rule import apply_rules
+from tidegate.optimizer.simplify import SIMPLIFYING_RULES
+from tidegate.schema import Schema
+
+_STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split
+
+
+def share(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """The same plans, in which subplans that mean the same are equal values."""
+    known: dict[Hashable, Plan] = {}
+    # New names go into the maps above them where there are any; equal subplans stay equal by that.
+    return tuple(apply_rules(_visit(plan, known), SIMPLIFYING_RULES)[0] for plan in plans)
+
+
+def shape(plan: Plan) -> Hashable:
+    """What a plan computes, without the names of columns; equal for plans that compute the same by position."""
+    return (_parameters(plan), *(shape(each) for each in inputs(plan)))
+
+
+def _visit(plan: Plan, known: dict[Hashable, Plan]) -> Plan:
+    if all(isinstance(each, _STATELESS) for each in walk(plan)):
+        return plan  # sources are read once as it is
+    key = shape(plan)
+    if key not in known:
+        known[key] = with_inputs(plan, tuple(_visit(each, known) for each in inputs(plan)))
+    return _renamed(known[key], plan.schema)
+
+
+def _renamed(plan: Plan, schema: Schema) -> Plan:
+    if plan.schema == schema:
+        return plan
+    pairs = zip(schema, plan.schema, strict=True)
+    return Map(plan, tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs))
+
+
+def _parameters(plan: Plan) -> tuple[Hashable, ...]:
+    """The operator with its parameters, columns by position."""
+    at = _positions(plan)
+    match plan:
+        case Scan(stream=stream, schema=schema, validity=validity):
+            return ("scan", stream, schema, validity)
+        case Window(size=size, slide=slide):
+            return ("window", size, slide)
+        case CountWindow(rows=rows, slide=slide, keys=keys):
+            return ("count window", rows, slide, tuple(at[k] for k in keys))
+        case Granularity(size=size):
+            return ("granularity", size)
+        case Split(length=length):
+            return ("split", length)
+        case Coalesce(length=length):
+            return ("coalesce", length)
+        case Changes(change=change):
+            return ("changes", change)
+        case Limit(order=order, count=count, offset=offset, keys=keys):
+            columns = tuple((at[o.column], o.descending, o.nulls_first) for o in order)
+            return ("limit", columns, count, offset, tuple(at[k] for k in keys))
+        case Filter(predicate=predicate):
+            return ("filter", rename(predicate, at))
+        case Map(outputs=outputs):
+            return ("map", *(rename(o.expression, at) for o in outputs))
+        case Union():
+            return ("union",)
+        case Join(predicate=predicate):
+            return ("join", rename(predicate, at))
+        case SemiJoin(predicate=predicate, anti=anti):
+            return ("semi-join", rename(predicate, at), anti)
+        case SetOperation(rule=rule):
+            return ("set operation", rule)
+        case Aggregate(keys=keys, calls=calls):
+            made = ((c.function, tuple(at[n] for n in c.columns), c.options, c.type, c.distinct, c.user) for c in calls)
+            return ("aggregate", tuple(at[k] for k in keys), *made)
+        case Distinct():
+            return ("distinct",)
+
+
+def _positions(plan: Plan) -> dict[str, str]:
+    """For the columns of the inputs, a name that tells only where they are."""
+    names = [name for each in inputs(plan) for name in each.schema.names] if not isinstance(plan, Union) else []
+    return {name: f"#{position}" for position, name in enumerate(names)}

@@ -1,0 +1,59 @@
+"""Operators that change validities alone, without state: split and granularity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.errors import InternalError
+from tidegate.physical.batch import Batch, take
+from tidegate.physical.kernels.validities import coarsened, coarsened_watermark, split_validities
+from tidegate.physical.operator import NO_STATE, Chunks, Meeting, Step
+from tidegate.schema import Schema
+from tidegate.time import BEGINNING, FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOperator:
+    """The same relation at every instant, from elements valid for at most `length`."""
+
+    schema: Schema
+    length: int
+
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def words(self) -> str:
+        return f"split into {self.length} µs"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        if not (batch.end > batch.start + self.length).any():
+            return Step(NO_STATE, batch.filter(batch.start < batch.end), watermarks[0])
+        if batch.start.min() <= BEGINNING or batch.end.max() >= FOREVER:
+            raise InternalError("I311", "an element that is valid for ever cannot be split")
+        rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
+        return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class GranularityOperator:
+    """Time in steps of `size`: what is valid at a multiple of it is valid until the next one."""
+
+    schema: Schema
+    size: int
+
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def words(self) -> str:
+        return f"granularity {self.size} µs"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        start, end = coarsened(batch.start, self.size), coarsened(batch.end, self.size)
+        output = Batch(start, end, batch.columns).filter(start < end)
+        return Step(NO_STATE, output, coarsened_watermark(watermarks[0], self.size))

@@ -1,0 +1,129 @@
+"""Diagrams of boxes in groups, written for Mermaid and for Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Form(Enum):
+    """What a box stands for: its outline in Mermaid, before and after the label, and in Graphviz."""
+
+    OPERATOR = ("[", "]", "box")
+    SOURCE = ("[(", ")]", "cylinder")
+    RESULT = ("([", "])", "oval")
+    NOTE = ("[/", "/]", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    label: str
+    form: Form
+    group: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From a box to another, both by number."""
+
+    start: int
+    end: int
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Diagram:
+    """Boxes and groups by their position, and the arrows between boxes."""
+
+    groups: list[str] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+
+    def group(self, title: str) -> int:
+        """A new group; answers its number."""
+        self.groups.append(title)
+        return len(self.groups) - 1
+
+    def box(self, label: str, group: int | None, form: Form = Form.OPERATOR) -> int:
+        """A new box; answers its number."""
+        self.boxes.append(Box(label, form, group))
+        return len(self.boxes) - 1
+
+    def arrow(self, start: int, end: int, label: str = "") -> None:
+        self.arrows.append(Arrow(start, end, label))
+
+    def within(self, group: int | None) -> Iterator[tuple[int, Box]]:
+        return ((number, box) for number, box in enumerate(self.boxes) if box.group == group)
+
+
+def to_mermaid(diagram: Diagram) -> str:
+    """The diagram as a flowchart of Mermaid.
+
+    Examples
+    --------
+    >>> diagram = Diagram()
+    >>> diagram.arrow(diagram.box('say "a" < b', None, Form.SOURCE), diagram.box("end", None))
+    >>> print(to_mermaid(diagram))
+    flowchart BT
+      n0[("say #quot;a#quot; #lt; b")]
+      n1["end"]
+      n0 --> n1
+    """
+    lines = ["flowchart BT"]
+    for number, title in enumerate(diagram.groups):
+        lines.append(f'  subgraph g{number}["{_for_mermaid(title)}"]')
+        lines += [f"    {_mermaid_box(*each)}" for each in diagram.within(number)]
+        lines.append("  end")
+    lines += [f"  {_mermaid_box(*each)}" for each in diagram.within(None)]
+    for arrow in diagram.arrows:
+        label = f'|"{_for_mermaid(arrow.label)}"|' if arrow.label else ""
+        lines.append(f"  n{arrow.start} -->{label} n{arrow.end}")
+    return "\n".join(lines)
+
+
+def to_dot(diagram: Diagram) -> str:
+    r"""The diagram in the language of Graphviz.
+
+    Examples
+    --------
+    >>> diagram = Diagram()
+    >>> diagram.arrow(diagram.box('say "a"', None), diagram.box("end", None), "by k")
+    >>> print(to_dot(diagram))
+    digraph tidegate {
+      rankdir=BT
+      n0 [label="say \"a\"", shape=box]
+      n1 [label="end", shape=box]
+      n0 -> n1 [label="by k"]
+    }
+    """
+    lines = ["digraph tidegate {", "  rankdir=BT"]
+    for number, title in enumerate(diagram.groups):
+        lines += [f"  subgraph cluster_{number} {{", f'    label="{_for_dot(title)}"']
+        lines += [f"    {_dot_box(*each)}" for each in diagram.within(number)]
+        lines.append("  }")
+    lines += [f"  {_dot_box(*each)}" for each in diagram.within(None)]
+    for arrow in diagram.arrows:
+        label = f' [label="{_for_dot(arrow.label)}"]' if arrow.label else ""
+        lines.append(f"  n{arrow.start} -> n{arrow.end}{label}")
+    return "\n".join([*lines, "}"])
+
+
+def _mermaid_box(number: int, box: Box) -> str:
+    before, after, _ = box.form.value
+    return f'n{number}{before}"{_for_mermaid(box.label)}"{after}'
+
+
+def _dot_box(number: int, box: Box) -> str:
+    return f'n{number} [label="{_for_dot(box.label)}", shape={box.form.value[2]}]'
+
+
+_ENTITIES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br/>"}
+
+
+def _for_mermaid(text: str) -> str:
+    return "".join(_ENTITIES.get(character, character) for character in text)
+
+
+def _for_dot(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

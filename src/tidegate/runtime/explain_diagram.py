@@ -1,0 +1,86 @@
+"""A program as a diagram: the plans of its queries, and the stages that they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidegate.algebra.explain import describe
+from tidegate.algebra.plan import Plan, inputs
+from tidegate.runtime.compile import Compiled
+from tidegate.runtime.diagram import Diagram, Form
+from tidegate.runtime.explain_words import rule_words, stage_words, way_words
+from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, Stage, StageGraph, ToQuery, ToStage
+
+
+def diagram(compiled: Sequence[Compiled], graph: StageGraph) -> Diagram:
+    """Each query's plan before and after the optimiser with the rules, then the stages with their operators."""
+    drawn = Diagram()
+    for each in compiled:
+        _draw_plan(drawn, each.query.plan, drawn.group(f"{each.query.name}: logical plan"))
+        after = drawn.group(f"{each.query.name}: optimised plan")
+        _draw_plan(drawn, each.optimized, after)
+        drawn.box("\n".join(rule_words(each)), after, Form.NOTE)
+    stages = _Stages(drawn, graph)
+    for stage in graph.stages:
+        stages.draw(stage)
+    return drawn
+
+
+def _draw_plan(drawn: Diagram, plan: Plan, group: int) -> int:
+    below = [_draw_plan(drawn, each, group) for each in inputs(plan)]
+    own = drawn.box(describe(plan), group, Form.OPERATOR if below else Form.SOURCE)
+    for each in below:
+        drawn.arrow(each, own)
+    return own
+
+
+@dataclass(slots=True)
+class _Stages:
+    """Stages being drawn, feeders first: the boxes of streams, of results, and of outlets."""
+
+    drawn: Diagram
+    graph: StageGraph
+    named: dict[tuple[Form, str], int] = field(default_factory=dict)
+    tops: dict[FromStage, int] = field(default_factory=dict)
+
+    def draw(self, stage: Stage) -> None:
+        group = self.drawn.group(stage_words(stage))
+        known: dict[int, int] = {}
+        for position, outlet in enumerate(stage.outlets):
+            top = self.node(outlet.root, stage, group, known)
+            self.tops[FromStage(stage.number, position)] = top
+            if isinstance(outlet.target, ToQuery):
+                self.drawn.arrow(top, self.place(Form.RESULT, f"results of {outlet.target.query}"))
+
+    def node(self, node: Node | Port, stage: Stage, group: int, known: dict[int, int]) -> int:
+        """The box of an operator, drawn with all below it; of a shared one, once."""
+        if id(node) in known:
+            return known[id(node)]
+        if isinstance(node, Port):
+            own = self.drawn.box(", ".join(node.schema.names) or "no columns", group)
+            self.arrive(stage.feeds[node.index], own)
+        else:
+            below = [self.node(each, stage, group, known) for each in node.inputs]
+            own = self.drawn.box(node.operator.words, group)
+            for each in below:
+                self.drawn.arrow(each, own)
+        known[id(node)] = own
+        return own
+
+    def arrive(self, feed: FromStream | FromStage, port: int) -> None:
+        match feed:
+            case FromStream(stream=stream):
+                self.drawn.arrow(self.place(Form.SOURCE, stream), port)
+            case FromStage():
+                self.drawn.arrow(self.tops[feed], port, _way(self.graph.stages[feed.stage].outlets[feed.outlet]))
+
+    def place(self, form: Form, name: str) -> int:
+        """The box of a stream or of results, outside of all stages; one for each name."""
+        if (form, name) not in self.named:
+            self.named[form, name] = self.drawn.box(name, None, form)
+        return self.named[form, name]
+
+
+def _way(outlet: Outlet) -> str:
+    return way_words(outlet.target) if isinstance(outlet.target, ToStage) else ""

@@ -1,0 +1,61 @@
+"""The words that EXPLAIN has for rules and stages, as text and in diagrams."""
+
+from __future__ import annotations
+
+from tidegate.expressions.nodes import TRUE, conjunction, conjuncts
+from tidegate.expressions.spark import spark_sql
+from tidegate.expressions.text import to_sql
+from tidegate.optimizer.optimize import LAWS
+from tidegate.runtime.compile import Compiled
+from tidegate.runtime.stage import FromStage, FromStream, Port, Stage, ToQuery, ToStage
+
+
+def rule_words(compiled: Compiled) -> list[str]:
+    """The rules that applied to a query, each with its law."""
+    return [f"{name}: {LAWS[name]}" for name in compiled.rules] or ["none"]
+
+
+def stage_words(stage: Stage) -> str:
+    """A stage, how it is partitioned, and whose it is if it is shared."""
+    return f"stage {stage.number} ({_partitioning(stage)}{_sharers(stage)})"
+
+
+def target_words(target: ToStage | ToQuery) -> str:
+    """Where an output goes."""
+    match target:
+        case ToQuery(query=query):
+            return f"results of {query}"
+        case ToStage(stage=stage):
+            return f"stage {stage}, {way_words(target)}"
+
+
+def way_words(target: ToStage) -> str:
+    """How elements are spread over the buckets of the stage that they go to."""
+    return f"hashed by {', '.join(target.keys)}" if target.keys else "all to one bucket"
+
+
+def feed_words(feed: FromStream | FromStage, port: Port) -> str:
+    """Where elements come from, and which columns they have."""
+    columns = ", ".join(port.schema.names) or "no columns"
+    match feed:
+        case FromStage(stage=number):
+            return f"from stage {number}: {columns}"
+        case FromStream(stream=stream, wanted=wanted):
+            checked = conjunction(tuple(t for t in conjuncts(wanted) if spark_sql(t) is not None))
+            pushed = "" if checked == TRUE else f", at the source only where {to_sql(checked)}"
+            return f"from stream {stream}: {columns}{pushed}"
+
+
+def _partitioning(stage: Stage) -> str:
+    match stage.partition:
+        case None:
+            return "wherever the rows are"
+        case ():
+            return "one bucket"
+        case keys:
+            return "buckets by " + ", ".join(k or "a dropped column" for k in keys)
+
+
+def _sharers(stage: Stage) -> str:
+    queries = dict.fromkeys(outlet.query for outlet in stage.outlets)
+    return f", shared by {', '.join(queries)}" if len(stage.outlets) > 1 else ""

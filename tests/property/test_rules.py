@@ -1,0 +1,278 @@
+"""Every rule keeps the relation at every instant: plans on which it applies, over random streams, by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from reference.semantics import Elements, relations_of
+
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Change,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Order,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    Split,
+    Union,
+    Validity,
+    Window,
+)
+from tidegate.algebra.properties import is_reducible
+from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal, conjunction
+from tidegate.optimizer.columns import prune_columns
+from tidegate.optimizer.joins import reorder_joins
+from tidegate.optimizer.optimize import RULES, optimize
+from tidegate.optimizer.rule import Scope, apply_rule
+from tidegate.schema import Schema, Type
+
+INSTANTS = range(-3, 24)
+SCHEMA = Schema.of(k=Type.INT, v=Type.INT)
+STREAMS = {"s": Validity.INSTANT, "r": Validity.INSTANT, "i": Validity.INTERVAL}
+
+ROWS = st.fixed_dictionaries({"k": st.sampled_from([0, 1]), "v": st.sampled_from([0, 1, 2, None])})
+INSTANT = st.tuples(st.integers(0, 7), ROWS).map(lambda e: (e[0], e[0] + 1, e[1]))
+INTERVAL = st.tuples(st.integers(0, 7), st.integers(1, 4), ROWS).map(lambda e: (e[0], e[0] + e[1], e[2]))
+GIVEN: st.SearchStrategy[Elements] = st.fixed_dictionaries(
+    {
+        name: st.lists(INSTANT if validity is Validity.INSTANT else INTERVAL, max_size=5)
+        for name, validity in STREAMS.items()
+    }
+)
+
+
+@dataclass(slots=True)
+class Maker:
+    """Draws plans whose columns are k and v under a prefix of their own."""
+
+    draw: DrawFn
+    prefixes: int = 0
+
+    def scan(self, names: tuple[str, ...] = ("s", "r", "i")) -> Plan:
+        name = self.draw(st.sampled_from(names))
+        return Scan(name, SCHEMA, validity=STREAMS[name])
+
+    def leaf(self) -> Plan:
+        """A stream, often in a window, renamed."""
+        plan = self.scan()
+        return self.renamed(self.window(plan) if self.draw(st.integers(0, 3)) else plan)
+
+    def unique(self) -> Plan:
+        """A plan that is unique in its k."""
+        source = self.leaf()
+        k, v = source.schema.names
+        return self.renamed(Aggregate(source, (k,), (AggregateCall("max", v, "top", Type.INT),)))
+
+    def renamed(self, plan: Plan) -> Plan:
+        self.prefixes += 1
+        pairs = zip("kv", plan.schema, strict=True)
+        return Map(plan, tuple(Output(f"p{self.prefixes}.{n}", Column(f.name, f.type)) for n, f in pairs))
+
+    def window(self, plan: Plan) -> Plan:
+        return Window(plan, self.draw(st.integers(1, 4)), self.draw(st.sampled_from([1, 1, 2, 3])))
+
+    def rows_window(self, plan: Plan, *, keys: bool) -> Plan:
+        return CountWindow(
+            plan, self.draw(st.integers(1, 3)), self.draw(st.integers(1, 2)), plan.schema.names[:1] if keys else ()
+        )
+
+    def limit(self, plan: Plan, *, keys: bool = False) -> Plan:
+        order = (Order(plan.schema.names[1], self.draw(st.booleans()), self.draw(st.booleans())),)
+        return Limit(plan, order, self.draw(st.integers(1, 2)), 0, plan.schema.names[:1] if keys else ())
+
+    def term(self, plan: Plan, columns: slice = slice(None)) -> Expression:
+        """A condition on one column, sometimes one that can fail."""
+        name = self.draw(st.sampled_from(plan.schema.names[columns]))
+        value: Expression = Column(name, Type.INT)
+        if columns == slice(None) and not self.draw(st.integers(0, 4)):
+            value = Call("div", (Literal(1, Type.INT), value), Type.INT)
+        comparison = self.draw(st.sampled_from(["=", "<>", "<"]))
+        return Call(comparison, (value, Literal(self.draw(st.integers(0, 2)), Type.INT)), Type.BOOLEAN)
+
+    def condition(self, plan: Plan, columns: slice = slice(None)) -> Expression:
+        return conjunction(tuple(self.term(plan, columns) for _ in range(self.draw(st.integers(1, 2)))))
+
+    def filtered(self, plan: Plan, columns: slice = slice(None)) -> Plan:
+        return Filter(plan, self.condition(plan, columns))
+
+    def equal(self, left: Plan, right: Plan, column: int = 0) -> Expression:
+        sides = (Column(left.schema.names[column], Type.INT), Column(right.schema.names[column], Type.INT))
+        return Call("=", sides, Type.BOOLEAN)
+
+    def pair(self, left: Plan, right: Plan) -> Expression:
+        """A condition of a join: an equality, and perhaps terms of both sides."""
+        terms = [self.equal(left, right)] if self.draw(st.booleans()) else []
+        terms += [self.term(side) for side in (left, right) if self.draw(st.booleans())]
+        return conjunction(tuple(terms))
+
+    def join(self, left: Plan | None = None, right: Plan | None = None) -> Join:
+        left, right = left or self.leaf(), right or self.leaf()
+        return Join(left, right, self.pair(left, right))
+
+    def semi(self, right: Plan | None = None) -> SemiJoin:
+        left, right = self.leaf(), right or self.leaf()
+        return SemiJoin(left, right, self.pair(left, right), self.draw(st.booleans()))
+
+    def compared_semi(self) -> SemiJoin:
+        """With a comparison of v, either way round, and perhaps equal k."""
+        left, right = self.leaf(), self.leaf()
+        sides = [Column(side.schema.names[1], Type.INT) for side in (left, right)]
+        comparison = self.draw(st.sampled_from(["<", "<=", ">", ">="]))
+        terms = [Call(comparison, tuple(self.draw(st.permutations(sides))), Type.BOOLEAN)]
+        if self.draw(st.booleans()):
+            terms.append(self.equal(left, right))
+        return SemiJoin(left, right, conjunction(tuple(terms)), self.draw(st.booleans()))
+
+    def both(self, left: Plan | None = None, rules: tuple[SetRule, ...] = tuple(SetRule)) -> SetOperation:
+        return SetOperation(left or self.leaf(), self.leaf(), self.draw(st.sampled_from(rules)))
+
+    def group(self, plan: Plan, functions: tuple[str, ...] = ("max", "sum", "count")) -> Plan:
+        """By k, with an aggregate of v."""
+        k, v = plan.schema.names[:2]
+        function = self.draw(st.sampled_from(functions))
+        kind = Type.INT if function == "max" else Type.BIGINT
+        return Aggregate(plan, (k,), (AggregateCall(function, v, f"a{self.prefixes}", kind),))
+
+    def temporal(self, plan: Plan) -> Plan:
+        makers: list[Callable[[], Plan]] = [
+            lambda: Granularity(plan, self.draw(st.integers(2, 3))),
+            lambda: Split(plan, self.draw(st.integers(1, 3))),
+            lambda: Coalesce(plan, self.draw(st.integers(1, 5))),
+            lambda: Changes(plan, self.draw(st.sampled_from(list(Change)))),
+        ]
+        return self.draw(st.sampled_from(makers))()
+
+    def reducible(self) -> Plan:
+        """An operator that granularity can go below."""
+        makers: list[Callable[[], Plan]] = [
+            self.leaf,
+            self.join,
+            self.semi,
+            self.both,
+            lambda: Distinct(self.leaf()),
+            lambda: self.group(self.leaf()),
+            lambda: Union((self.leaf(), self.leaf())),
+            lambda: self.limit(self.leaf()),
+        ]
+        return self.draw(st.sampled_from(makers))()
+
+    def computed(self, plan: Plan) -> Plan:
+        """A map of all columns in order, and of one more."""
+        columns = [Column(n, Type.INT) for n in plan.schema.names]
+        more = Call("is_null", (columns[-1],), Type.BOOLEAN)
+        kept = tuple(Output(f"c{i}", column) for i, column in enumerate(columns))
+        return Map(plan, (*kept, Output("more", more)))
+
+    def loose_join(self) -> Plan:
+        """Three inputs of which the first and the last have an equality, joined in the order as they come."""
+        a, b, c = self.leaf(), self.leaf(), self.leaf()
+        return Join(Join(a, b, TRUE), c, conjunction((self.equal(a, c), self.equal(b, c, column=1))))
+
+    def grouped_join(self) -> Plan:
+        grouped, partner = self.leaf(), self.unique()
+        sides = (grouped, partner) if self.draw(st.booleans()) else (partner, grouped)
+        joined = Join(*sides, self.equal(*sides))  # type: ignore[call-arg]
+        keys = [grouped.schema.names[0], *(partner.schema.names if self.draw(st.booleans()) else ())]
+        call = AggregateCall(self.draw(st.sampled_from(["max", "count"])), grouped.schema.names[1], "x", Type.BIGINT)
+        return Aggregate(joined, tuple(keys), (call,))
+
+
+MAKERS: dict[str, Callable[[Maker], Plan]] = {
+    "drop_identity_map": lambda m: Map(p := m.leaf(), tuple(Output(f.name, Column(f.name, f.type)) for f in p.schema)),
+    "merge_maps": lambda m: m.computed(m.renamed(m.leaf())),
+    "flatten_unions": lambda m: Union((m.leaf(), Union((m.leaf(), m.leaf())))),
+    "drop_union_of_one": lambda m: Union((m.leaf(),)),
+    "drop_true_filter": lambda m: Filter(m.leaf(), TRUE),
+    "merge_filters": lambda m: m.filtered(m.filtered(m.leaf())),
+    "push_filter_below_window": lambda m: m.filtered(m.window(m.leaf())),
+    "push_filter_below_count_window": lambda m: m.filtered(m.rows_window(m.leaf(), keys=True), slice(0, 1)),
+    "push_filter_below_time": lambda m: m.filtered(m.temporal(m.leaf())),
+    "push_filter_below_union": lambda m: m.filtered(Union((m.leaf(), m.leaf()))),
+    "push_filter_below_map": lambda m: m.filtered(m.leaf()),
+    "push_filter_below_set_operation": lambda m: m.filtered(m.both()),
+    "push_filter_below_semi_join": lambda m: m.filtered(m.semi()),
+    "push_filter_below_distinct": lambda m: m.filtered(Distinct(m.leaf())),
+    "push_filter_below_aggregate": lambda m: m.filtered(m.group(m.leaf()), slice(0, 1)),
+    "push_filter_below_limit": lambda m: m.filtered(m.limit(m.leaf(), keys=True), slice(0, 1)),
+    "merge_filter_into_join": lambda m: m.filtered(m.join()),
+    "push_join_terms_to_inputs": lambda m: m.join(),
+    "push_semi_join_terms_to_inputs": lambda m: m.semi(),
+    "remove_now_window": lambda m: Window(m.scan(("s", "r")), 1),
+    "remove_now_window_of_validities": lambda m: Window(m.window(m.scan()), 1),
+    "push_map_below_window": lambda m: m.computed(m.window(m.leaf())),
+    "push_map_below_count_window": lambda m: m.computed(m.rows_window(m.leaf(), keys=m.draw(st.booleans()))),
+    "push_window_below_union": lambda m: m.window(Union((m.leaf(), m.leaf()))),
+    "omit_split": lambda m: Split(m.renamed(m.scan(("s", "r"))), m.draw(st.integers(1, 3))),
+    "merge_splits": lambda m: Split(Split(m.leaf(), m.draw(st.integers(1, 3))), m.draw(st.integers(1, 3))),
+    "drop_inner_recut": lambda m: m.draw(st.sampled_from([Split, Coalesce]))(Coalesce(m.leaf(), 3), 2),
+    "drop_coalesce_below_window": lambda m: m.window(Coalesce(m.leaf(), 4)),
+    "merge_granularities": lambda m: Granularity(Granularity(m.leaf(), 2), 4),
+    "push_granularity_down": lambda m: Granularity(m.reducible(), m.draw(st.integers(2, 3))),
+    "drop_distinct_of_unique": lambda m: Distinct(m.join(m.unique(), m.unique())),
+    "push_distinct_below_join": lambda m: Distinct(m.join(m.leaf(), m.unique())),
+    "drop_distinct_below_distinct_union": lambda m: Distinct(Union((m.leaf(), Distinct(m.leaf())))),
+    "drop_distinct_below_semi_join": lambda m: m.semi(Distinct(m.leaf())),
+    "drop_distinct_below_set_operation": lambda m: m.both(Distinct(m.leaf()), (SetRule.EXCEPT, SetRule.INTERSECT)),
+    "drop_distinct_below_blind_aggregate": lambda m: m.group(Distinct(m.leaf()), ("max",)),
+    "push_aggregate_below_join": lambda m: m.grouped_join(),
+    "make_semi_join_a_join": lambda m: m.semi(m.unique()),
+    "keep_only_the_extreme_partner": lambda m: m.compared_semi(),
+    "reorder_joins": lambda m: m.loose_join(),
+}
+
+
+@st.composite
+def made(draw: DrawFn, name: str) -> Plan:
+    return MAKERS[name](Maker(draw))
+
+
+def test_every_rule_has_plans_to_be_tried_on() -> None:
+    assert MAKERS.keys() == {each.name for each in (*RULES, reorder_joins)}
+
+
+@pytest.mark.parametrize("rule", [*RULES, reorder_joins], ids=lambda rule: rule.name)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
+    plan = data.draw(made(rule.name))
+    better = apply_rule(rule, plan)
+    assume(better is not None)
+    given_elements = data.draw(GIVEN)
+    assert relations_of(better, given_elements, INSTANTS) == relations_of(plan, given_elements, INSTANTS)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data) -> None:
+    plan, given_elements = data.draw(made(name)), data.draw(GIVEN)
+    expected = relations_of(plan, given_elements, INSTANTS)
+    for better in (optimize(plan)[0], prune_columns(plan)):
+        assert relations_of(better, given_elements, INSTANTS) == expected
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if r.scope is Scope.REGION], ids=lambda rule: rule.name)
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_a_conventional_rule_starts_at_an_operator_of_a_region(rule, data) -> None:
+    plan = data.draw(made(rule.name))
+    assume(apply_rule(rule, plan) is not None)
+    assert is_reducible(plan)

@@ -1,0 +1,75 @@
+"""Operators that look at other instants than the one they are asked about (PIPES, chapters 8, 17 and 20)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from reference.changes import row_instants
+from reference.members import History, Member, without_identity
+from reference.values import Row, row_order
+from tidegate.algebra.plan import Change, Changes, CountWindow, Granularity, Plan, Window
+
+
+def windowed(window: Window, history: History, instant: int) -> list[Member]:
+    """Formula (17.1), which with slide 1 is (8.17); without the bound of 0, times may be negative."""
+    last = (instant + 1) // window.slide * window.slide - 1
+    first = None if window.size is None else last + 1 - window.size
+    return [
+        Member((at, *m.lineage), m.values, _up(at + 1, window.slide) - 1)
+        for at in row_instants(window.source, history.given, first, last)
+        for m in history.members(window.source, at)
+    ]
+
+
+def counted(window: CountWindow, history: History, instant: int) -> list[Member]:
+    """Formula (17.2), which with slide 1 is (8.18), and (8.19) where there are keys.
+
+    Every row of every instant counts, one after the other also within an instant. What is valid
+    until the next row of the group is decided by the last one.
+    """
+    return [m for group in _groups(window, history, instant).values() for m in _last_rows(window, group)]
+
+
+def _groups(window: CountWindow, history: History, until: int) -> dict[Row, list[tuple[int, Member]]]:
+    """The rows of each group with their instants, in the order in which they count."""
+    places = [window.schema.names.index(key) for key in window.keys]
+    groups: dict[Row, list[tuple[int, Member]]] = {}
+    for at in row_instants(window.source, history.given, None, until):
+        for m in sorted(history.members(window.source, at), key=lambda m: row_order(m.values)):
+            groups.setdefault(tuple(m.values[place] for place in places), []).append((at, m))
+    return groups
+
+
+def _last_rows(window: CountWindow, group: list[tuple[int, Member]]) -> list[Member]:
+    """Those with numbers in [max(⌊n/A⌋·A - N + 1, 1), ⌊n/A⌋·A]; each is there from the row that completes its slide."""
+    full = len(group) // window.slide * window.slide
+    first = 1 if window.rows is None else max(full - window.rows + 1, 1)
+    numbered = list(enumerate(group, start=1))[first - 1 : full]
+    starts = {number: group[_up(number, window.slide) - 1][0] for number, _ in numbered}
+    return [Member((at, *m.lineage), m.values, starts[number]) for number, (at, m) in numbered]
+
+
+def coarsened(plan: Granularity, history: History, instant: int) -> list[Member]:
+    """Formula (20.1) at the multiples of the size; between them, what was valid at the last one (algorithm 24)."""
+    members = history.members(plan.source, instant // plan.size * plan.size)
+    return [Member(m.lineage, m.values, _up(m.start, plan.size)) for m in members]
+
+
+def changed(plan: Changes, history: History, instant: int) -> list[Member]:
+    """The difference, as bags, of the relations of two neighbouring instants (section 17.3, erratum E-12)."""
+    more, less = {
+        Change.INSERTED: (instant, instant - 1),
+        Change.DELETED: (instant - 1, instant),
+        Change.DELETED_LAST: (instant, instant + 1),
+    }[plan.change]
+    difference = _bag(plan.source, history, more) - _bag(plan.source, history, less)
+    return [Member((instant, *m.lineage), m.values, instant) for m in without_identity(difference.elements(), instant)]
+
+
+def _bag(plan: Plan, history: History, instant: int) -> Counter[Row]:
+    return Counter(m.values for m in history.members(plan, instant))
+
+
+def _up(number: int, step: int) -> int:
+    """The least multiple of the step that is not below the number."""
+    return -(-number // step) * step
