@@ -196,8 +196,9 @@ class Session(Registration):
             return int(known["buckets"])
         if self.runtime == "embedded":
             return EMBEDDED_BUCKETS
-        cores: int = self.spark.sparkContext.defaultParallelism
-        return max(1, cores // 4) if self.spark.sparkContext.master.startswith("local") else max(2, cores)
+        context = self.spark.sparkContext
+        is_local = (context.master or "").startswith("local")
+        return max(1, context.defaultParallelism // 4) if is_local else max(2, context.defaultParallelism)
 
     def _queries(self) -> list[Query]:
         """The queries that run."""

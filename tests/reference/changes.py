@@ -80,7 +80,7 @@ def row_instants(plan: Plan, given: Elements, first: int | None, last: int) -> I
         return sorted(t for t in times if t <= last and (first is None or first <= t))
     if first is not None:
         return range(first, last + 1)
-    if not is_finite(plan) or any(FOREVER in element[:2] for scan in scans(plan) for element in given[scan.stream]):
+    if not is_finite(plan):
         raise ValueError("no window holds all instants of an element that is valid for ever")
     points = change_points(plan, given)
     return range(min(points, default=0), min(last, max(points, default=0)) + 1)
