@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
-from tidegate.runtime.spark.sources import heartbeats, nothing, observation, travelling_rows
+from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
 from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_levels, watermarks_after
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence
@@ -51,9 +50,7 @@ class SparkRun:
         self._silence = Silence(job.idle_after, job.clock())
         self._error: TidegateError | None = None
         self._finished = False
-        self._started = threading.Event()
         self.query = self._start()
-        self._started.set()
 
     def _start(self) -> StreamingQuery:
         rows: DataFrame | None = None
@@ -111,8 +108,6 @@ class SparkRun:
                 take_back_final(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
             orders = self._orders(before, step, f"batch-{step:08d}")
-            # Every bucket must run, if only to say how far it is; a filter below may leave nothing for it.
-            rows = rows.union(self._nothing())
             self._step(orders, rows if step else self._with_tables(orders, rows))
         except TidegateError as error:
             self._error = error
@@ -125,18 +120,7 @@ class SparkRun:
         if before is None or self.job.graph.levels == 1:
             return
         orders = replace(self._orders(before, before.step + 1, FINAL), finishing=True)
-        self._step(orders, self._nothing())
-
-    def _nothing(self) -> DataFrame:
-        return nothing(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)")
-
-    def _observed(self) -> dict[str, int]:
-        """The largest times that Spark noted before it filtered the rows of this step."""
-        self._started.wait()
-        metrics = self.query._jsq.streamingQuery().lastExecution().observedMetrics()  # noqa: SLF001 - no other way
-        found = {stream: metrics.get(observation(stream)) for stream in self.setup.streams}
-        rows = {stream: row.get() for stream, row in found.items() if row.isDefined()}
-        return {stream: row.getLong(0) for stream, row in rows.items() if not row.isNullAt(0)}
+        self._step(orders, nothing(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)"))
 
     def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
@@ -157,8 +141,7 @@ class SparkRun:
         for levels in self._exchanges():
             running = run_levels(self.setup, orders, levels)
             rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(running, TRAVELLING)
-        collected = rows.toArrow().to_batches()
-        outcome = _Outcome(self.setup, orders, collected, {} if orders.finishing else self._observed())
+        outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches())
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
@@ -204,13 +187,11 @@ def _setup(job: Job, checkpoint: str) -> Setup:
 class _Outcome:
     """What came back of all tasks of a step."""
 
-    def __init__(
-        self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], observed: Mapping[str, int]
-    ) -> None:
+    def __init__(self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
         self.orders = orders
         self.reports: list[Mapping[str, Any]] = []
         self.results: list[tuple[str, pa.RecordBatch]] = []
-        latest = dict(observed)
+        latest: dict[str, int] = {}
         for row in read_rows(batches):
             match row.kind:
                 case Kind.REPORT:
@@ -229,7 +210,7 @@ class _Outcome:
 
     def record(self) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
-        return Record(self.orders.step, self.watermarks, files)
+        return Record(self.orders.step, self.watermarks, {**self.orders.files, **files})
 
 
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")

@@ -8,14 +8,13 @@ near to the source as it can.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
-from pyspark.sql.types import DataType
 
 from tidegate.connectors.decode import requested
 from tidegate.connectors.files import File, FileSet
@@ -26,9 +25,8 @@ from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.rows import TRAVELLING, Kind
-from tidegate.runtime.spark.tasks import Setup, read_stream, unwrapped
+from tidegate.runtime.spark.tasks import WANTED, Setup, read_stream, read_wanted, unwrapped
 from tidegate.schema import Schema, Type
-from tidegate.time import EARLIEST, LATEST, MICROSECONDS
 
 SPARK_TYPES = {
     Type.BOOLEAN: "boolean",
@@ -71,27 +69,20 @@ def nothing(frame: DataFrame, bucket: str) -> DataFrame:
 
 
 def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
-    """Typed columns: only those that are read, only rows that someone wants."""
-    reading = read_stream(setup, stream, job.decoder(stream))
-    declared = job.sources[stream].stream
+    """Typed columns: only those that are read, and of rows that nobody wants only when they are valid."""
+    declared, decoder = job.sources[stream].stream, job.decoder(stream)
     found = {name.lower(): name for name in raw.columns}
     needed = requested(declared, job.graph.columns(stream), time=True).names
-    names = [_quoted(found.get(n.lower(), n)) for n in needed]
+    columns = {n: _quoted(found.get(n.lower(), n)) for n in needed}
     condition = pushed_condition(job, stream, raw)
-    latest = _time_in_spark(declared.time_column, raw, found)
-    if condition is None or latest is None:
-        return raw.select(*names).mapInArrow(reading, TRAVELLING)
-    # The watermark is that of all rows: Spark notes the largest time on its way to the filter.
-    possible = f"max(CASE WHEN {latest} > {EARLIEST} AND {latest} < {LATEST} THEN {latest} END) AS latest"
-    noted = raw.observe(observation(stream), expr(possible))
-    # Rows without a time are dead letters, wanted or not.
-    empty = " OR ".join(f"{_quoted(found.get(c.lower(), c))} IS NULL" for c in sorted(declared.times))
-    return noted.where(f"({condition}) OR {empty}").select(*names).mapInArrow(reading, TRAVELLING)
-
-
-def observation(stream: str) -> str:
-    """The name under which Spark notes the largest time of a stream."""
-    return f"latest of {stream}"
+    if condition is None or not declared.times:
+        return raw.select(*columns.values()).mapInArrow(read_stream(setup, stream, decoder), TRAVELLING)
+    # All rows move time on, and all may be late or have no time at all; most of a row is its other columns.
+    empty = " OR ".join(f"{columns[c]} IS NULL" for c in sorted(declared.times))
+    marked = raw.withColumn(WANTED, expr(f"coalesce(({condition}) OR {empty}, FALSE)"))
+    narrowed = [c if n in declared.times else f"IF({WANTED}, {c}, NULL) AS {c}" for n, c in columns.items()]
+    reading = read_wanted(setup, stream, decoder, job.sources[stream].decoder(frozenset()))
+    return marked.selectExpr(*narrowed, WANTED).mapInArrow(reading, TRAVELLING)
 
 
 def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
@@ -171,28 +162,6 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
     if not files.suffixes or any(c in files.location for c in "*?["):
         return files.location, None
     return files.location, files.name_filter
-
-
-def _time_in_spark(column: str | None, raw: DataFrame, found: Mapping[str, str]) -> str | None:
-    """The times of the rows as numbers, if they have any and Spark can tell."""
-    if column is None:
-        return None
-    name = found[column.lower()]
-    return _microseconds(raw.schema[name].dataType, _quoted(name))
-
-
-def _microseconds(type_: DataType, column: str) -> str | None:
-    """The times of a column as numbers, if Spark can tell; texts are for the decoder to read."""
-    match type_.simpleString():
-        case "timestamp":
-            return f"unix_micros({column})"
-        case "timestamp_ntz":
-            return f"unix_micros(cast({column} || 'Z' AS TIMESTAMP))"
-        case "date":
-            return f"unix_date({column}) * {MICROSECONDS['day']}L"
-        case "bigint" | "int":
-            return f"cast({column} AS BIGINT)"
-    return None
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import SparkContext, TaskContext
 
 from tidegate.connectors.decode import Decoder
@@ -30,6 +31,9 @@ ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _CACHE: dict[tuple[str, int, int], Version] = {}
 """The newest version that this process wrote or read, by store, stage and bucket."""
 
+
+WANTED = "wanted__"
+"""The column with Spark's mark."""
 
 _ORDERS = "tidegate.orders"
 """The property of a Spark job that has the orders of its step."""
@@ -104,6 +108,20 @@ def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction 
     return reading
 
 
+def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> ArrowFunction:
+    """The same where Spark has marked the rows that some reader wants; of others only the times are there."""
+
+    def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(setup, announced(), f"read_{_partition():05d}")
+        for batch in batches:
+            wanted, rows = batch.column(WANTED), batch.drop_columns([WANTED])
+            task.read(stream, decoder, rows.filter(wanted))
+            task.skim(stream, times, rows.filter(pc.invert(wanted)))
+        yield from write_rows(task.finished(range(setup.buckets)))
+
+    return reading
+
+
 def read_table(
     setup: Setup, orders: Orders, stream: str, decoder: Decoder, batches: Iterable[pa.RecordBatch]
 ) -> pa.Table:
@@ -160,14 +178,22 @@ class _Task:
 
     def read(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> None:
         """Decode raw rows of a stream and run the stages that read it."""
-        orders = self.orders
-        ingested = decoder.decode(raw, orders.watermarks[stream], orders.now)
+        elements = self.decoded(stream, decoder, raw)
+        self.collect(read(self.setup.graph, stream, elements, self.setup.buckets))
+
+    def skim(self, stream: str, times: Decoder, raw: pa.RecordBatch) -> None:
+        """Look at when rows are valid that nobody wants: they move time on, and some are dead letters."""
+        self.decoded(stream, times, raw)
+
+    def decoded(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
+        """The elements among raw rows; what else they are is noted."""
+        ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
         self.rows += ingested.rows
         if ingested.latest is not None:
             self.saw(stream, ingested.latest)
         if ingested.dead.num_rows:
             self.outbox.dead.append(ingested.dead)
-        self.collect(read(self.setup.graph, stream, ingested.batch, self.setup.buckets))
+        return ingested.batch
 
     def collect(self, outbox: Outbox) -> None:
         self.outbox.parcels += outbox.parcels
@@ -208,6 +234,9 @@ class _Task:
         for stream, time in self.latest.items():
             for bucket in buckets:
                 yield value_row(bucket, Kind.LATEST, setup.streams.index(stream), time)
+        if not self.latest:
+            # Every bucket must run, if only to say how far it is.
+            yield from (value_row(bucket, Kind.NOTHING, 0, None) for bucket in buckets)
         yield from self._delivered(buckets[0])
         yield value_row(buckets[0], Kind.REPORT, 0, self._report())
 
