@@ -159,3 +159,44 @@ def _merged(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
         else:
             merged.append(row)
     return sorted(merged)
+
+
+# ---- tables that change
+
+
+def test_a_table_is_read_again_when_it_changes(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + (
+        "CREATE STREAM known AS SELECT b.item, i.name FROM bid b, item i WHERE b.item = i.id;"
+        "CREATE STREAM unknown AS SELECT item FROM bid WHERE item NOT IN (SELECT id FROM item);"
+        "SELECT item, name FROM known UNION ALL SELECT item, 'unknown' AS name FROM unknown"
+    )
+    running = session.sql(text)
+    assert running is not None
+    first = [(10, 11, 2, "chair"), (10, 11, 2, "stool"), (20, 21, 1, "lamp"), (30, 31, 3, "unknown")]
+    # What is not in a table comes out when the watermark has passed.
+    _until(running, first[:3])
+    lines(tmp_path / "item" / "a.jsonl", {"id": 3, "name": "table"}, {"id": 1, "name": "candle"})
+    lines(tmp_path / "bid" / "b.jsonl", {"t": 40, "item": 1}, {"t": 41, "item": 2}, {"t": 50, "item": 3})
+    second = [(40, 41, 1, "candle"), (41, 42, 2, "unknown"), (50, 51, 3, "table")]
+    _until(running, first + second)
+    running.stop()
+    assert _rows(running) == first + second
+
+
+def _until(running: RunningQuery, expected: list[tuple[object, ...]]) -> None:
+    deadline = time.monotonic() + 60
+    while _rows(running) != expected and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert _rows(running) == expected
+
+
+def test_a_table_that_is_also_a_result_is_read_once(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + "SELECT item FROM bid UNION ALL SELECT id AS item FROM item"
+    running = session.sql(text)
+    assert running is not None
+    expected = [*((-(2**62), 2**62, item) for item in (1, 2, 2)), (10, 11, 2), (20, 21, 1), (30, 31, 3)]
+    _until(running, expected)
+    lines(tmp_path / "item" / "a.jsonl", {"id": 4, "name": "bed"})
+    lines(tmp_path / "bid" / "b.jsonl", {"t": 40, "item": 1})
+    _until(running, [*expected, (40, 41, 1)])
+    running.stop()

@@ -7,10 +7,11 @@ an underscore are not data.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class File:
     name: str
     path: str
     size: int
+    changed: int = field(default=0, compare=False)
+    """When, in nanoseconds since 1970, as far as the file system knows."""
 
     @property
     def is_compressed(self) -> bool:
@@ -80,11 +83,16 @@ class FileSet:
         try:
             info = system.get_file_info(path)
             if info.type == fs.FileType.File:
-                return [File(info.base_name, info.path, info.size)]
+                return [File(info.base_name, info.path, info.size, info.mtime_ns or 0)]
             found = _listed(system, path, is_folder=info.type == fs.FileType.Directory)
             return sorted((f for f in found if self._counts(f)), key=lambda f: f.name)
         except OSError as error:
             raise DataError("D104", f"{self.location} cannot be read: {error}") from error
+
+    @property
+    def version(self) -> str:
+        """A text that changes when files do."""
+        return json.dumps([[f.name, f.size, f.changed] for f in self.files()])
 
     def _counts(self, file: File) -> bool:
         return not self.suffixes or file.name.lower().endswith(self.suffixes)
@@ -175,7 +183,7 @@ def _listed(system: Any, path: str, *, is_folder: bool) -> Iterator[File]:
     if not pattern:
         return
     for info in _matching(system, root, pattern):
-        yield File(info.path[len(root) :].lstrip("/"), info.path, info.size)
+        yield File(info.path[len(root) :].lstrip("/"), info.path, info.size, info.mtime_ns or 0)
 
 
 def _split_glob(path: str) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.csv_text import CsvSource, Dialect
 from tidegate.connectors.decode import Decoder
-from tidegate.connectors.files import SCHEMES, is_uri, resolve
+from tidegate.connectors.files import SCHEMES, FileSet, is_uri, resolve
 from tidegate.connectors.formats import Format, Position, check_options
 from tidegate.connectors.generator import GeneratorSource, Recipe
 from tidegate.connectors.jsonl import JsonSource
@@ -68,6 +68,12 @@ def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TAB
     known = (*SCHEMES, "generator")
     message = f"stream '{stream.name}': nothing can read '{stream.location}'"
     raise DataError("D101", message, hint=nearest(scheme, known))
+
+
+def version_of(source: Source) -> str:
+    """A text that changes when the data does, where that can be told."""
+    files = getattr(source, "files", None)
+    return files.version if isinstance(files, FileSet) else ""
 
 
 def _file_source(stream: SourceStream) -> Source:

@@ -70,6 +70,10 @@ class JoinOperator:
         rest = [] if self.residual == TRUE else [to_sql(self.residual)]
         return "join on " + (" AND ".join(pairs + rest) or "everything")
 
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        left, right = load_runs(state)
+        return save_runs((), right) if which == 0 else save_runs(left, ())
+
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         plan = _plan(self)
         old_left, old_right = load_runs(state)

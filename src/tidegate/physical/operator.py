@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -43,6 +43,15 @@ class Step:
     output: Batch
     watermark: int
     dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """An operator of several inputs that can forget what it has of one."""
+
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        """The state without the elements of an input; what was made of them stays."""
+        ...
 
 
 class Operator(Protocol):

@@ -47,6 +47,10 @@ class SemiJoinOperator:
     def words(self) -> str:
         return f"{'anti-' if self.anti else 'semi-'}{_parts(self)[0].words}, reporting {self.emit.name.lower()}"
 
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        parts = _by_part(state)
+        return _together(join=_parts(self)[0].forget(parts[_JOIN], which), count=parts[_COUNT])
+
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         join, count = _parts(self)
         before = _by_part(state)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
-from tidegate.connectors.source import Source
+from tidegate.connectors.source import Source, version_of
+from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
 from tidegate.time import BEGINNING, CHRONON, FOREVER
 
@@ -59,6 +60,15 @@ class Job:
     def tables(self) -> tuple[str, ...]:
         """Sources that are read once, at the beginning, and are valid for ever."""
         return tuple(s for s in self.graph.streams if self.sources[s].stream.is_table)
+
+    def tables_to_read(self, known: Mapping[str, object]) -> dict[str, str]:
+        """Tables that have not been read, or that have changed since and can be read again; with their versions."""
+        versions = {t: version_of(self.sources[t]) for t in self.tables}
+        return {
+            table: version
+            for table, version in versions.items()
+            if table not in known or (known[table] != version and is_reloadable(self.graph, table, self.tables))
+        }
 
     def first_watermarks(self) -> dict[str, int]:
         return {s: FOREVER if s in self.tables else BEGINNING for s in self.graph.streams}

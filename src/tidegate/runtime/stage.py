@@ -118,6 +118,14 @@ class Stage:
         return tuple(outlet.target for outlet in self.outlets)
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All operators in the order in which they run: its positions are their numbers in the state."""
+        found: list[Node] = []
+        for outlet in self.outlets:
+            _collect(outlet.root, found, once=len(self.outlets) > 1)
+        return tuple(found)
+
+    @property
     def is_single(self) -> bool:
         """Whether all elements must meet in one bucket."""
         return self.partition == ()
@@ -138,6 +146,14 @@ class Stage:
         """The output's watermark for one of the input; for stages of one port and without state."""
         empty = Batch.empty(_port_schema(self.root))
         return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
+
+
+def _collect(node: Node | Port, found: list[Node], *, once: bool) -> None:
+    if isinstance(node, Port) or (once and any(each is node for each in found)):
+        return
+    for each in node.inputs:
+        _collect(each, found, once=once)
+    found.append(node)
 
 
 class _Run:

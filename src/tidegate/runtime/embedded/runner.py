@@ -14,6 +14,7 @@ from tidegate.connectors.source import Source
 from tidegate.physical.batch import Batch
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
+from tidegate.runtime.reload import forget
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.state import StateStore, Version
 from tidegate.runtime.watermarks import Silence, advanced
@@ -39,8 +40,14 @@ class Engine:
         self.watermarks = self.watermarks or self.job.first_watermarks()
         self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
 
-    def step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str] = ()) -> tuple[Outbox, int]:
-        """Take in new rows of any streams; answers what came out, and how many rows went in."""
+    def step(
+        self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str] = (), again: Collection[str] = ()
+    ) -> tuple[Outbox, int]:
+        """Take in new rows of any streams; answers what came out, and how many rows went in.
+
+        The rows of tables that are read `again` replace those that they had before.
+        """
+        self._forget(again)
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
@@ -65,6 +72,12 @@ class Engine:
         self._levels(boxes, watermarks, keep=True)
         self.step_number += 1
         return boxes.out
+
+    def _forget(self, again: Collection[str]) -> None:
+        for (number, bucket), version in self.state.items() if again else ():
+            stage = self.job.graph.stages[number]
+            chunks = forget(self.job.graph, stage, version.chunks, again, self.job.tables)
+            self.state[number, bucket] = replace(version, chunks=chunks)
 
     def finish(self) -> Outbox:
         """All that is still held back, as if the streams had ended; the state stays as it was."""
@@ -172,19 +185,23 @@ class EmbeddedRun:
                 finishing = True
                 # Opened anew, readers also take a last line that has no end.
                 self._readers.clear()
-            raw = {s: self._next(s, source) for s, source in self.job.sources.items()}
+            tables = self.job.tables_to_read(self.positions)
+            again = [t for t in tables if t in self.positions]
+            raw = {s: self._next(s, source) for s, source in self.job.sources.items() if not source.stream.is_table}
+            raw |= {t: self._whole(t) for t in tables}
+            self.positions |= tables
             self._silence.hear([s for s, batches in raw.items() if batches], self.job.clock())
             idle = self._silence.idle(self.job.clock())
-            if any(raw.values()) or (idle and self._would_advance(idle)):
-                self._step(raw, idle)
+            if any(raw.values()) or again or (idle and self._would_advance(idle)):
+                self._step(raw, idle, again)
             elif finishing:
                 self._deliver(self.engine.finish(), FINAL, 0)
                 return
             else:
                 self._stopping.wait(IDLE_SECONDS)
 
-    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str]) -> None:
-        out, rows = self.engine.step(raw, idle)
+    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str], again: Collection[str]) -> None:
+        out, rows = self.engine.step(raw, idle, again)
         if not self.progress.steps:
             take_back_final(self.job.sinks)
         self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
@@ -196,8 +213,6 @@ class EmbeddedRun:
         return advanced(marks, {}, self.job.delays, idle) != marks
 
     def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
-        if source.stream.is_table:
-            return self._whole(stream, source)
         # A reader goes on where it stopped; one that has run dry is opened anew, to find new rows.
         if stream not in self._readers:
             self._readers[stream] = iter(
@@ -215,12 +230,9 @@ class EmbeddedRun:
         batch, self.positions[stream] = found
         return [batch]
 
-    def _whole(self, stream: str, source: Source) -> list[pa.RecordBatch]:
-        """All rows of a table, once."""
-        if stream in self.positions:
-            return []
-        self.positions[stream] = {"read": True}
-        return [batch for batch, _ in source.read(None, self.rows_per_step, columns=self.job.graph.columns(stream))]
+    def _whole(self, table: str) -> list[pa.RecordBatch]:
+        columns = self.job.graph.columns(table)
+        return [batch for batch, _ in self.job.sources[table].read(None, self.rows_per_step, columns=columns)]
 
     def _deliver(self, out: Outbox, label: str, rows: int) -> None:
         outputs = [(query, batch.to_arrow()) for query, batch in out.results]

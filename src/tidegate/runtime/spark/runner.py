@@ -23,6 +23,7 @@ from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_levels, 
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence
 
+NOWHERE: Mapping[str, str] = {}
 ROWS_OF_TABLE = 200_000
 """So many rows of a table are looked at together."""
 
@@ -107,8 +108,11 @@ class SparkRun:
             if not self.progress.steps:
                 take_back_final(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
-            orders = self._orders(before, step, f"batch-{step:08d}")
-            self._step(orders, rows if step else self._with_tables(orders, rows))
+            tables = self.job.tables_to_read(before.positions)
+            orders = replace(
+                self._orders(before, step, f"batch-{step:08d}"), again=tuple(t for t in tables if t in before.positions)
+            )
+            self._step(orders, self._with_tables(orders, rows, tables), {**before.positions, **tables})
         except TidegateError as error:
             self._error = error
             raise
@@ -127,16 +131,16 @@ class SparkRun:
         idle = self._silence.idle(self.job.clock())
         return Orders(step, label, before.watermarks, tokens, before.state, self.job.arrival(before.watermarks), idle)
 
-    def _with_tables(self, orders: Orders, rows: DataFrame) -> DataFrame:
-        """The rows of the first step and those of all tables, which are read here, once."""
-        for name in self.job.tables:
+    def _with_tables(self, orders: Orders, rows: DataFrame, tables: Iterable[str]) -> DataFrame:
+        """The rows of a step and those of tables, which are read here."""
+        for name in tables:
             source, columns = self.job.sources[name], self.job.graph.columns(name)
             batches = [batch for batch, _ in source.read(None, ROWS_OF_TABLE, columns=columns)]
             made = read_table(self.setup, orders, name, self.job.decoder(name), batches)
             rows = rows.union(self.spark.createDataFrame(made, TRAVELLING))
         return rows
 
-    def _step(self, orders: Orders, rows: DataFrame) -> None:
+    def _step(self, orders: Orders, rows: DataFrame, positions: Mapping[str, str] = NOWHERE) -> None:
         orders.announce(self.spark.sparkContext)
         for levels in self._exchanges():
             running = run_levels(self.setup, orders, levels)
@@ -145,7 +149,7 @@ class SparkRun:
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
-            self.checkpoint.write(outcome.record())
+            self.checkpoint.write(outcome.record(positions))
         self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
 
@@ -181,6 +185,7 @@ def _setup(job: Job, checkpoint: str) -> Setup:
         outputs=(*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS),
         sinks=job.sinks,
         store=StateStore(checkpoint),
+        tables=job.tables,
     )
 
 
@@ -208,9 +213,9 @@ class _Outcome:
         self.latest = latest
         self.watermarks = watermarks_after(setup, orders, latest)
 
-    def record(self) -> Record:
+    def record(self, positions: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
-        return Record(self.orders.step, self.watermarks, {**self.orders.files, **files})
+        return Record(self.orders.step, self.watermarks, {**self.orders.files, **files}, positions)
 
 
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")

@@ -19,6 +19,7 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.errors import InternalError
 from tidegate.physical.batch import Batch
 from tidegate.runtime.port import count_reasons
+from tidegate.runtime.reload import forget
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore, Version
@@ -51,6 +52,7 @@ class Setup:
     sinks: Mapping[str, FileSink]
     """File sinks by output."""
     store: StateStore
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Orders:
     now: int = 0
     """The time of rows that have none of their own."""
     idle: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    """Tables that are read again in this step."""
     finishing: bool = False
 
     def announce(self, context: SparkContext) -> None:
@@ -204,7 +208,10 @@ class _Task:
         """Run a stage from the state that the driver named, and write the state after."""
         setup, orders, key = self.setup, self.orders, f"{number}/{bucket}"
         before = _load(setup.store, number, bucket, orders.files.get(key))
-        chunks = run(setup.graph.stages[number], before.chunks, inbox, self.outbox, setup.buckets)
+        stage, known = setup.graph.stages[number], before.chunks
+        if orders.again:
+            known = forget(setup.graph, stage, known, orders.again, setup.tables)
+        chunks = run(stage, known, inbox, self.outbox, setup.buckets)
         if orders.finishing:
             return
         version = setup.store.save(number, bucket, orders.step, chunks, before)

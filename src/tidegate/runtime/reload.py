@@ -1,0 +1,85 @@
+"""Tables that are read again: what stages must forget of the rows they had before.
+
+An element of a stream meets a table as it is when the element is taken in. So when a table is read
+again, joins forget its old rows and take in the new ones; what they have said stays said. Ports
+that only rows of tables reach are told so; every operator with such an input forgets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from tidegate.physical.operator import NO_STATE, Chunks, Forgetful
+from tidegate.physical.stateless import UnionOperator
+from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery
+
+Address = tuple[int, int]
+"""A port: the number of the stage, and of the port in it."""
+
+
+def _origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
+    """The source streams whose elements reach each port."""
+    found: dict[Address, frozenset[str]] = {}
+    for stage in graph.stages:
+        for port, feed in enumerate(stage.feeds):
+            match feed:
+                case FromStream(stream=stream):
+                    found[stage.number, port] = frozenset([stream])
+                case FromStage(stage=number):
+                    below = range(len(graph.stages[number].feeds))
+                    found[stage.number, port] = frozenset().union(*(found[number, p] for p in below))
+    return found
+
+
+def forget(graph: StageGraph, stage: Stage, state: Chunks, again: Collection[str], tables: Collection[str]) -> Chunks:
+    """The state of a stage without the rows of tables that are read again."""
+    kept = dict(state)
+    for number, node, inputs in _concerned(graph, stage, again, tables):
+        prefix = f"{number}/"
+        own = {name.removeprefix(prefix): chunk for name, chunk in state.items() if name.startswith(prefix)}
+        kept = {name: chunk for name, chunk in kept.items() if not name.startswith(prefix)}
+        kept |= {prefix + name: chunk for name, chunk in _without(node, own, inputs).items()}
+    return kept
+
+
+def is_reloadable(graph: StageGraph, table: str, tables: Collection[str]) -> bool:
+    """Whether all who read a table can forget its rows."""
+    for stage in graph.stages:
+        if _is_of_tables(graph, stage, stage.root, tables) and any(isinstance(t, ToQuery) for t in stage.targets):
+            return False  # nobody could take back what was said of the table alone
+        for _, node, inputs in _concerned(graph, stage, [table], tables):
+            mixes = len(inputs) < len(node.inputs)
+            if isinstance(node.operator, UnionOperator) and mixes:
+                return False
+            if len(node.inputs) > 1 and node.operator.meeting is not None and not isinstance(node.operator, Forgetful):
+                return False
+    return True
+
+
+def _without(node: Node, state: Chunks, inputs: list[int]) -> Chunks:
+    if len(node.inputs) == 1 or not isinstance(node.operator, Forgetful):
+        return NO_STATE if len(inputs) == len(node.inputs) else state
+    for which in inputs:
+        state = node.operator.forget(state, which)
+    return state
+
+
+def _concerned(
+    graph: StageGraph, stage: Stage, again: Collection[str], tables: Collection[str]
+) -> Iterator[tuple[int, Node, list[int]]]:
+    """Operators with inputs that hold rows of these tables and of no stream; their numbers and those inputs."""
+    for number, node in enumerate(stage.nodes):
+        streams = [_streams(graph, stage, each) for each in node.inputs]
+        inputs = [i for i, s in enumerate(streams) if s <= frozenset(tables) and s & frozenset(again)]
+        if inputs:
+            yield number, node, inputs
+
+
+def _is_of_tables(graph: StageGraph, stage: Stage, node: Node | Port, tables: Collection[str]) -> bool:
+    return _streams(graph, stage, node) <= frozenset(tables)
+
+
+def _streams(graph: StageGraph, stage: Stage, node: Node | Port) -> frozenset[str]:
+    if isinstance(node, Port):
+        return _origins(graph)[stage.number, node.index]
+    return frozenset().union(*(_streams(graph, stage, each) for each in node.inputs))
