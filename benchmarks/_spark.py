@@ -48,7 +48,7 @@ class Bench:
             running.wait()
             run = running._run  # noqa: SLF001 - Spark's own figures of the batches
             assert isinstance(run, SparkRun)
-            return Rate(self.steady(run.query, rows), running.progress().state_bytes)
+            return Rate(self.steady(run.query, rows), running.progress().peak_state_bytes)
 
     def native(self, frame: DataFrame, rows: int, out: str) -> Rate:
         """Spark's own operators, results in files."""

@@ -201,7 +201,7 @@ def _measure(run: Run) -> Report:
         figures[f"{query.name}_embedded_events_per_s"] = run.embedded(query)
         ours = run.ours(query)
         figures[f"{query.name}_events_per_s"] = ours.rows_per_s
-        figures[f"{query.name}_state_bytes"] = ours.state_bytes
+        figures[f"{query.name}_peak_state_bytes"] = ours.state_bytes
         if query.by_hand is not None:
             theirs = run.by_hand(query)
             figures[f"{query.name}_by_hand_events_per_s"] = theirs.rows_per_s

@@ -15,14 +15,6 @@ settings.register_profile("thorough", parent=settings.get_profile("tidegate"), m
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "tidegate"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need Spark run in one process, so that they share a session and leave cores to the others."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark():
     from tidegate.runtime.spark.session import start_spark

@@ -114,14 +114,16 @@ def scaled(text: str) -> str:
     return text
 
 
-ITEMS = (1007, 1020, 2001, 2019, 1087, *range(1, 10))
+ITEMS = (1007, 1020, 2001, 2019, 1087, *range(1, 12))
+ENDURING = 9
+"""An auction that lasts for as long as the windows of two days: at its end nothing of it is valid any more."""
 Rows = Sequence[Mapping[str, object]]
 
 
 def _auctions() -> dict[str, Rows]:
-    """Auctions that open every third instant, last for two to eight and have up to three bids; nothing ends at once."""
+    """Auctions that open every third instant, last for two to eight but for one, and have up to three bids."""
     begins = {item: 3 * place for place, item in enumerate(ITEMS)}
-    lasts = {item: 2 + place % 7 for place, item in enumerate(ITEMS)}
+    lasts = {item: 20 if item == ENDURING else 2 + place % 7 for place, item in enumerate(ITEMS)}
     bids = [
         {"itemID": item, "bid_price": 10.1 + 17 * place % 50, "bidderID": number, "timestamp": begins[item] + delay}
         for place, item in enumerate(ITEMS)
@@ -132,13 +134,14 @@ def _auctions() -> dict[str, Rows]:
         for place, item in enumerate(ITEMS)
     ]
     closed = [{"itemID": item, "timestamp": begins[item] + lasts[item]} for item in ITEMS]
-    return {"Bid": bids, "OpenAuction": opened, "ClosedAuction": closed}
+    last_of_ten = {"itemID": 2001, "bid_price": 55.5, "bidderID": 9, "timestamp": 19}
+    return {"Bid": [*bids, last_of_ten], "OpenAuction": opened, "ClosedAuction": closed}
 
 
 DATA: dict[str, Rows] = {
     **_auctions(),
     "Person": [
-        {"id": 7, "name": "Ada", "registered": 1, "gone": 30},
+        {"id": 7, "name": "Ada", "registered": 0, "gone": 30},
         {"id": 7, "name": "Ada", "registered": 30, "gone": 60},
         {"id": 9, "name": "Kurt", "registered": 2, "gone": 25},
         {"id": 8, "name": "Grace", "registered": 20, "gone": 45},

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from reference.semantics import Elements, relations_of
@@ -250,7 +250,7 @@ def test_every_rule_has_plans_to_be_tried_on() -> None:
 
 @pytest.mark.parametrize("rule", [*RULES, reorder_joins], ids=lambda rule: rule.name)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
     plan = data.draw(made(rule.name))
     better = apply_rule(rule, plan)
@@ -261,7 +261,7 @@ def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data) -> None:
     plan, given_elements = data.draw(made(name)), data.draw(GIVEN)
     expected = relations_of(plan, given_elements, INSTANTS)
@@ -271,7 +271,7 @@ def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data)
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r.scope is Scope.REGION], ids=lambda rule: rule.name)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_conventional_rule_starts_at_an_operator_of_a_region(rule, data) -> None:
     plan = data.draw(made(rule.name))
     assume(apply_rule(rule, plan) is not None)

@@ -252,6 +252,6 @@ def test_aggregates_of_all_kinds_stand_in_one_query(session: Session) -> None:
     query = session.sql(text, once=True)
     assert query is not None
     (row,) = [row for row in query.finish().to_pylist() if row["valid_from"] <= 2 < row["valid_to"]]
-    assert row["n"], row["s"] == (3, 7.0)
+    assert (row["n"], row["s"]) == (3, 7.0)
     assert (row["m"], row["l"], row["e"], row["a"]) == (2.0, 4.0, False, True)
     assert row["d"] == pytest.approx(1.5275252316519468, abs=0)

@@ -58,7 +58,7 @@ class Job:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Sources that are read once, at the beginning, and are valid for ever."""
+        """Sources that are read as a whole, and whose rows are always valid."""
         return tuple(s for s in self.graph.streams if self.sources[s].stream.is_table)
 
     def tables_to_read(self, known: Mapping[str, object]) -> dict[str, str]:
@@ -104,6 +104,7 @@ class Progress:
     dead: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     state_bytes: int = 0
+    peak_state_bytes: int = 0
     steps: int = 0
     started: float = field(default_factory=time.monotonic)
 
@@ -112,6 +113,10 @@ class Progress:
         """The slowest stream's watermark, once every stream has begun."""
         slowest = min(self.watermarks.values(), default=BEGINNING)
         return slowest if BEGINNING < slowest < FOREVER else None
+
+    def note_state(self, size: int) -> None:
+        self.state_bytes = size
+        self.peak_state_bytes = max(size, self.peak_state_bytes)
 
     def count_dead(self, reasons: Mapping[str, int]) -> None:
         for reason, count in reasons.items():

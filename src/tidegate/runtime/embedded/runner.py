@@ -255,7 +255,7 @@ class EmbeddedRun:
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
         self.progress.watermarks = self.engine.watermarks
-        self.progress.state_bytes = self.engine.state_bytes
+        self.progress.note_state(self.engine.state_bytes)
 
     def _record(self) -> None:
         if self.checkpoint is None:

@@ -172,7 +172,7 @@ class SparkRun:
                 progress.count_out(query, count)
         if not outcome.orders.finishing:
             progress.watermarks = outcome.watermarks
-            progress.state_bytes = sum(r["state_bytes"] for r in outcome.reports)
+            progress.note_state(sum(r["state_bytes"] for r in outcome.reports))
 
 
 def _setup(job: Job, checkpoint: str) -> Setup:
