@@ -73,7 +73,7 @@ def cases(draw):
 
 @given(case=cases())
 @settings(
-    max_examples=10,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
