@@ -55,7 +55,7 @@ def run_sources(plan: Plan, source: Sources, delivery: Delivery, *, optimized: b
     engine = Engine(job_of(plan, Streams(source.schemas, {}), buckets=delivery.buckets, optimized=optimized))
     outboxes = []
     for arrival in delivery.arrivals:
-        batches = [(name, _batch(source.schemas[name], arrival.elements[name])) for name in engine.watermarks]
+        batches = [(name, batch_of(source.schemas[name], arrival.elements[name])) for name in engine.watermarks]
         outboxes.append(engine.advance(batches, {name: arrival.watermarks[name] for name in engine.watermarks}))
     return outboxes
 
@@ -69,12 +69,12 @@ def run_elements(plan: Plan, given: Elements, *, buckets: int, cuts: int) -> lis
     outboxes = []
     for low, high in zip([BEGINNING, *limits], limits, strict=False):
         chosen = {name: [e for e in given[name] if low <= e[0] < high] for name in schemas}
-        batches = [(name, _batch(schemas[name], elements)) for name, elements in chosen.items()]
+        batches = [(name, batch_of(schemas[name], elements)) for name, elements in chosen.items()]
         outboxes.append(engine.advance(batches, dict.fromkeys(schemas, high)))
     return outboxes
 
 
-def _batch(schema: Schema, elements: Sequence[tuple[int, int, Mapping[str, object]]]) -> Batch:
+def batch_of(schema: Schema, elements: Sequence[tuple[int, int, Mapping[str, object]]]) -> Batch:
     columns = [pa.array([row[f.name] for _, _, row in elements], f.type.arrow) for f in schema]
     start, end = (np.array([e[i] for e in elements], np.int64) for i in (0, 1))
     return Batch(start, end, pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
