@@ -17,6 +17,17 @@ from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Schema, Type
 
 
+class _SameColumns:
+    """An operator whose output has the columns of its source."""
+
+    __slots__ = ()
+    source: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+
 class Validity(Enum):
     """How long the elements of a source are valid."""
 
@@ -36,7 +47,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(_SameColumns):
     """Make each element valid for `size` microseconds, moving every `slide`; size None: for ever.
 
     With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). Every instant of
@@ -49,13 +60,9 @@ class Window:
     slide: int = 1
     span: Span = field(default=NOWHERE, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
-
 
 @dataclass(frozen=True, slots=True)
-class CountWindow:
+class CountWindow(_SameColumns):
     """The last `rows` elements, of each group of equal keys where there are keys; rows None: all of them.
 
     With slide A the content changes with every A-th element of the group (PIPES, formula 17.2).
@@ -70,13 +77,9 @@ class CountWindow:
     keys: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
-
 
 @dataclass(frozen=True, slots=True)
-class Granularity:
+class Granularity(_SameColumns):
     """Time in steps of `size`: what is valid at a multiple of it is valid until the next one.
 
     Physically [⌈start/size⌉·size, ⌈end/size⌉·size), if that is not empty (PIPES, algorithm 24).
@@ -86,35 +89,23 @@ class Granularity:
     size: int
     span: Span = field(default=NOWHERE, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
-
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(_SameColumns):
     """The same relation at every instant, from elements valid for at most `length`; 1 is CQL's Rstream."""
 
     source: Plan
     length: int
     span: Span = field(default=NOWHERE, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
-
 
 @dataclass(frozen=True, slots=True)
-class Coalesce:
+class Coalesce(_SameColumns):
     """The same relation at every instant, equal neighbours in time made one while not longer than `length`."""
 
     source: Plan
     length: int
     span: Span = field(default=NOWHERE, compare=False)
-
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
 
 
 class Change(Enum):
@@ -126,16 +117,12 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(_SameColumns):
     """The rows that a relation gains or loses at an instant, as bags (PIPES, section 17.3; CQL)."""
 
     source: Plan
     change: Change
     span: Span = field(default=NOWHERE, compare=False)
-
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +135,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(_SameColumns):
     """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
 
     Rows that are equal in the order are ordered by all their columns, ascending, NULLs last.
@@ -161,22 +148,14 @@ class Limit:
     keys: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
-
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(_SameColumns):
     """Keep the elements for which the predicate is true (not false, not unknown)."""
 
     source: Plan
     predicate: Expression
     span: Span = field(default=NOWHERE, compare=False)
-
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,15 +286,11 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(_SameColumns):
     """Each row at most once at every instant."""
 
     source: Plan
     span: Span = field(default=NOWHERE, compare=False)
-
-    @property
-    def schema(self) -> Schema:
-        return self.source.schema
 
 
 Plan = (
