@@ -154,15 +154,16 @@ class EmbeddedRun:
         self._recover()
         self._silence = Silence(job.idle_after, job.clock())
         self._stopping = threading.Event()
+        # Waited for instead of the thread: a join that a signal interrupts takes the thread as ended.
+        self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._guarded, name="tidegate", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._guarded, name="tidegate", daemon=True).start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._thread.join(timeout)
+        ended = self._ended.wait(timeout)
         if self._error is not None:
             raise self._error
-        return not self._thread.is_alive()
+        return ended
 
     def finish(self) -> None:
         self.once = True
@@ -170,13 +171,15 @@ class EmbeddedRun:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._ended.wait()
 
     def _guarded(self) -> None:
         try:
             self._loop()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             self._error = error
+        finally:
+            self._ended.set()
 
     def _loop(self) -> None:
         finishing = self.once
