@@ -16,7 +16,8 @@ from tidegate.algebra.plan import Order
 from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch
 from tidegate.physical.limit import LimitOperator
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.physical.operator import NO_STATE, Chunks, Step
+from tidegate.physical.prune import PruneOperator
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -34,6 +35,15 @@ class Run:
     operator: LimitOperator
     steps: list[tuple[list[Element], int]]
     serialised: bool
+    pruned: bool = False
+
+    def step(self, state: Chunks, elements: Sequence[Element], watermark: int) -> Step:
+        """What the operator does with the elements; or with those that are left of them, if it is pruned."""
+        new = batch(elements)
+        if self.pruned:
+            first, most = self.operator.order[0], self.operator.offset + self.operator.count
+            new = PruneOperator(SOURCE, first, most, self.operator.keys).step(NO_STATE, [new], [watermark]).output
+        return self.operator.step(state, [new], [watermark])
 
     @property
     def elements(self) -> list[Element]:
@@ -63,8 +73,17 @@ def first_rows(operator: LimitOperator, elements: Sequence[Element], instant: in
     groups: dict[Row, list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[SOURCE.names.index(key)] for key in operator.keys), []).append(row)
-    window = slice(operator.offset, operator.offset + operator.count)
-    return Counter(tuple(map(canonical, row)) for group in groups.values() for row in group[window])
+    return Counter(tuple(map(canonical, row)) for group in groups.values() for row in window(operator, group))
+
+
+def window(operator: LimitOperator, rows: Sequence[Row]) -> Sequence[Row]:
+    places = [SOURCE.names.index(order.column) for order in operator.order]
+    until = operator.offset + operator.count
+    chosen = list(rows[operator.offset : until])
+    for row in rows[until:]:
+        if operator.ties and chosen and all(ascending(row[at]) == ascending(chosen[-1][at]) for at in places):
+            chosen.append(row)
+    return chosen
 
 
 @st.composite
@@ -72,7 +91,7 @@ def runs(draw: st.DrawFn) -> Run:
     order = tuple(draw(st.lists(st.sampled_from(ORDERS), max_size=2)))
     count, offset = draw(st.integers(0, 3)), draw(st.integers(0, 2))
     keys = draw(st.sampled_from([(), ("k",), ("k", "i")]))
-    operator = LimitOperator(SOURCE, order, count, offset, keys, draw(st.sampled_from(Emit)))
+    operator = LimitOperator(SOURCE, order, count, offset, keys, draw(st.sampled_from(Emit)), draw(st.booleans()))
     lengths = st.one_of(st.integers(1, 6), st.sampled_from([0, FOREVER]))
     values = st.tuples(*(st.sampled_from(domain) for domain in DOMAINS))
     element = st.builds(lambda t, n, row: (t, min(t + n, FOREVER), row), st.integers(0, 12), lengths, values)
@@ -81,7 +100,8 @@ def runs(draw: st.DrawFn) -> Run:
     for each in draw(st.lists(element, max_size=14)):
         allowed = [at for at in range(len(steps)) if at == 0 or steps[at - 1][1] <= each[0]]
         steps[draw(st.sampled_from(allowed))][0].append(each)
-    return Run(operator, steps, draw(st.booleans()))
+    pruned = bool(order and count) and draw(st.booleans())
+    return Run(operator, steps, draw(st.booleans()), pruned)
 
 
 def batch(elements: Sequence[Element]) -> Batch:
@@ -103,7 +123,7 @@ def snapshot(rows: Sequence[Element], instant: int) -> Counter:
 def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
     state, rows, promised = NO_STATE, [], -FOREVER
     for elements, watermark in run.steps:
-        step = run.operator.step(state, [batch(elements)], [watermark])
+        step = run.step(state, elements, watermark)
         state = through_files(step.state) if run.serialised else step.state
         values = [tuple(row.values()) for row in step.output.columns.to_pylist()]
         new = list(zip(step.output.start.tolist(), step.output.end.tolist(), values, strict=True))
@@ -133,7 +153,7 @@ def test_many_equal_rows_do_not_change_places_from_step_to_step(values: list[int
 def test_a_row_comes_out_when_it_becomes_one_of_the_first_and_when_it_no_longer_is(run: Run) -> None:
     state, pieces = NO_STATE, 0
     for elements, watermark in run.steps:
-        step = run.operator.step(state, [batch(elements)], [watermark])
+        step = run.step(state, elements, watermark)
         state, pieces = step.state, pieces + len(step.output)
     if run.operator.emit is Emit.CHANGES:
         changes = sum(

@@ -96,7 +96,8 @@ class Maker:
 
     def limit(self, plan: Plan, *, keys: bool = False) -> Plan:
         order = (Order(plan.schema.names[1], self.draw(st.booleans()), self.draw(st.booleans())),)
-        return Limit(plan, order, self.draw(st.integers(1, 2)), 0, plan.schema.names[:1] if keys else ())
+        count, ties = self.draw(st.integers(1, 2)), self.draw(st.booleans())
+        return Limit(plan, order, count, 0, plan.schema.names[:1] if keys else (), ties=ties)
 
     def term(self, plan: Plan, columns: slice = slice(None)) -> Expression:
         """A condition on one column, sometimes one that can fail."""
@@ -140,6 +141,19 @@ class Maker:
         if self.draw(st.booleans()):
             terms.append(self.equal(left, right))
         return SemiJoin(left, right, conjunction(tuple(terms)), self.draw(st.booleans()))
+
+    def with_own_extreme(self) -> Plan:
+        """A stream and its own greatest or smallest v, of all rows or of each k; or of each v, which is no such."""
+        plan = self.window(self.scan())
+        left, same = self.renamed(plan), self.renamed(plan)
+        k, v = same.schema.names
+        keys = self.draw(st.sampled_from([(), (k,), (v,)]))
+        call = AggregateCall(self.draw(st.sampled_from(["max", "min"])), v, "top", Type.INT)
+        right = Aggregate(same, keys, (call,))
+        terms = [self.equal(left, right)] if keys else []
+        terms.append(Call("=", (Column(left.schema.names[1], Type.INT), Column("top", Type.INT)), Type.BOOLEAN))
+        predicate = conjunction(tuple(terms))
+        return Join(left, right, predicate) if self.draw(st.booleans()) else SemiJoin(left, right, predicate)
 
     def both(self, left: Plan | None = None, rules: tuple[SetRule, ...] = tuple(SetRule)) -> SetOperation:
         return SetOperation(left or self.leaf(), self.leaf(), self.draw(st.sampled_from(rules)))
@@ -233,6 +247,7 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "drop_distinct_below_set_operation": lambda m: m.both(Distinct(m.leaf()), (SetRule.EXCEPT, SetRule.INTERSECT)),
     "drop_distinct_below_blind_aggregate": lambda m: m.group(Distinct(m.leaf()), ("max",)),
     "push_aggregate_below_join": lambda m: m.grouped_join(),
+    "keep_only_extreme_rows": lambda m: m.with_own_extreme(),
     "make_semi_join_a_join": lambda m: m.semi(m.unique()),
     "keep_only_the_extreme_partner": lambda m: m.compared_semi(),
     "reorder_joins": lambda m: m.loose_join(),

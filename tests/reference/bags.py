@@ -17,7 +17,20 @@ def limited(plan: Limit, members: list[Member]) -> list[Member]:
     groups: dict[Row, list[Member]] = {}
     for m in ordered:
         groups.setdefault(tuple(m.values[plan.schema.names.index(key)] for key in plan.keys), []).append(m)
-    return [m for group in groups.values() for m in group[plan.offset : plan.offset + plan.count]]
+    return [m for group in groups.values() for m in _first(plan, group)]
+
+
+def _first(plan: Limit, ordered: list[Member]) -> list[Member]:
+    until = plan.offset + plan.count
+    last = ordered[until - 1 : until]
+    while plan.ties and last and until < len(ordered) and _is_tied(plan, last[0], ordered[until]):
+        until += 1
+    return ordered[plan.offset : until]
+
+
+def _is_tied(plan: Limit, one: Member, other: Member) -> bool:
+    places = [plan.schema.names.index(order.column) for order in plan.order]
+    return row_order(tuple(one.values[p] for p in places)) == row_order(tuple(other.values[p] for p in places))
 
 
 def _sorted(members: list[Member], order: Order, place: int) -> list[Member]:

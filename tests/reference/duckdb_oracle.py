@@ -181,7 +181,11 @@ def _limit(plan: Limit, instants: str) -> str:
     order = ", ".join(_order(o) for o in (*plan.order, *(Order(name) for name in plan.schema.names)))
     number = f"row_number() OVER (PARTITION BY {groups} ORDER BY {order})"
     low, high = plan.offset + 1, plan.offset + plan.count
-    return f"SELECT * FROM ({_history(plan.source, instants)}) AS many QUALIFY {number} BETWEEN {low} AND {high}"
+    within = f"{number} BETWEEN {low} AND {high}"
+    if plan.ties:
+        by = ", ".join(_order(o) for o in plan.order) or "1"
+        within = f"{number} >= {low} AND rank() OVER (PARTITION BY {groups} ORDER BY {by}) <= {high}"
+    return f"SELECT * FROM ({_history(plan.source, instants)}) AS many QUALIFY {within}"
 
 
 def _order(order: Order) -> str:

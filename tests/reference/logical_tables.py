@@ -257,6 +257,12 @@ def limit_of_each_group() -> LogicalTable:
     return LogicalTable(plan, STREAMS, expected)
 
 
+def limit_with_ties() -> LogicalTable:
+    """Not printed: the first letter of each instant, as often as it is there."""
+    plan = Limit(letters("s1"), (Order("e"),), 1, ties=True)
+    return LogicalTable(plan, STREAMS, relations_of({1: "c", 2: "aaa", 3: "aaa", 4: "aaa", 5: "bb", 6: "bb"}))
+
+
 BUILDERS: tuple[Callable[[], LogicalTable], ...] = (
     filter_8_2,
     map_8_3,
@@ -287,6 +293,7 @@ BUILDERS: tuple[Callable[[], LogicalTable], ...] = (
     coalesced,
     limit_of_each_instant,
     limit_of_each_group,
+    limit_with_ties,
 )
 
 LOGICAL_TABLES: list[tuple[str, Callable[[], LogicalTable]]] = [(builder.__name__, builder) for builder in BUILDERS]

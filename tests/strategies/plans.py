@@ -160,7 +160,8 @@ class _Drawing:
         columns = self.draw(st.permutations(source.schema.names))[: self.draw(st.integers(0, 2))]
         order = tuple(Order(name, self.draw(st.booleans()), self.draw(st.booleans())) for name in columns)
         count, offset = self.draw(st.sampled_from([1, 2, 3])), self.draw(st.sampled_from([0, 0, 1, 2]))
-        return Limit(source, order, count, offset, self.keys(source.schema, most=1))
+        ties = self.draw(st.booleans())
+        return Limit(source, order, count, offset, self.keys(source.schema, most=1), ties=ties)
 
     def keys(self, schema: Schema, *, most: int) -> tuple[str, ...]:
         width = min(self.draw(st.integers(0, most)), len(schema))

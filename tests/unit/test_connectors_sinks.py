@@ -304,7 +304,7 @@ def test_numbers_that_json_does_not_know_are_strings():
         0,
         2,
     ]
-    assert render(odd, "csv", header=False).splitlines() == ["NaN", "Infinity", "-Infinity", "-0", "2"]
+    assert render(odd, "csv", header=False).splitlines() == ["NaN", "Infinity", "-Infinity", "-0.0", "2"]
 
 
 def test_dead_letters_are_rows_like_any_other(tmp_path):

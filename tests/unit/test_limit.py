@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.plan import Limit, Order, Scan
+from tidegate.algebra.plan import Limit, Order, Scan, Window
 from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch
 from tidegate.physical.limit import LimitOperator
 from tidegate.physical.lower import lower
-from tidegate.physical.operator import NO_STATE, Step
+from tidegate.physical.operator import NO_STATE, Operator, Step
 from tidegate.physical.plan import Apply
+from tidegate.physical.prune import PruneOperator
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -23,7 +24,7 @@ def top(count: int, *, offset: int = 0, keys: tuple[str, ...] = (), emit: Emit =
     return LimitOperator(SOURCE, (Order("v", descending=True),), count, offset, keys, emit)
 
 
-def run(operator: LimitOperator, steps: list[tuple[Printed, int]]) -> list[Step]:
+def run(operator: Operator, steps: list[tuple[Printed, int]]) -> list[Step]:
     state, done = NO_STATE, []
     for printed, watermark in steps:
         columns = [pa.array([p[0] for p in printed], pa.string()), pa.array([p[1] for p in printed], pa.int32())]
@@ -60,6 +61,24 @@ def test_each_group_has_its_own_first_rows() -> None:
 def test_equal_rows_count_one_by_one() -> None:
     (step,) = run(top(2), [([("a", 1, 0, 4)] * 3, FOREVER)])
     assert pieces(step) == [("a", 1, 0, 4)] * 2
+
+
+def test_rows_that_equal_the_last_one_are_with_it() -> None:
+    operator = LimitOperator(SOURCE, (Order("v", descending=True),), 1, 0, (), Emit.SETTLED, ties=True)
+    (step,) = run(operator, [([("a", 2, 0, 9), ("b", 2, 0, 5), ("c", 1, 0, 9), ("d", 3, 2, 3)], FOREVER)])
+    assert pieces(step) == [("a", 2, 0, 2), ("a", 2, 3, 9), ("b", 2, 0, 2), ("b", 2, 3, 5), ("d", 3, 2, 3)]
+
+
+def test_what_cannot_be_first_in_a_sliding_window_is_dropped_before_it_travels() -> None:
+    physical = lower(Limit(Window(Scan("s", SOURCE), 10, 10), (Order("v", descending=True),), 1, 1, ("k",)))
+    assert isinstance(physical, Apply)
+    (below,) = physical.inputs
+    assert isinstance(below, Apply)
+    assert below.operator == PruneOperator(SOURCE, Order("v", descending=True), 2, ("k",))
+    assert below.operator.words == "prune to the first 2 of each k in order of v descending"
+    given = [("a", 1, 0, 9), ("a", 2, 0, 9), ("a", 2, 0, 9), ("a", 1, 1, 9), ("a", 1, 0, 8), ("b", 1, 0, 9)]
+    (step,) = run(below.operator, [(given, 0)])
+    assert pieces(step) == sorted(given[1:])
 
 
 def test_below_a_stateful_operator_rows_are_cut_at_every_watermark() -> None:

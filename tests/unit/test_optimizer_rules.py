@@ -127,6 +127,11 @@ CASES: dict[str, Plan] = {
     "push_aggregate_below_join": top(
         Join(S, columns(top(R, "rk", of="rv"), k="rk", w="top"), equal("sk", "k")), "k", "w", of="sv"
     ),
+    "keep_only_extreme_rows": Join(
+        columns(S, k="sk", v="sv"),
+        columns(top(columns(S, i="sk", j="sv"), "i", of="j"), a="i", b="top"),
+        both(equal("k", "a"), equal("v", "b")),
+    ),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(ON_KEYS, less("sv", "rv")), anti=True),
     "reorder_joins": Join(Join(S, R, TRUE), T, both(equal("sk", "tk"), equal("rv", "tv"))),
@@ -152,6 +157,7 @@ REFUSED: dict[str, Plan] = {
     "push_distinct_below_join": Distinct(Join(S, R, ON_KEYS)),
     "drop_distinct_below_set_operation": SetOperation(Distinct(S), R, SetRule.EXCEPT_ALL),
     "push_aggregate_below_join": top(Join(S, R, ON_KEYS), "sk", of="sv"),
+    "keep_only_extreme_rows": SemiJoin(S, top(R, "rk", of="rv"), both(ON_KEYS, equal("sv", "top"))),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS, anti=True),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(less("sv", "rv"), less("rk", "sk"))),
     "reorder_joins": Join(Join(S, R, ON_KEYS), T, equal("sk", "tk")),

@@ -148,7 +148,9 @@ def test_order_and_limit():
         ("OrderBy", ("+", "b", 1), False, False),
         ("OrderBy", 3, False, None),
     )
-    assert shape(found.limit) == ("LimitClause", 5, 2, ("c", "d"))
+    assert shape(found.limit) == ("LimitClause", 5, 2, ("c", "d"), False)
+    tied = query("SELECT a FROM s ORDER BY a LIMIT 5 WITH TIES")
+    assert shape(tied.limit) == ("LimitClause", 5, 0, (), True)
 
 
 def test_limit_is_about_the_whole_of_a_set_operation():

@@ -67,10 +67,11 @@ def describe(plan: Plan) -> str:
             return f"{type(plan).__name__} to at most {in_words(length)}"
         case Changes(change=change):
             return f"Changes {change.name.lower().replace('_', ' ')}"
-        case Limit(order=order, count=count, offset=offset, keys=keys):
+        case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):
             skipped = f" after {offset}" if offset else ""
+            tied = " with ties" if ties else ""
             per = f" of each {', '.join(keys)}" if keys else ""
-            return f"Limit {count}{skipped} in order of {', '.join(map(_order, order))}{per}"
+            return f"Limit {count}{tied}{skipped} in order of {', '.join(map(_order, order))}{per}"
         case SetOperation(rule=rule):
             return rule.value.capitalize()
         case SemiJoin(predicate=predicate, anti=anti):

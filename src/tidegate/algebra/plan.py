@@ -138,7 +138,8 @@ class Order:
 class Limit(_SameColumns):
     """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
 
-    Rows that are equal in the order are ordered by all their columns, ascending, NULLs last.
+    Rows that are equal in the order are ordered by all their columns, ascending, NULLs last. With `ties`,
+    rows that are equal in the order to the last one belong to the result as well.
     """
 
     source: Plan
@@ -147,6 +148,7 @@ class Limit(_SameColumns):
     offset: int = 0
     keys: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    ties: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,7 @@ def _is_opaque(type_: pa.DataType) -> bool:
 
 def _float_texts(values: pa.Array) -> pa.Array:
     texts = values.cast(pa.string())
+    texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # as an integer it would lose its sign
     special = pc.invert(pc.is_finite(values))
     if pc.any(special, min_count=0).as_py():
         infinite = pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity")

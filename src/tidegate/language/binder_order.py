@@ -23,6 +23,9 @@ def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryB
         raise QueryError("Q204", message, span, hint="add for instance LIMIT 10, or leave ORDER BY out")
     if limit.count < 1:
         raise QueryError("Q111", "LIMIT 0 leaves nothing", limit.span, hint="write LIMIT 1 or more")
+    if limit.ties and not query.order:
+        message = "WITH TIES needs an ORDER BY: it tells which rows are equal"
+        raise QueryError("Q204", message, limit.span, hint="add ORDER BY and what decides")
     wanted = (*(order.expression for order in query.order), *limit.keys)
     plan, columns, visible = _columns(query.query, wanted, around, bind_query)
     order = tuple(
@@ -31,7 +34,8 @@ def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryB
     )
     # Without an order, any that does not depend on arrival will do.
     order = order or tuple(Order(name) for name in plan.schema.names)
-    first = Limit(plan, order, limit.count, limit.offset, columns[len(query.order) :], limit.span)
+    keys = columns[len(query.order) :]
+    first = Limit(plan, order, limit.count, limit.offset, keys, limit.span, limit.ties)
     if len(visible) == len(plan.schema):
         return first
     return Map(first, tuple(Output(f.name, Column(f.name, f.type, query.span)) for f in visible), query.span)

@@ -67,8 +67,11 @@ class QueryBuilder(WindowBuilder):
         nulls_first = None if nulls is None else nulls.type == "NULLS_FIRST"
         return syntax.OrderBy(expression, descending, nulls_first, span_of(meta))
 
-    def limit(self, meta: Meta, count: int, offset: int | None, *keys: Expression | None) -> syntax.LimitClause:
-        return syntax.LimitClause(count, offset or 0, tuple(k for k in keys if k is not None), span_of(meta))
+    def limit(
+        self, meta: Meta, count: int, ties: Token | None, offset: int | None, *keys: Expression | None
+    ) -> syntax.LimitClause:
+        groups = tuple(k for k in keys if k is not None)
+        return syntax.LimitClause(count, offset or 0, groups, ties is not None, span_of(meta))
 
     def signed_number(self, meta: Meta, *parts: Token) -> int:
         number = "".join(parts)

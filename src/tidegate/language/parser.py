@@ -49,7 +49,18 @@ _SIGNS = {
 
 _RARE = frozenset(
     {"QUOTED", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "HAVING", "UNION", "EXCEPT", "INTERSECT", "LSQB", "SEMICOLON"}
-    | {"_SOURCE", "_SOURCE_CALL", "_ORDERED_BY", "_ORDER_BY", "_LIMIT", "_OFFSET", "_PER", "_GRANULARITY", "_USING"}
+    | {
+        "_SOURCE",
+        "_SOURCE_CALL",
+        "_ORDERED_BY",
+        "_ORDER_BY",
+        "_LIMIT",
+        "_OFFSET",
+        "_PER",
+        "_GRANULARITY",
+        "_USING",
+        "WITH_TIES",
+    }
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
 )
 """Terminals that are not worth a mention beside others."""

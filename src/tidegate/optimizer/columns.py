@@ -45,6 +45,9 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_prune(source, needed | columns_of(predicate)))
         case Window(source=source) | Granularity(source=source) | Split(source=source):
             return replace(plan, source=_prune(source, needed))
+        case Limit(source=source, order=order, offset=0, keys=keys, ties=True):
+            # Without ties, all columns decide which of several equal rows are the first.
+            return replace(plan, source=_prune(source, needed.union(keys, (o.column for o in order))))
         case CountWindow(source=source) | Limit(source=source) | Coalesce(source=source) | Changes(source=source):
             return replace(plan, source=prune_columns(source))
         case SetOperation(left=left, right=right):

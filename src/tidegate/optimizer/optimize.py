@@ -6,6 +6,7 @@ from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.properties import sees_starts
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
+from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.placement import PLACEMENT_RULES
@@ -20,6 +21,7 @@ RULES: tuple[Rule, ...] = (
     *WINDOW_RULES,
     *PLACEMENT_RULES,
     *AGGREGATE_RULES,
+    *EXTREME_RULES,
     *SEMI_JOIN_RULES,
 )
 """Rules that only ever help; they are applied wherever they can be, until none can."""

@@ -87,9 +87,9 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("coalesce", length)
         case Changes(change=change):
             return ("changes", change)
-        case Limit(order=order, count=count, offset=offset, keys=keys):
+        case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):
             columns = tuple((at[o.column], o.descending, o.nulls_first) for o in order)
-            return ("limit", columns, count, offset, tuple(at[k] for k in keys))
+            return ("limit", columns, count, offset, tuple(at[k] for k in keys), ties)
         case Filter(predicate=predicate):
             return ("filter", rename(predicate, at))
         case Map(outputs=outputs):

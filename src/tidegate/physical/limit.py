@@ -13,10 +13,11 @@ from tidegate.algebra.plan import Order
 from tidegate.physical.aggregate import Emit
 from tidegate.physical.aggregate_live import Memory, Scene, scene_of
 from tidegate.physical.batch import Batch, take
-from tidegate.physical.kernels.order_codes import order_codes, presence, sorted_by
+from tidegate.physical.kernels.order_codes import classes, sorted_by
 from tidegate.physical.kernels.slot_order import first_few
 from tidegate.physical.kernels.slots import counts
 from tidegate.physical.operator import Chunks, Meeting, Step
+from tidegate.physical.prune import sort_keys
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 
@@ -28,7 +29,10 @@ _OPEN = "open"
 
 @dataclass(frozen=True, slots=True)
 class LimitOperator:
-    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys."""
+    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
+
+    With `ties`, also the rows that are equal in the order to the last of them.
+    """
 
     schema: Schema
     order: tuple[Order, ...]
@@ -36,6 +40,7 @@ class LimitOperator:
     offset: int
     keys: tuple[str, ...]
     emit: Emit
+    ties: bool = False
 
     @property
     def meeting(self) -> Meeting:
@@ -46,7 +51,8 @@ class LimitOperator:
         by = ", ".join(o.column + (" descending" if o.descending else "") for o in self.order) or "all columns"
         skipped = f" after {self.offset}" if self.offset else ""
         owner = f" of each {', '.join(self.keys)}" if self.keys else ""
-        return f"first {self.count}{skipped}{owner} in order of {by}, reporting {self.emit.name.lower()}"
+        tied = " and their equals" if self.ties else ""
+        return f"first {self.count}{tied}{skipped}{owner} in order of {by}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Absorb the new elements and emit what the watermark settles."""
@@ -67,7 +73,8 @@ class LimitOperator:
 
     def _pieces(self, scene: Scene, shown: _Shown, *, holds_back: bool) -> _Pieces:
         slots = scene.slots
-        element, within = first_few(self._sorted(scene), slots, scene.spans, offset=self.offset, count=self.count)
+        order, ties = self._sorted(scene)
+        element, within = first_few(order, ties, slots, scene.spans, offset=self.offset, count=self.count)
         group = slots.group[within.first]
         is_carried = (within.first == slots.bounds[group]) & (group < scene.known)
         is_open = within.last == slots.bounds[group + 1]
@@ -78,14 +85,16 @@ class LimitOperator:
         emitted = (begun < until) & (~is_carried | ~is_open | (not holds_back))
         return _Pieces(element, begun, until, is_open, emitted)
 
-    def _sorted(self, scene: Scene) -> Ints:
-        """The elements in the order; what is equal in it is ordered by all columns, and equal rows as they came.
+    def _sorted(self, scene: Scene) -> tuple[Ints, Ints]:
+        """The elements in the order, and numbers for them that are the same for those that tie.
 
-        Equal rows must not change places from step to step: part of one of them may have been emitted.
+        What is equal in the order is ordered by all columns, and equal rows as they came. Equal rows must not
+        change places from step to step: part of one of them may have been emitted.
         """
-        everywhere = [Order(name) for name in self.schema.names]
-        keys = [key for order in (*self.order, *everywhere) for key in _keys(scene.columns.column(order.column), order)]
-        return sorted_by([*keys, scene.number])
+        deciding = [key for order in self.order for key in sort_keys(scene.columns.column(order.column), order)]
+        others = [key for name in self.schema.names for key in sort_keys(scene.columns.column(name), Order(name))]
+        sorted_rows = sorted_by([*deciding, *others, scene.number])
+        return sorted_rows, classes(sorted_rows, deciding) if self.ties else scene.number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,16 +152,6 @@ class _Shown:
 
 
 _NOTHING_SHOWN = _Shown(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def _keys(column: pa.Array, order: Order) -> list[Ints]:
-    """What to sort by, the most important first."""
-    (codes,) = order_codes([column]).codes
-    turned = ~codes if order.descending else codes
-    if not column.null_count:
-        return [turned]
-    present = presence(column).astype(np.int64)
-    return [present if order.nulls_first else 1 - present, turned]
 
 
 def _alive(scene: Scene) -> tuple[Ints, Ints]:

@@ -24,7 +24,7 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
-from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.properties import have_common_validities, is_chronon
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjunction, conjuncts
 from tidegate.physical.aggregate import AggregateOperator, Emit
 from tidegate.physical.changes import ChangesOperator
@@ -33,6 +33,7 @@ from tidegate.physical.count_window import CountWindowOperator
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.limit import LimitOperator
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
+from tidegate.physical.prune import PruneOperator
 from tidegate.physical.semi_join import SemiJoinOperator
 from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
@@ -86,9 +87,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return _lower_set_operation(plan, emit)
         case Changes(source=source, change=change):
             return Apply(ChangesOperator(plan.schema, change), (lower(source, emit=Emit.SETTLED),))
-        case Limit(source=source, order=order, count=count, offset=offset, keys=keys):
-            below = lower(source, emit=Emit.SETTLED)
-            return Apply(LimitOperator(plan.schema, order, count, offset, keys, emit), (below,))
+        case Limit():
+            return _lower_limit(plan, emit)
         case _:
             assert_never(plan)
 
@@ -97,6 +97,15 @@ def _chronons(source: Plan, emit: Emit) -> PhysicalPlan:
     """The source with every instant as an element of its own, which is what windows extend and count."""
     below = lower(source, emit=emit)
     return below if is_chronon(source) else Apply(SplitOperator(source.schema, CHRONON), (below,))
+
+
+def _lower_limit(plan: Limit, emit: Emit) -> PhysicalPlan:
+    below = lower(plan.source, emit=Emit.SETTLED)
+    if plan.order and have_common_validities(plan.source):
+        pruned = PruneOperator(plan.schema, plan.order[0], plan.offset + plan.count, plan.keys)
+        below = Apply(pruned, (below,))
+    first = LimitOperator(plan.schema, plan.order, plan.count, plan.offset, plan.keys, emit, plan.ties)
+    return Apply(first, (below,))
 
 
 def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:

@@ -56,8 +56,8 @@ def unique_keys(plan: Plan) -> Keys:
             return unique_keys(source) if size == slide == 1 else _NONE
         case CountWindow(rows=rows, keys=keys):
             return frozenset({frozenset(keys)}) if rows == 1 else _NONE
-        case Limit(source=source, count=count, keys=keys):
-            alone = [frozenset(keys)] if count <= 1 else []
+        case Limit(source=source, count=count, keys=keys, ties=ties):
+            alone = [frozenset(keys)] if count <= 1 and not ties else []
             return _smallest([*unique_keys(source), *alone])
         case Map(source=source):
             return _smallest(k for key in unique_keys(source) if (k := _after(plan, key)) is not None)

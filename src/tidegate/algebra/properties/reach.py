@@ -100,6 +100,16 @@ def ends_in_order(plan: Plan) -> bool:
     return False
 
 
+def have_common_validities(plan: Plan) -> bool:
+    """Whether many elements are likely to have one and the same validity: a window or time moves in steps."""
+    match plan:
+        case Filter(source=source) | Map(source=source):
+            return have_common_validities(source)
+        case Window(slide=step) | Granularity(size=step):
+            return step > CHRONON
+    return False
+
+
 def validity_bound(plan: Plan) -> int | None:
     """The longest validity, in microseconds, that an element of the output can have; None: none is known.
 

@@ -138,11 +138,12 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """The first rows, after leaving out others, of each group of equal keys."""
+    """The first rows, after leaving out others, of each group of equal keys; with ties, those like the last, too."""
 
     count: int
     offset: int
     keys: tuple[Expression, ...]
+    ties: bool
     span: Span
 
 

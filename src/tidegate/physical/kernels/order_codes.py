@@ -93,6 +93,22 @@ def sorted_by(keys: Sequence[Ints]) -> Ints:
     return order
 
 
+def classes(order: Ints, keys: Sequence[Ints]) -> Ints:
+    """For rows in the order of some codes: a number for each row, the same for rows that are equal in all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes(np.array([1, 2, 0]), [np.array([2, 1, 1])]).tolist()
+    [1, 0, 0]
+    """
+    number = np.zeros(len(order), np.int64)
+    if len(order) and keys:
+        differs = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+        number[order] = np.concatenate([[0], np.cumsum(differs)])
+    return number
+
+
 def _ranks(columns: Sequence[pa.Array]) -> Coded:
     encoded = pa.concat_arrays(columns).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)  # by bytes, which in UTF-8 is by code point

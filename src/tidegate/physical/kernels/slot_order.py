@@ -122,20 +122,21 @@ def _interpolated(
 
 
 def first_few(
-    order: Ints, slots: Slots, spans: Spans, *, offset: int, count: int
+    order: Ints, ties: Ints, slots: Slots, spans: Spans, *, offset: int, count: int
 ) -> tuple[Ints, Spans]:  # fmt: skip
     """The elements that are among so many first ones, in the order, after the offset, and in which slots.
 
-    An element appears once for every unbroken row of slots.
+    Elements of the same number in `ties` as the last of them are found as well. An element appears once
+    for every unbroken row of slots.
     """
     bounds, ranks = distribute(slots.group[spans.first], order, len(slots.bounds) - 1)
-    element, first, last = _first_few(bounds, ranks, *events(spans, slots.total), slots.bounds, offset, count)
+    element, first, last = _first_few(bounds, ranks, ties, *events(spans, slots.total), slots.bounds, offset, count)
     return element, Spans(first, last)
 
 
 @compiled
 def _first_few(
-    bounds: Ints, ranks: Ints, start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
+    bounds: Ints, ranks: Ints, ties: Ints, start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
     slot_bounds: Ints, offset: int, count: int,
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
     rank, tree = np.empty(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
@@ -155,11 +156,14 @@ def _first_few(
                 if slot > slot_bounds[group]:
                     _count(tree, base, size, rank[end_order[at]], -1)
                     live -= 1
-            until = min(offset + count, live)
-            if filled + until - offset > len(found):
-                found, first, last = _grown(found, first, last, filled + until - offset)
-            for number in range(offset, until):
+            tie = -1
+            for number in range(offset, live):
                 element = ranks[base + _select(tree, base, size, number)]
+                if number >= offset + count and ties[element] != tie:
+                    break
+                tie = ties[element]
+                if filled == len(found):
+                    found, first, last = _grown(found, first, last)
                 if piece[element] >= 0 and last[piece[element]] == slot:
                     last[piece[element]] = slot + 1
                 else:
@@ -175,8 +179,8 @@ def _room(size: int) -> tuple[Ints, Ints, Ints]:
 
 
 @compiled
-def _grown(found: Ints, first: Ints, last: Ints, needed: int) -> tuple[Ints, Ints, Ints]:
+def _grown(found: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
     size = len(found)
-    new_found, new_first, new_last = _room(2 * max(size, needed))
+    new_found, new_first, new_last = _room(2 * size)
     new_found[:size], new_first[:size], new_last[:size] = found, first, last
     return new_found, new_first, new_last

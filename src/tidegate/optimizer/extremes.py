@@ -1,0 +1,69 @@
+"""Rows that have the greatest value of all, as SQL says it: joined with the MAX of the same rows."""
+
+from __future__ import annotations
+
+from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Output, Plan, SemiJoin
+from tidegate.algebra.properties.keys import equal_columns
+from tidegate.expressions.nodes import Call, Column, Expression, conjunction, conjuncts
+from tidegate.optimizer.rule import rule
+from tidegate.optimizer.sharing import shape
+from tidegate.schema import Schema, Type
+
+
+@rule("S ⋈k∧x=m γk,max(x)→m(S) = the first of S by x descending, with ties, of each k; so for ⋉, and min", recuts=True)
+def keep_only_extreme_rows(plan: Plan) -> Plan | None:
+    match plan:
+        case Join(left=left, right=right) if found := _of_itself(left, right, plan.predicate):
+            return _with_partner(found, right, {b: a for a, b in equal_columns(plan.predicate, left, right)})
+        case SemiJoin(left=left, right=right, anti=False):
+            return _of_itself(left, right, plan.predicate)
+    return None
+
+
+def _of_itself(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
+    """The extreme rows of the left, if the right is the extreme value of the same rows."""
+    partner = {b: a for a, b in equal_columns(predicate, left, right)}
+    made = _extreme_of(right)
+    if made is None or len(partner) != len(conjuncts(predicate)) or set(partner) != set(right.schema.names):
+        return None
+    aggregate, names = made
+    if shape(left) != shape(aggregate.source):
+        return None
+    same = dict(zip(aggregate.source.schema.names, left.schema.names, strict=True))
+    (call,) = aggregate.calls
+    assert call.column is not None
+    expected = {**{k: same[k] for k in aggregate.keys}, call.name: same[call.column]}
+    if any(expected[own] != partner[shown] for shown, own in names.items()):
+        return None
+    value, keys = same[call.column], tuple(same[k] for k in aggregate.keys)
+    first = Limit(left, (Order(value, descending=call.function == "max"),), 1, 0, keys, ties=True)
+    # NULL is the last, and the first only where there is nothing else; no equality is true of it.
+    return Filter(first, conjunction(tuple(_is_known(left.schema, name) for name in (*keys, value))))
+
+
+def _extreme_of(plan: Plan) -> tuple[Aggregate, dict[str, str]] | None:
+    """An aggregate that is nothing but a MAX or MIN by some keys, and its column behind each of the plan's."""
+    match plan:
+        case Aggregate(calls=(call,)) if call.function in ("max", "min") and call.user is None:
+            return plan, {name: name for name in plan.schema.names}
+        case Map(source=source, outputs=outputs) if (found := _extreme_of(source)) is not None:
+            columns = {o.name: o.expression.name for o in outputs if isinstance(o.expression, Column)}
+            if len(columns) == len(outputs) and set(columns.values()) == set(source.schema.names):
+                return found[0], {new: found[1][old] for new, old in columns.items()}
+    return None
+
+
+def _with_partner(found: Plan, right: Plan, partner: dict[str, str]) -> Plan | None:
+    """The columns of both sides of the join: those of the right are equal to some of the left."""
+    if any(field.type in (Type.REAL, Type.DOUBLE) for field in right.schema):
+        return None  # 0.0 and -0.0 are equal, and two things
+    both = [*found.schema, *right.schema]
+    of_left = {name: name for name in found.schema.names} | partner
+    return Map(found, tuple(Output(f.name, Column(of_left[f.name], f.type)) for f in both))
+
+
+def _is_known(schema: Schema, name: str) -> Expression:
+    return Call("not", (Call("is_null", (Column(name, schema.type_of(name)),), Type.BOOLEAN),), Type.BOOLEAN)
+
+
+EXTREME_RULES = (keep_only_extreme_rows,)
