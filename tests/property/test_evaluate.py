@@ -263,10 +263,6 @@ def fitted(value, type_):
     return value
 
 
-def times(a, b):
-    return float(np.float64(a) * np.float64(b)) if isinstance(a, float) else a * b
-
-
 def divide(a, b):
     if b == 0:
         raise Failed(Failure.DIVISION_BY_ZERO)
@@ -364,7 +360,7 @@ def is_like(text, pattern, escape):
 FUNCTION = {
     "+": operator.add,
     "-": operator.sub,
-    "*": times,
+    "*": operator.mul,
     "/": divide,
     "div": towards_zero,
     "%": remainder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -53,6 +54,18 @@ class Source(Protocol):
         has no end is taken to be still in the writing, and left for a later call.
         """
         ...
+
+
+FileSource = CsvSource | JsonSource | ParquetSource
+
+
+def one_file(source: FileSource, path: str) -> FileSource:
+    """The source of one of its files alone; the path is as Spark writes it."""
+    _, _, place = path.partition(":")
+    scheme, separator, _ = source.files.location.partition("://")
+    # Spark may know a file system under another name; of local files it writes file:/folder.
+    location = f"{scheme}://{place.removeprefix('//')}" if separator else place.removeprefix("//")
+    return replace(source, files=replace(source.files, location=location))
 
 
 def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TABLES) -> Source:

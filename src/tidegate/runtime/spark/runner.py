@@ -144,7 +144,7 @@ class SparkRun:
         orders.announce(self.spark.sparkContext)
         for levels in self._exchanges():
             running = run_levels(self.setup, orders, levels)
-            rows = rows.repartitionById(self.job.buckets, "bucket").mapInArrow(running, TRAVELLING)
+            rows = self._exchanged(rows).mapInArrow(running, TRAVELLING)
         outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches())
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
@@ -152,6 +152,12 @@ class SparkRun:
             self.checkpoint.write(outcome.record(positions))
         self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
+
+    def _exchanged(self, rows: DataFrame) -> DataFrame:
+        """Rows by their bucket. What one task has made for one bucket is there already."""
+        if self.job.buckets == 1 and rows.rdd.getNumPartitions() == 1:
+            return rows
+        return rows.repartitionById(self.job.buckets, "bucket")
 
     def _exchanges(self) -> list[range]:
         """The levels to run after each shuffle. Where all elements are in one bucket, one shuffle is enough."""

@@ -1,31 +1,28 @@
 """Source streams as Spark streaming DataFrames of travelling rows, as their readers make them.
 
-Spark brings lines or columns; what they mean is decided by the connectors' decoders, the same as
-in every runtime. Columns nobody reads and rows nobody wants are left out by Spark itself, as
-near to the source as it can.
+Of files, Spark finds the new ones and deals them out; the tasks read them as in every runtime, without
+a detour through Spark's rows. Of streaming DataFrames, Spark brings columns; those that nobody reads and
+rows that nobody wants it leaves out.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from tidegate.connectors.decode import requested
-from tidegate.connectors.files import File, FileSet
+from tidegate.connectors.files import FileSet
 from tidegate.connectors.formats import Format, count
+from tidegate.connectors.source import FileSource
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.rows import TRAVELLING, Kind
-from tidegate.runtime.spark.tasks import WANTED, Setup, read_stream, read_wanted, unwrapped
+from tidegate.runtime.spark.tasks import WANTED, Setup, read_stream, read_wanted, rows_of_files, unwrapped
 from tidegate.schema import Schema, Type
 
 SPARK_TYPES = {
@@ -39,6 +36,9 @@ SPARK_TYPES = {
 }
 
 
+_FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+
+
 def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) -> DataFrame:
     """What the stages that read a stream make of its rows."""
     source, decoder = job.sources[stream], job.decoder(stream)
@@ -47,13 +47,11 @@ def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) ->
             spark.dataSource.register(generator_source.GeneratorSource)
             reader = spark.readStream.format(generator_source.NAME).options(**generator_source.options(source.stream))
             return reader.load().mapInArrow(read_stream(setup, stream, decoder, unwrapped), TRAVELLING)
-        case Format.CSV | Format.JSONL:
-            lines = _files(spark, job, stream, "text").selectExpr("value AS line")
-            return lines.mapInArrow(read_stream(setup, stream, decoder), TRAVELLING)
-        case Format.PARQUET:
-            return _columns(_files(spark, job, stream, "parquet"), job, setup, stream)
         case Format.DATAFRAME:
             return _columns(source.frame, job, setup, stream)  # type: ignore[attr-defined]
+    assert isinstance(source, FileSource)
+    opened = rows_of_files(source, job.graph.columns(stream))
+    return _paths(spark, source).mapInArrow(read_stream(setup, stream, decoder, opened), TRAVELLING)
 
 
 def heartbeats(spark: SparkSession, buckets: int) -> DataFrame:
@@ -109,49 +107,17 @@ def _columns_as_declared(schema: Schema, raw: DataFrame) -> frozenset[str]:
     return frozenset(f.name for f in schema if types.get(f.name) == SPARK_TYPES.get(f.type, ""))
 
 
-def _files(spark: SparkSession, job: Job, stream: str, kind: str) -> DataFrame:
-    source = job.sources[stream]
-    files: FileSet = source.files  # type: ignore[attr-defined]
-    folder, pattern = spark_path(files)
+def _paths(spark: SparkSession, source: FileSource) -> DataFrame:
+    """The paths of new files; as nobody asks for the content, Spark does not open them."""
+    folder, pattern = spark_path(source.files)
     # Spark would forget files a week older than the newest one, silently: never do that.
-    reader = spark.readStream.format(kind).option("maxFileAge", "36500d")
-    if kind == "text":
-        reader = reader.option("lineSep", "\n")  # a lone carriage return ends no line, as in every runtime
+    reader = spark.readStream.format("binaryFile").schema(_FILE).option("maxFileAge", "36500d")
     if pattern:
         reader = reader.option("pathGlobFilter", pattern)
     limit = count(source.stream, "files_per_batch")
     if limit is not None:
         reader = reader.option("maxFilesPerTrigger", limit)
-    if kind != "parquet":
-        return reader.load(folder)
-    first, *_ = files.existing(source.stream)
-    with _nanoseconds_as_numbers(spark):
-        raw = reader.schema(spark.read.parquet(first.path).schema).load(folder)
-    return _rounded(raw, fine_times(files, first))
-
-
-@contextmanager
-def _nanoseconds_as_numbers(spark: SparkSession) -> Iterator[None]:
-    """Spark refuses times in nanoseconds, as pandas writes them, unless it may take them for numbers."""
-    setting = "spark.sql.legacy.parquet.nanosAsLong"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, "true")
-    try:
-        yield
-    finally:
-        spark.conf.set(setting, before or "false")
-
-
-def fine_times(files: FileSet, file: File) -> list[str]:
-    """Columns of a Parquet file whose times are in nanoseconds."""
-    with files.opened(file) as data, pq.ParquetFile(data) as parquet:
-        return [f.name for f in parquet.schema_arrow if pa.types.is_timestamp(f.type) and f.type.unit == "ns"]
-
-
-def _rounded(raw: DataFrame, fine: Sequence[str]) -> DataFrame:
-    """Numbers of nanoseconds as times, rounded down."""
-    columns = {n: f"timestamp_micros(({_quoted(n)} - pmod({_quoted(n)}, 1000)) div 1000)" for n in fine}
-    return raw.withColumns({name: expr(text) for name, text in columns.items()}) if columns else raw
+    return reader.load(folder).select("path")
 
 
 def spark_path(files: FileSet) -> tuple[str, str | None]:

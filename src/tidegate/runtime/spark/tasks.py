@@ -16,6 +16,7 @@ from pyspark import SparkContext, TaskContext
 
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.source import FileSource, one_file
 from tidegate.errors import InternalError
 from tidegate.physical.batch import Batch
 from tidegate.runtime.port import count_reasons
@@ -32,6 +33,9 @@ ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _CACHE: dict[tuple[str, int, int], Version] = {}
 """The newest version that this process wrote or read, by store, stage and bucket."""
 
+
+ROWS_PER_BATCH = 200_000
+"""So many rows of a file are looked at together."""
 
 WANTED = "wanted__"
 """The column with Spark's mark."""
@@ -97,6 +101,17 @@ def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) ->
 def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Raw batches that came as travelling rows."""
     return (row.batch for row in read_rows(batches))
+
+
+def rows_of_files(source: FileSource, columns: frozenset[str]) -> ArrowFunction:
+    """Raw batches of the files of which paths come."""
+
+    def opened(paths: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for path in (path for batch in paths for path in batch.column(0).to_pylist()):
+            for rows, _ in one_file(source, path).read(None, ROWS_PER_BATCH, columns=columns):
+                yield rows
+
+    return opened
 
 
 def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction = iter) -> ArrowFunction:
