@@ -155,6 +155,11 @@ def test_a_reader_who_leaves_early_ends_the_run_without_a_word(folder, shape):
     assert words == b""
 
 
+def hear_interrupts():
+    """A shell lets what it starts in the background ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(folder):
     command = [
         sys.executable,
@@ -168,7 +173,13 @@ def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(fol
         "csv",
     ]
     with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings()
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=surroundings(),
+        preexec_fn=hear_interrupts,
     ) as process:
         lines = [process.stdout.readline() for _ in range(3)]
         with (folder / "reading.csv").open("a") as file:
