@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -61,6 +62,14 @@ TYPE_NAMES = {
     "INTERVAL": Type.INTERVAL,
 }
 """How types are written in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The numbers that a column can have: those from `low` to `high`, both included."""
+
+    low: float = -math.inf
+    high: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

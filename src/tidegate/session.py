@@ -121,8 +121,9 @@ class Session(Registration):
         is there is read, every result comes out, and the query ends.
         """
         program = bind(text, self.catalog, self._queries())
-        # A derived stream runs when someone asks for it.
-        program = replace(program, queries=tuple(q for q in program.queries if program.catalog.find(q.name) is None))
+        # A derived stream runs when someone asks for it; an alert, at once.
+        asked = tuple(q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
+        program = replace(program, queries=asked)
         running = self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
         self.catalog = program.catalog  # not if it could not start: then the text may be mended and said again
         for command in program.commands:

@@ -179,7 +179,7 @@ def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(fol
         stderr=subprocess.PIPE,
         text=True,
         env=surroundings(),
-        preexec_fn=hear_interrupts,
+        preexec_fn=hear_interrupts,  # noqa: PLW1509 - there are no threads here
     ) as process:
         lines = [process.stdout.readline() for _ in range(3)]
         with (folder / "reading.csv").open("a") as file:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from reference.semantics import Elements, relations_of
+from reference.threshold_plans import as_joins
 
 from tidegate.algebra.plan import (
     Aggregate,
@@ -37,7 +38,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import is_reducible
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal, conjunction
+from tidegate.expressions.nodes import TRUE, Call, Cast, Column, Expression, Literal, conjunction
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.optimize import RULES, optimize
@@ -155,6 +156,20 @@ class Maker:
         predicate = conjunction(tuple(terms))
         return Join(left, right, predicate) if self.draw(st.booleans()) else SemiJoin(left, right, predicate)
 
+    def crossing(self) -> Plan:
+        """Which k have, in all of several windows, values of v that together cross a threshold."""
+        many = self.draw(st.integers(2, 3))
+        leaves = [Window(self.renamed(self.scan(("s", "r"))), self.draw(st.integers(1, 4))) for _ in range(many)]
+        values = [Cast(Column(leaf.schema.names[1], Type.INT), Type.DOUBLE) for leaf in leaves]
+        joined, total = leaves[0], values[0]
+        for leaf, value in zip(leaves[1:], values[1:], strict=True):
+            total = Call(self.draw(st.sampled_from("+-*")), (total, value), Type.DOUBLE)
+            joined = Join(joined, leaf, self.equal(leaves[0], leaf))
+        comparison = self.draw(st.sampled_from([">", "<"]))
+        last = Call(comparison, (total, Literal(1.0, Type.DOUBLE)), Type.BOOLEAN)
+        joined = replace(joined, predicate=conjunction((joined.predicate, last)))
+        return Distinct(Map(joined, (Output("k", Column(leaves[-1].schema.names[0], Type.INT)),)))
+
     def both(self, left: Plan | None = None, rules: tuple[SetRule, ...] = tuple(SetRule)) -> SetOperation:
         return SetOperation(left or self.leaf(), self.leaf(), self.draw(st.sampled_from(rules)))
 
@@ -250,6 +265,7 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "keep_only_extreme_rows": lambda m: m.with_own_extreme(),
     "make_semi_join_a_join": lambda m: m.semi(m.unique()),
     "keep_only_the_extreme_partner": lambda m: m.compared_semi(),
+    "find_threshold_join": lambda m: m.crossing(),
     "reorder_joins": lambda m: m.loose_join(),
 }
 
@@ -271,7 +287,7 @@ def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
     better = apply_rule(rule, plan)
     assume(better is not None)
     given_elements = data.draw(GIVEN)
-    assert relations_of(better, given_elements, INSTANTS) == relations_of(plan, given_elements, INSTANTS)
+    assert relations_of(as_joins(better), given_elements, INSTANTS) == relations_of(plan, given_elements, INSTANTS)
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
@@ -281,7 +297,7 @@ def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data)
     plan, given_elements = data.draw(made(name)), data.draw(GIVEN)
     expected = relations_of(plan, given_elements, INSTANTS)
     for better in (optimize(plan)[0], prune_columns(plan)):
-        assert relations_of(better, given_elements, INSTANTS) == expected
+        assert relations_of(as_joins(better), given_elements, INSTANTS) == expected
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r.scope is Scope.REGION], ids=lambda rule: rule.name)

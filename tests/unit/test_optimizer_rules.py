@@ -134,6 +134,9 @@ CASES: dict[str, Plan] = {
     ),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(ON_KEYS, less("sv", "rv")), anti=True),
+    "find_threshold_join": Distinct(
+        columns(Join(Window(S, 9), Window(R, 5), both(ON_KEYS, less("sv", "rv"))), k="rk"),
+    ),
     "reorder_joins": Join(Join(S, R, TRUE), T, both(equal("sk", "tk"), equal("rv", "tv"))),
 }
 
@@ -160,6 +163,7 @@ REFUSED: dict[str, Plan] = {
     "keep_only_extreme_rows": SemiJoin(S, top(R, "rk", of="rv"), both(ON_KEYS, equal("sv", "top"))),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS, anti=True),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(less("sv", "rv"), less("rk", "sk"))),
+    "find_threshold_join": Distinct(columns(Join(Window(S, 9), Window(R, 5), both(ON_KEYS, less("sv", "rv"))), v="rv")),
     "reorder_joins": Join(Join(S, R, ON_KEYS), T, equal("sk", "tk")),
 }
 

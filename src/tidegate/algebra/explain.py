@@ -21,6 +21,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    ThresholdJoin,
     Union,
     Window,
     inputs,
@@ -90,6 +91,8 @@ def describe(plan: Plan) -> str:
             return f"Aggregate {', '.join(map(_call, calls))}{by}"
         case Distinct():
             return "Distinct"
+        case ThresholdJoin(alerts=alerts):
+            return "Threshold join " + "; ".join(f"{a.name} when {to_sql(a.condition)}" for a in alerts)
 
 
 def in_words(microseconds: int) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from tidegate.algebra.alerts import ALARM, INCIDENT, NUMBER, VALUE, Alert
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
-from tidegate.schema import Field, Schema, Type
+from tidegate.schema import Domain, Field, Schema, Type
 
 
 class _SameColumns:
@@ -44,6 +45,8 @@ class Scan:
     schema: Schema
     span: Span = field(default=NOWHERE, compare=False)
     validity: Validity = Validity.INSTANT
+    domains: tuple[tuple[str, Domain], ...] = ()
+    """What is declared of the values of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +298,26 @@ class Distinct(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ThresholdJoin:
+    """Alarms of one or several alerts over the same streams; elements meet that agree in the keys of their inputs.
+
+    A row is an alarm: the number of its alert, the columns of the elements (NULL for inputs that are
+    no members of it), the value of the function, its incident, and its number in that. It is valid
+    from the first to the last of its elements.
+    """
+
+    inputs: tuple[Plan, ...]
+    keys: tuple[tuple[str, ...], ...]
+    alerts: tuple[Alert, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        columns = tuple(f for each in self.inputs for f in each.schema)
+        return Schema((NUMBER, *columns, VALUE, INCIDENT, ALARM))
+
+
 Plan = (
     Scan
     | Window
@@ -312,6 +335,7 @@ Plan = (
     | SetOperation
     | Aggregate
     | Distinct
+    | ThresholdJoin
 )
 
 Pair = Join | SemiJoin | SetOperation
@@ -322,7 +346,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
-        case Union(inputs=many):
+        case Union(inputs=many) | ThresholdJoin(inputs=many):
             return many
         case Join(left=left, right=right) | SemiJoin(left=left, right=right) | SetOperation(left=left, right=right):
             return (left, right)
@@ -337,7 +361,7 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
     match plan:
         case Scan():
             return plan
-        case Union():
+        case Union() | ThresholdJoin():
             return replace(plan, inputs=new)
         case Join() | SemiJoin() | SetOperation():
             return replace(plan, left=new[0], right=new[1])

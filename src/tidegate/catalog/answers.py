@@ -9,15 +9,17 @@ from tidegate.catalog.catalog import (
     DerivedStream,
     Describe,
     Query,
+    ShowAlerts,
     ShowQueries,
     ShowStreams,
     ShowTables,
     SourceStream,
     Stream,
 )
+from tidegate.catalog.domains import in_words as domain_in_words
 from tidegate.schema import Schema
 
-Asked = ShowStreams | ShowTables | ShowQueries | Describe
+Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | Describe
 """Commands that are answered from what they hold."""
 
 
@@ -38,8 +40,10 @@ def answer(command: Asked) -> str:
             return _listed(((t.name, t.schema) for t in tables), "there are no tables")
         case ShowQueries(queries=queries):
             return _listed(((q.name, q.plan.schema) for q in queries), "there are no queries")
+        case ShowAlerts(alerts=alerts):
+            return _listed(((a.name, a.schema) for a in alerts), "there are no alerts")
         case Describe(subject=subject):
-            columns = [(field.name, field.type.name) for field in _schema(subject)]
+            columns = _columns(subject)
             return "\n".join([_headline(subject), *(f"  {line}" for line in _aligned(columns))])
 
 
@@ -53,8 +57,12 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
     return [f"{name:{width}}  {text}" for name, text in rows]
 
 
-def _schema(subject: Stream | Query) -> Schema:
-    return subject.plan.schema if isinstance(subject, Query) else subject.schema
+def _columns(subject: Stream | Query) -> list[tuple[str, str]]:
+    """The names of columns, and what there is to say of each."""
+    schema = subject.plan.schema if isinstance(subject, Query) else subject.schema
+    domains = dict(subject.domains) if isinstance(subject, SourceStream) else {}
+    said = {name: domain_in_words(domain) for name, domain in domains.items()}
+    return [(f.name, ", ".join(filter(None, [f.type.name, said.get(f.name)]))) for f in schema]
 
 
 def _headline(subject: Stream | Query) -> str:
@@ -63,6 +71,10 @@ def _headline(subject: Stream | Query) -> str:
             return f"table {name} from '{location}'"
         case SourceStream(name=name, location=location):
             return ", ".join([f"stream {name} from '{location}'", *_times(subject)])
+        case Query(name=name, reads=reads, is_alert=True, notify=str(notify)):
+            return f"alert {name} over {', '.join(sorted(reads))}, notify '{notify}'"
+        case Query(name=name, reads=reads, is_alert=True) | DerivedStream(name=name, reads=reads, is_alert=True):
+            return f"alert {name} over {', '.join(sorted(reads))}"
         case DerivedStream(name=name, reads=reads):
             return f"stream {name}, a query over {', '.join(sorted(reads))}"
         case Query(name=name, reads=reads):

@@ -11,7 +11,7 @@ from tidegate.errors import QueryError
 from tidegate.expressions.aggregates import aggregate_named
 from tidegate.expressions.functions import function_names
 from tidegate.expressions.user import UserDefined
-from tidegate.schema import Schema
+from tidegate.schema import Domain, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class SourceStream:
     validity: Validity = Validity.INSTANT
     end_column: str | None = None
     idle_after: int | None = None
+    domains: tuple[tuple[str, Domain], ...] = ()
+    """What the declaration says of the values of columns; rows with others are dead letters."""
 
     @property
     def times(self) -> frozenset[str]:
@@ -55,12 +57,14 @@ class SourceStream:
 class DerivedStream:
     """A named query; whoever reads the stream reads the query's output.
 
-    `reads` are the streams that the query names, in lower case.
+    `reads` are the streams that the query names, in lower case. The alarms of an alert are such a
+    stream, too; alerts run whether someone reads them or not.
     """
 
     name: str
     plan: Plan
     reads: frozenset[str] = frozenset()
+    is_alert: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -99,12 +103,17 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads."""
+    """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads.
+
+    `notify` is where alarms of an alert are to be sent, as the user wrote it.
+    """
 
     name: str
     plan: Plan
     into: str | None = None
     reads: frozenset[str] = frozenset()
+    is_alert: bool = False
+    notify: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +138,15 @@ class ShowQueries:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowAlerts:
+    """SHOW ALERTS: the alerts known where it stands."""
+
+    alerts: tuple[DerivedStream, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE name: a stream, a table, or a query of the text."""
+    """DESCRIBE name: a stream, a table, an alert, or a query of the text."""
 
     subject: Stream | Query
 
@@ -144,12 +160,12 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class DropQuery:
-    """DROP QUERY name of a query that is not of this text: the session that runs it ends it."""
+    """DROP QUERY or ALERT name of one that is not of this text: the session that runs it ends it."""
 
     name: str
 
 
-Command = ShowStreams | ShowTables | ShowQueries | Describe | Explain | DropQuery
+Command = ShowStreams | ShowTables | ShowQueries | ShowAlerts | Describe | Explain | DropQuery
 """What a text asks for that is no query: answered or done when the text is run, in order."""
 
 

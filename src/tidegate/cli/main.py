@@ -12,6 +12,7 @@ import typer
 
 from tidegate import __version__
 from tidegate.catalog.catalog import Catalog, Program, SourceStream
+from tidegate.cli.edge import edge
 from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
@@ -133,6 +134,9 @@ def check(query: QueryFile) -> None:
     for each in program.queries:
         columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
         print(f"{each.name}: {columns}")
+
+
+app.command()(edge)
 
 
 def _version(*, wanted: bool) -> None:

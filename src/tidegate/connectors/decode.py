@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.domains import in_words
 from tidegate.connectors.texts import column_texts, human_duration, json_rows
 from tidegate.errors import InternalError
 from tidegate.expressions.parse import parse_column
 from tidegate.physical.batch import Batch, Times
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
-from tidegate.schema import Schema, Type
+from tidegate.schema import Domain, Schema, Type
 from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST
 
 Mask = npt.NDArray[np.bool_]
@@ -119,7 +120,7 @@ def parse_texts(texts: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn:
     return ParsedColumn(values, bad, texts)
 
 
-_BY_CODE = (None, Reason.MALFORMED, Reason.NO_TIME, Reason.TIME_RANGE, Reason.LATE)
+_BY_CODE = (None, Reason.MALFORMED, Reason.NO_TIME, Reason.TIME_RANGE, Reason.LATE, Reason.OUTSIDE_DOMAIN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,9 +170,22 @@ def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> 
     bad = np.logical_or.reduce([broken, *(c.bad for c in parsed.columns.values())])
     sensible = start.in_range & end.in_range & (start.values < end.values)
     late = np.zeros(rows, np.bool_) if stream.is_table else start.values < watermark
-    conditions = [broken | start.bad | end.bad, ~(start.given & end.given), ~sensible, late, bad]
-    codes = np.select(conditions, [1, 2, 3, 4, 1], 0).astype(np.int8)
+    outside = np.logical_or.reduce([np.zeros(rows, np.bool_), *(o for _, _, o in _outside(stream, parsed))])
+    conditions = [broken | start.bad | end.bad, ~(start.given & end.given), ~sensible, late, bad, outside]
+    codes = np.select(conditions, [1, 2, 3, 4, 1, 5], 0).astype(np.int8)
     return _Verdict(watermark, start.values, end.values, start.given & start.in_range, codes)
+
+
+def _outside(stream: SourceStream, parsed: Parsed) -> Iterator[tuple[str, Domain, Mask]]:
+    """For each column that is read and has a domain, the rows whose value lies outside of it; NULL does not."""
+    for name, domain in stream.domains:
+        if name in parsed.columns:
+            values = parsed.columns[name].values
+            numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+            if numbers.dtype == np.float32:
+                numbers = numbers.astype(np.float64)  # else the bounds would be rounded
+            inside = (numbers >= domain.low) & (numbers <= domain.high)  # NaN is not
+            yield name, domain, ~inside & values.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[_Instants, _Instants]:
@@ -205,6 +219,9 @@ def _letters(decoder: Decoder, parsed: Parsed, verdict: _Verdict) -> pa.RecordBa
 def _details(stream: SourceStream, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
     """A sentence for each row that has a fault; the one that counts is written last."""
     details: dict[int, str] = {}
+    for name, domain, outside in reversed(list(_outside(stream, parsed))):
+        for row, text in _texts_of(parsed.columns[name].values, outside):
+            details[row] = f"column '{name}': {text} is outside of its domain: {in_words(domain)}"
     for name, column in reversed(list(parsed.columns.items())):
         details.update(_bad_values(name, column))
     details.update(parsed.broken)
@@ -230,10 +247,15 @@ def _not_in_range(stream: SourceStream, start: int, end: int) -> str:
 
 
 def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
-    rows = np.flatnonzero(column.bad)
     type_, is_text = Type.of_arrow(column.values.type), pa.types.is_string(column.given.type)
-    for row, text in zip(rows.tolist(), column_texts(column.given.take(pa.array(rows))).to_pylist(), strict=True):
+    for row, text in _texts_of(column.given, column.bad):
         yield row, f"column '{name}': {repr(text) if is_text else text} is no {type_.name if type_ else ''}"
+
+
+def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:
+    """The numbers of some rows, and their values as text."""
+    rows = np.flatnonzero(where)
+    return zip(rows.tolist(), column_texts(values.take(pa.array(rows))).to_pylist(), strict=True)
 
 
 def _late(times: pa.Array, verdict: _Verdict) -> dict[int, str]:

@@ -5,7 +5,8 @@ Steele, Lea and Flood, 2014), so that a stream is the same however it is cut int
 
 Parameters: `rows` (how many), `seed`, `keys` (how many distinct numbers and strings), `start` (the
 first time), `interval` (between two rows), `disorder` (how much earlier than its place a row's time
-may be), and for a column `c` of numbers `c.min` and `c.max`.
+may be), `turn` (how many values a key sees in one turn of the wave that floating columns follow),
+`batch` (how many rows come at a time, at most), and for a column `c` of numbers `c.min` and `c.max`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,16 @@ Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_DEFAULTS = {"seed": "0", "keys": "10", "start": "2026-01-01T00:00:00", "interval": "1s", "disorder": "0s"}
+_DEFAULTS = {
+    "seed": "0",
+    "keys": "10",
+    "start": "2026-01-01T00:00:00",
+    "interval": "1s",
+    "disorder": "0s",
+    "turn": "200",
+    "batch": "500000",
+}
 _PARAMETERS = ("rows", *_DEFAULTS)
-READINGS = 200
-"""How many values a key sees in one turn of the wave that floating columns follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class Recipe:
     start: int
     interval: int
     disorder: int
+    turn: int
+    batch: int
     ranges: tuple[tuple[str, float, float], ...] = ()
 
     @staticmethod
@@ -91,7 +100,7 @@ class GeneratorSource:
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
         first: int = (position or {}).get("row", 0)
         while first < self.recipe.rows:
-            count = min(rows, self.recipe.rows - first)
+            count = min(rows, self.recipe.batch, self.recipe.rows - first)
             yield generate(self.stream, first, count, columns=columns), {"row": first + count}
             first += count
 
@@ -155,7 +164,7 @@ def _readings(
     recipe: Recipe, stream: SourceStream, field: Field, rows: Rows, hashes: Hashes
 ) -> npt.NDArray[np.float64]:
     """A slow wave, shifted for each key, with noise: within [0, 100], or the column's own range."""
-    phase = rows / (READINGS * recipe.keys) + _key_of(recipe, stream, rows) / recipe.keys
+    phase = rows / (recipe.turn * recipe.keys) + _key_of(recipe, stream, rows) / recipe.keys
     slope = np.abs(2.0 * (phase - np.floor(phase)) - 1.0)
     # A smooth step up and down, not a sine: only exact elementary operations, the same everywhere.
     wave = slope * slope * (3.0 - 2.0 * slope)
@@ -185,9 +194,9 @@ def _check_names(stream: SourceStream, given: Mapping[str, str]) -> None:
 
 
 def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
-    rows, keys = int(given["rows"]), int(given["keys"])
-    if rows < 0 or not 0 < keys < 2**31:
-        raise ValueError("rows must be at least 0, keys at least 1")
+    rows, keys, turn, batch = (int(given[name]) for name in ("rows", "keys", "turn", "batch"))
+    if rows < 0 or not 0 < keys < 2**31 or not 0 < turn < 2**31 or batch < 1:
+        raise ValueError("rows must be at least 0; keys, turn and batch at least 1")
     recipe = Recipe(
         rows=rows,
         seed=int(given["seed"]),
@@ -195,6 +204,8 @@ def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
         start=_instant(given["start"]),
         interval=parse_duration(given["interval"]),
         disorder=parse_duration(given["disorder"]),
+        turn=turn,
+        batch=batch,
         ranges=tuple(_column_range(f, given, keys) for f in stream.schema if f.type.is_numeric),
     )
     last = recipe.start + recipe.rows * recipe.interval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.properties import refuse_unsupported
@@ -11,13 +11,14 @@ from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery,
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.user import knowing
 from tidegate.language import syntax
+from tidegate.language.binder_alerts import bind_alert
 from tidegate.language.binder_commands import described, drop_from, refuse_in_use, shown
 from tidegate.language.binder_create import refuse_known, source_stream
 from tidegate.language.binder_query import bind_query
 from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
 from tidegate.language.surroundings import Surroundings
-from tidegate.language.syntax import CreateDerived, CreateSource, Insert, Name, QueryStatement, Statement
+from tidegate.language.syntax import CreateAlert, CreateDerived, CreateSource, Insert, Name, QueryStatement, Statement
 
 EMPTY = Catalog()
 
@@ -73,13 +74,18 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
             draft.queries += [] if _is_read(name, after) else [_query(stream.name, stream.plan, stream.reads)]
+        case CreateAlert(notify=notify):
+            alert = _alert_stream(statement, around, known)
+            draft.catalog = draft.catalog.with_stream(alert)
+            query = _query(alert.name, alert.plan, alert.reads)
+            draft.queries.append(replace(query, is_alert=True, notify=notify))
         case QueryStatement(query=query) | Insert(query=query):
             taken = (*_made(statements), *draft.catalog.streams, *(query.name for query in draft.running))
             name_of = unique(f"query_{_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
             draft.queries.append(_query(name_of, _plan(query, around), reads(query), into=into))
         case syntax.ExplainStatement(query=query):
-            draft.commands.append(Explain(_query("explained", _plan(query, around), reads(query))))
+            draft.commands.append(Explain(_explained(query, around, known)))
         case syntax.ShowStatement(kind=kind):
             draft.commands.append(shown(kind, draft.catalog, known))
         case syntax.DescribeStatement(name=name):
@@ -89,15 +95,32 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
         case syntax.DropStatement(kind=kind, name=name):
             others = [query for query in known if not same(query.name, name.text)]
             draft.catalog = drop_from(draft.catalog, kind, name, others)
-            draft.queries = [query for query in draft.queries if not same(query.name, name.text)]
+            if not _forget(draft, name) and kind is syntax.Kind.ALERT and _is_known(name, draft.running):
+                draft.commands.append(DropQuery(name.text))
+
+
+def _explained(query: syntax.Query | CreateAlert, around: Surroundings, known: Sequence[Query]) -> Query:
+    if isinstance(query, CreateAlert):
+        alert = _alert_stream(query, around, known)
+        return Query(alert.name, alert.plan, None, alert.reads, is_alert=True)
+    return _query("explained", _plan(query, around), reads(query))
+
+
+def _is_known(name: Name, queries: Iterable[Query]) -> bool:
+    return any(same(query.name, name.text) for query in queries)
 
 
 def _drop_query(draft: _Draft, name: Name) -> None:
     refuse_in_use(name, draft.catalog, (*draft.queries, *draft.running))
-    if any(same(query.name, name.text) for query in draft.queries):
-        draft.queries = [query for query in draft.queries if not same(query.name, name.text)]
-    else:
+    if not _forget(draft, name):
         draft.commands.append(DropQuery(name.text))
+
+
+def _forget(draft: _Draft, name: Name) -> bool:
+    """Do not run a query of this text; whether there was one of the name."""
+    others = [query for query in draft.queries if not same(query.name, name.text)]
+    found, draft.queries = len(others) < len(draft.queries), others
+    return found
 
 
 # ---- queries
@@ -113,6 +136,16 @@ def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedSt
     refuse_known(statement.name, around.catalog)
     around = Surroundings(around.catalog, around.made_here, around.made_later, statement.name.text)
     return DerivedStream(statement.name.text, _plan(statement.query, around), reads(statement.query))
+
+
+def _alert_stream(statement: CreateAlert, around: Surroundings, known: Sequence[Query]) -> DerivedStream:
+    refuse_known(statement.name, around.catalog)
+    name = statement.name.text
+    if _is_known(statement.name, known):
+        raise QueryError("Q105", f"there already is a query '{name}'", statement.name.span, hint="choose another name")
+    plan = bind_alert(statement, replace(around, making=name))
+    refuse_unsupported(plan)
+    return DerivedStream(name, plan, reads(statement), is_alert=True)
 
 
 def _query(name: str, plan: Plan, read: frozenset[str], *, into: str | None = None) -> Query:
@@ -141,16 +174,17 @@ def _number(before: Sequence[Statement]) -> int:
 def _made(statements: Sequence[Statement]) -> Iterator[str]:
     """Streams that the statements make, in lower case."""
     for statement in statements:
-        if isinstance(statement, (CreateSource, CreateDerived)):
+        if isinstance(statement, (CreateSource, CreateDerived, CreateAlert)):
             yield statement.name.text.lower()
 
 
 def _is_read(name: Name, later: Sequence[Statement]) -> bool:
-    readers = (s.query for s in later if isinstance(s, (CreateDerived, QueryStatement, Insert)))
-    return any(name.text.lower() in reads(query) for query in readers)
+    queries = (s.query for s in later if isinstance(s, (CreateDerived, QueryStatement, Insert)))
+    alerts = (s for s in later if isinstance(s, CreateAlert))
+    return any(name.text.lower() in reads(each) for each in (*queries, *alerts))
 
 
-def reads(query: syntax.Query) -> frozenset[str]:
+def reads(query: syntax.Query | CreateAlert) -> frozenset[str]:
     """The streams that a query reads, in lower case, wherever in it; not those that it defines itself."""
     nodes = list(syntax.walk(query))
     own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}

@@ -11,13 +11,14 @@ from tidegate.catalog.catalog import (
     DerivedStream,
     Describe,
     Query,
+    ShowAlerts,
     ShowQueries,
     ShowStreams,
     ShowTables,
     SourceStream,
 )
 from tidegate.errors import QueryError, nearest
-from tidegate.language.binder_create import kind_of
+from tidegate.language.binder_create import kind_of, with_article
 from tidegate.language.names import same
 from tidegate.language.syntax import Kind, Name
 
@@ -31,25 +32,29 @@ def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
             tables = (s for s in catalog if isinstance(s, SourceStream) and s.validity is Validity.RELATION)
             return ShowTables(tuple(tables))
         case Kind.QUERY:
-            return ShowQueries(tuple(queries))
+            return ShowQueries(tuple(q for q in queries if not q.is_alert))
+        case Kind.ALERT:
+            return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
 
 
 def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
-    """What DESCRIBE answers about a stream, a table or a query."""
-    subject = catalog.find(name.text) or next((q for q in queries if same(q.name, name.text)), None)
+    """What DESCRIBE answers about a stream, a table, an alert or a query."""
+    query = next((q for q in queries if same(q.name, name.text)), None)
+    subject = query if query is not None and query.is_alert else catalog.find(name.text) or query
     if subject is None:
-        raise _unknown("stream, table or query", name, [*(s.name for s in catalog), *(q.name for q in queries)])
+        raise _unknown("stream, table, alert or query", name, [*(s.name for s in catalog), *(q.name for q in queries)])
     return Describe(subject)
 
 
 def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
-    """The catalog without a stream or table, which nothing may read any more."""
+    """The catalog without a stream, table or alert, which nothing may read any more."""
     found = catalog.find(name.text)
     if found is None:
         raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
     if kind_of(found) != kind.value:
         hint = f"write DROP {kind_of(found).upper()} {found.name}"
-        raise QueryError("Q101", f"'{name.text}' is a {kind_of(found)}, not a {kind.value}", name.span, hint=hint)
+        message = f"'{name.text}' is {with_article(kind_of(found))}, not {with_article(kind.value)}"
+        raise QueryError("Q101", message, name.span, hint=hint)
     readers = [s.name for s in catalog if isinstance(s, DerivedStream) and name.text.lower() in s.reads]
     readers += [q.name for q in queries if name.text.lower() in q.reads and q.name not in readers]
     _refuse_read(kind, name, readers)
@@ -57,10 +62,10 @@ def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]
 
 
 def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
-    """Refuse to drop a query that there is not, or that is a stream."""
+    """Refuse to drop a query that there is not, or that is something else."""
     if (stream := catalog.find(name.text)) is not None:
         hint = f"write DROP {kind_of(stream).upper()} {stream.name}"
-        raise QueryError("Q101", f"'{name.text}' is a {kind_of(stream)}", name.span, hint=hint)
+        raise QueryError("Q101", f"'{name.text}' is {with_article(kind_of(stream))}", name.span, hint=hint)
     if not any(same(query.name, name.text) for query in queries):
         known = [query.name for query in queries]
         hint = nearest(name.text, known) or "SHOW QUERIES lists those that there are"
@@ -77,4 +82,5 @@ def _refuse_read(kind: Kind, name: Name, readers: Sequence[str]) -> None:
 
 
 def _unknown(what: str, name: Name, known: Iterable[str]) -> QueryError:
-    return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=nearest(name.text, known))
+    hint = nearest(name.text, known) or f"there is no {what} at all"
+    return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=hint)

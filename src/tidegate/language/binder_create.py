@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tidegate.algebra.plan import Validity
-from tidegate.catalog.catalog import Catalog, SourceStream
+from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
 from tidegate.errors import QueryError, nearest
+from tidegate.language.binder_domains import domain_of
 from tidegate.language.names import find_type, same
 from tidegate.language.syntax import CreateSource, Name
-from tidegate.schema import Field, Schema, Type
+from tidegate.schema import Domain, Field, Schema, Type
 
 
 def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
@@ -26,19 +27,29 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
         Validity.RELATION if statement.is_table else validity,
         _time_column(statement, end, schema),
         statement.idle_after,
+        _domains(statement, schema),
     )
 
 
 def refuse_known(name: Name, catalog: Catalog) -> None:
     if (known := catalog.find(name.text)) is not None:
-        message = f"there already is a {kind_of(known)} '{name.text}'"
+        message = f"there already is {with_article(kind_of(known))} '{name.text}'"
         raise QueryError("Q105", message, name.span, hint="choose another name")
 
 
 def kind_of(stream: object) -> str:
     """What people call it."""
-    is_table = isinstance(stream, SourceStream) and stream.validity is Validity.RELATION
-    return "table" if is_table else "stream"
+    match stream:
+        case SourceStream(validity=Validity.RELATION):
+            return "table"
+        case DerivedStream(is_alert=True):
+            return "alert"
+    return "stream"
+
+
+def with_article(kind: str) -> str:
+    """What people call one of it."""
+    return f"an {kind}" if kind.startswith("a") else f"a {kind}"
 
 
 def _schema(statement: CreateSource) -> Schema:
@@ -49,6 +60,11 @@ def _schema(statement: CreateSource) -> Schema:
             raise QueryError("Q105", message, column.name.span, hint="rename one of them; case does not count")
         fields.append(Field(column.name.text, find_type(column.type)))
     return Schema(tuple(fields))
+
+
+def _domains(statement: CreateSource, schema: Schema) -> tuple[tuple[str, Domain], ...]:
+    pairs = zip(statement.columns, schema, strict=True)
+    return tuple((f.name, domain) for column, f in pairs if (domain := domain_of(column, f.type)) is not None)
 
 
 def _time_column(statement: CreateSource, wanted: Name | None, schema: Schema) -> str | None:

@@ -42,6 +42,15 @@ def read_from(sources: Sequence[syntax.Source], around: Surroundings, bind_query
     return read
 
 
+def read_apart(sources: Sequence[syntax.Source], around: Surroundings, bind_query: QueryBinder) -> list[Read]:
+    """The elements of each source for itself, and the names of their columns."""
+    reads: list[Read] = []
+    for source in sources:
+        before = tuple(visible for read in reads for visible in read.scope)
+        reads.append(_source(source, around, before, bind_query))
+    return reads
+
+
 def _pair(left: Read, right: Read, span: Span) -> Read:
     return Read(Join(left.plan, right.plan, TRUE, span), left.scope + right.scope)
 
@@ -97,7 +106,7 @@ def _named(plan: Plan, alias: Name, stream: str | None, before: Scope, around: S
 def _stream_plan(reference: syntax.StreamReference, around: Surroundings) -> tuple[Plan, Stream]:
     match around.catalog.find(reference.name.text):
         case SourceStream() as stream:
-            return Scan(stream.name, stream.schema, reference.name.span, stream.validity), stream
+            return Scan(stream.name, stream.schema, reference.name.span, stream.validity, stream.domains), stream
         case DerivedStream() as stream:
             ours = stream.name.lower() in around.made_here
             return stream.plan if ours else _as_read_here(stream.plan, reference.span), stream

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from lark import Token, v_args
 from lark.tree import Meta
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
+from tidegate.language.build_alerts import AlertBuilder
+from tidegate.language.build_clauses import Clause, each_once
 from tidegate.language.build_expressions import span_of, unquote
-from tidegate.language.build_queries import QueryBuilder
 from tidegate.language.build_windows import Amount
-from tidegate.language.syntax import Name, Query, Statement
+from tidegate.language.syntax import Expression, Name, Query, Statement
 
-
-class _Clause(NamedTuple):
-    """A clause of CREATE: what it is about, what it says and where."""
-
-    about: str
-    says: Any
-    span: Span
+_KINDS = {"streams": syntax.Kind.STREAM, "tables": syntax.Kind.TABLE, "alerts": syntax.Kind.ALERT}
 
 
 @v_args(meta=True, inline=True)
-class StatementBuilder(QueryBuilder):
+class StatementBuilder(AlertBuilder):
     """One method for each rule of the grammar that is about statements."""
 
     def start(self, meta: Meta, *statements: Statement) -> tuple[Statement, ...]:
@@ -36,7 +31,7 @@ class StatementBuilder(QueryBuilder):
     def insert(self, meta: Meta, path: Token, query: Query) -> Statement:
         return syntax.Insert(unquote(path), query, span_of(meta))
 
-    def explain(self, meta: Meta, query: Query) -> Statement:
+    def explain(self, meta: Meta, query: Query | syntax.CreateAlert) -> Statement:
         return syntax.ExplainStatement(query, span_of(meta))
 
     def describe(self, meta: Meta, name: Name) -> Statement:
@@ -52,7 +47,7 @@ class StatementBuilder(QueryBuilder):
         return syntax.Kind(word.lower())
 
     def kinds(self, meta: Meta, word: Token) -> syntax.Kind:
-        return {"streams": syntax.Kind.STREAM, "tables": syntax.Kind.TABLE}.get(word.lower(), syntax.Kind.QUERY)
+        return _KINDS.get(word.lower(), syntax.Kind.QUERY)
 
     # ---- streams and tables
 
@@ -68,8 +63,11 @@ class StatementBuilder(QueryBuilder):
     def columns(self, meta: Meta, *columns: syntax.ColumnDefinition) -> tuple[syntax.ColumnDefinition, ...]:
         return columns
 
-    def column(self, meta: Meta, name: Name, type_: Name) -> syntax.ColumnDefinition:
-        return syntax.ColumnDefinition(name, type_, span_of(meta))
+    def column(self, meta: Meta, name: Name, type_: Name, check: Expression | None) -> syntax.ColumnDefinition:
+        return syntax.ColumnDefinition(name, type_, span_of(meta), check)
+
+    def check(self, meta: Meta, condition: Expression) -> Expression:
+        return condition
 
     def location(self, meta: Meta, path: Token) -> str:
         return unquote(path)
@@ -78,23 +76,23 @@ class StatementBuilder(QueryBuilder):
         # Connectors go by the scheme of a location: SOURCE f('a', 'b') is FROM 'f://a/b'.
         return f"{name.text}://{'/'.join(unquote(a) for a in arguments if a is not None)}"
 
-    def time_clause(self, meta: Meta, name: Name) -> _Clause:
-        return _Clause("TIMESTAMP BY", name, span_of(meta))
+    def time_clause(self, meta: Meta, name: Name) -> Clause:
+        return Clause("TIMESTAMP BY", name, span_of(meta))
 
-    def valid_clause(self, meta: Meta, start: Name, end: Name) -> _Clause:
-        return _Clause("VALID FROM", (start, end), span_of(meta))
+    def valid_clause(self, meta: Meta, start: Name, end: Name) -> Clause:
+        return Clause("VALID FROM", (start, end), span_of(meta))
 
-    def delay_clause(self, meta: Meta, amount: Amount) -> _Clause:
-        return _Clause("DELAY", amount.microseconds, span_of(meta))
+    def delay_clause(self, meta: Meta, amount: Amount) -> Clause:
+        return Clause("DELAY", amount.microseconds, span_of(meta))
 
-    def idle_clause(self, meta: Meta, amount: Amount) -> _Clause:
+    def idle_clause(self, meta: Meta, amount: Amount) -> Clause:
         if amount.microseconds <= 0:
             hint = "write for instance IDLE AFTER 30 SECONDS"
             raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
-        return _Clause("IDLE AFTER", amount.microseconds, span_of(meta))
+        return Clause("IDLE AFTER", amount.microseconds, span_of(meta))
 
-    def options_clause(self, meta: Meta, *options: tuple[str, str]) -> _Clause:
-        return _Clause("WITH", options, span_of(meta))
+    def options_clause(self, meta: Meta, *options: tuple[str, str]) -> Clause:
+        return Clause("WITH", options, span_of(meta))
 
     def option(self, meta: Meta, key: str, value: str) -> tuple[str, str]:
         return key, value
@@ -109,14 +107,14 @@ class StatementBuilder(QueryBuilder):
 
 def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -> Statement:
     columns, location, *clauses = parts
-    said = _each_once(clauses)
+    said = each_once(clauses)
     _refuse_contradictions(clauses, is_table=is_table)
     start, end = said.get("VALID FROM", (said.get("TIMESTAMP BY"), None))
     delay, options, idle = said.get("DELAY", 0), said.get("WITH", ()), said.get("IDLE AFTER")
     return syntax.CreateSource(name, columns, location, start, delay, options, span, end, idle, is_table)
 
 
-def _refuse_contradictions(clauses: list[_Clause], *, is_table: bool) -> None:
+def _refuse_contradictions(clauses: list[Clause], *, is_table: bool) -> None:
     about = {clause.about: clause for clause in clauses}
     for word, clause in about.items():
         if is_table and word != "WITH":
@@ -128,12 +126,3 @@ def _refuse_contradictions(clauses: list[_Clause], *, is_table: bool) -> None:
     if "DELAY" in about and not {"VALID FROM", "TIMESTAMP BY"} & about.keys():
         hint = "without TIMESTAMP BY, elements have the time of their arrival, and are never late"
         raise QueryError("Q109", "DELAY needs a TIMESTAMP BY", about["DELAY"].span, hint=hint)
-
-
-def _each_once(clauses: list[_Clause]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    for clause in clauses:
-        if clause.about in said:
-            raise QueryError("Q105", f"{clause.about} is given twice", clause.span, hint="leave one of them out")
-        said[clause.about] = clause.says
-    return said

@@ -18,7 +18,10 @@ from tidegate.language.build_statements import StatementBuilder
 from tidegate.language.syntax import Statement
 
 _NOT_YET = {
-    "OTHER_STATEMENT": ("{word} is", "statements are CREATE STREAM, CREATE TABLE, SELECT, INSERT INTO, DROP, SHOW, …"),
+    "OTHER_STATEMENT": (
+        "{word} is",
+        "statements are CREATE STREAM, CREATE TABLE, CREATE ALERT, SELECT, INSERT, …",
+    ),
     "OTHER_TABLE": ("CREATE TABLE … AS is", "a query with a name is CREATE STREAM … AS SELECT …"),
     "RECURSIVE": ("WITH RECURSIVE is", "write WITH name AS (…), without reading name inside of it"),
     "OTHER_CLAUSE": ("{word} is", "write LIMIT n for the first rows of every instant"),
@@ -64,6 +67,17 @@ _RARE = frozenset(
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
 )
 """Terminals that are not worth a mention beside others."""
+
+
+_INCOMPLETE = {
+    "WITHIN": ("_WITHIN", "write for instance WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
+    "MATCHING": ("_WITHIN", "MATCHING stands behind WITHIN: WITHIN 5 SECONDS MATCHING machine"),
+    "ASSUME": ("_ASSUME_QUASICONVEX", "write ASSUME QUASICONVEX, or ASSUME QUASICONVEX IN x"),
+    "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
+    "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
+    "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
+}
+"""Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -150,6 +164,9 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
         end = len(text.rstrip())
         return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
     hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
+    wanted, advice = _INCOMPLETE.get(token.upper(), (None, None))
+    if wanted in expected:
+        return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
     if token.upper() == "SELECT" and words.startswith("an expression"):
         hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tidegate.algebra.alerts import Demand
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -21,6 +22,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    ThresholdJoin,
     Union,
     Window,
 )
@@ -72,6 +74,13 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
+        case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:
+            # Others read the same join: it must stay the same.
+            return replace(plan, inputs=tuple(prune_columns(each) for each in inputs))
+        case ThresholdJoin(inputs=inputs, keys=keys, alerts=alerts):
+            wanted = needed.union(*keys, *(columns_of(e) for a in alerts for e in (a.value, a.condition)))
+            wanted |= {demand.value for a in alerts for demand in a.demands if isinstance(demand, Demand)}
+            return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
 
 
 def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:

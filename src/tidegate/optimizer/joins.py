@@ -17,7 +17,7 @@ def reorder_joins(plan: Plan) -> Plan | None:
     """Join in an order in which fewer joins have no equality; the order as written, where that is as good."""
     if not isinstance(plan, Join):
         return None
-    leaves, terms = _parts(plan)
+    leaves, terms = parts_of_join(plan)
     if len(leaves) < 3 or not is_safe(*terms):
         return None
     better = _joined(_ordered(leaves, terms), terms, plan)
@@ -26,12 +26,12 @@ def reorder_joins(plan: Plan) -> Plan | None:
     return exactly(better, plan.schema.names)
 
 
-def _parts(plan: Plan) -> tuple[list[Plan], list[Expression]]:
+def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
     """What a tree of joins joins, from left to right, and all its conditions."""
     plan = _bare(plan)
     if not isinstance(plan, Join):
         return [plan], []
-    left, right = _parts(plan.left), _parts(plan.right)
+    left, right = parts_of_join(plan.left), parts_of_join(plan.right)
     return left[0] + right[0], left[1] + right[1] + list(conjuncts(plan.predicate))
 
 

@@ -9,10 +9,12 @@ from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.joins import reorder_joins
+from tidegate.optimizer.omission import omit_what_cannot_alarm
 from tidegate.optimizer.placement import PLACEMENT_RULES
 from tidegate.optimizer.rule import Rule, apply_rules
 from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
+from tidegate.optimizer.thresholds import THRESHOLD_RULES
 from tidegate.optimizer.windows import WINDOW_RULES
 
 RULES: tuple[Rule, ...] = (
@@ -23,12 +25,14 @@ RULES: tuple[Rule, ...] = (
     *AGGREGATE_RULES,
     *EXTREME_RULES,
     *SEMI_JOIN_RULES,
+    *THRESHOLD_RULES,
 )
 """Rules that only ever help; they are applied wherever they can be, until none can."""
 
-PRUNING = "prune_columns"
+PRUNING, OMISSION = "prune_columns", "omit_what_cannot_alarm"
 LAWS = {each.name: each.law for each in (*RULES, reorder_joins)} | {
-    PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads"
+    PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
+    OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
 }
 """The law of each rule, by name."""
 
@@ -40,9 +44,11 @@ def optimize(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
     for phase in (rules, (reorder_joins,), rules):
         plan, names = apply_rules(plan, phase)
         applied += names
+    less = omit_what_cannot_alarm(plan)
+    applied += [] if less == plan else [OMISSION]
     # Columns last: where the filters ended up decides what must be read.
-    pruned = prune_columns(plan)
-    applied += [] if pruned == plan else [PRUNING]
+    pruned = prune_columns(less)
+    applied += [] if pruned == less else [PRUNING]
     plan, names = apply_rules(pruned, SIMPLIFYING_RULES)
     return plan, tuple(dict.fromkeys([*applied, *names]))
 

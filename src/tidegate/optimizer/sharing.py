@@ -7,8 +7,10 @@ state are worth it is known here; that equal parts of plans run once is the matt
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
+from tidegate.algebra.alerts import Alert, Demand
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -26,6 +28,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    ThresholdJoin,
     Union,
     Window,
     inputs,
@@ -107,6 +110,19 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("aggregate", tuple(at[k] for k in keys), *made)
         case Distinct():
             return ("distinct",)
+        case ThresholdJoin(keys=keys, alerts=alerts):
+            return (
+                "threshold join",
+                tuple(tuple(at[k] for k in each) for each in keys),
+                *(_alert(a, at) for a in alerts),
+            )
+
+
+def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
+    """An alert over columns by position; what it is called does not matter."""
+    demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
+    value, condition = rename(alert.value, at), rename(alert.condition, at)
+    return replace(alert, name="", value=value, condition=condition, demands=demands)
 
 
 def _positions(plan: Plan) -> dict[str, str]:

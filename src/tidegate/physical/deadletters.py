@@ -14,6 +14,7 @@ class Reason(Enum):
     MALFORMED = "malformed"
     NO_TIME = "no_time"
     TIME_RANGE = "time_range"
+    OUTSIDE_DOMAIN = "outside_domain"
     DIVISION_BY_ZERO = "division_by_zero"
     OVERFLOW = "overflow"
     INVALID_CAST = "invalid_cast"

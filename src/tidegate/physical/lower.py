@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from tidegate.algebra.alerts import demands_on
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -21,6 +22,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    ThresholdJoin,
     Union,
     Window,
 )
@@ -32,11 +34,13 @@ from tidegate.physical.coalesce import CoalesceOperator
 from tidegate.physical.count_window import CountWindowOperator
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.limit import LimitOperator
+from tidegate.physical.omission import OmitOperator
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.prune import PruneOperator
 from tidegate.physical.semi_join import SemiJoinOperator
 from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
+from tidegate.physical.threshold_join import ThresholdJoinOperator
 from tidegate.physical.validities import GranularityOperator, SplitOperator
 from tidegate.schema import Schema
 from tidegate.time import CHRONON
@@ -89,8 +93,21 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return Apply(ChangesOperator(plan.schema, change), (lower(source, emit=Emit.SETTLED),))
         case Limit():
             return _lower_limit(plan, emit)
+        case ThresholdJoin():
+            return _lower_threshold_join(plan)
         case _:
             assert_never(plan)
+
+
+def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
+    """What can be omitted is omitted before elements travel, as far as it is known there."""
+    sides = []
+    for which, (source, keys) in enumerate(zip(plan.inputs, plan.keys, strict=True)):
+        below = lower(source, emit=Emit.SETTLED)
+        demands = demands_on(which, plan.alerts)
+        sides.append(Apply(OmitOperator(source.schema, keys, demands), (below,)) if demands else below)
+    schemas = tuple(source.schema for source in plan.inputs)
+    return Apply(ThresholdJoinOperator(schemas, plan.keys, plan.alerts), tuple(sides))
 
 
 def _chronons(source: Plan, emit: Emit) -> PhysicalPlan:

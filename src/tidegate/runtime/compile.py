@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.algebra.explain import explain
+from tidegate.algebra.explain_alerts import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, open_source
 from tidegate.errors import InternalError
+from tidegate.optimizer.grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import share
 from tidegate.physical.lower import lower
@@ -33,7 +35,7 @@ class Compiled:
 
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
     """Optimise the queries of a program, find what they have in common, and cut them into stages."""
-    optimized = [optimize(q.plan) for q in program.queries]
+    optimized = [optimize(plan) for plan in group_alerts([q.plan for q in program.queries])]
     plans = share([plan for plan, _ in optimized])
     compiled = tuple(
         Compiled(query, plan, rules, lower(plan))
@@ -73,7 +75,7 @@ def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> 
     functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
-        "queries": {c.query.name: explain(c.optimized) for c in compiled},
+        "queries": {c.query.name: "\n".join([explain(c.optimized), *certificates(c.optimized)]) for c in compiled},
         "streams": {
             name: [source.stream.location, source.stream.time_column, source.stream.delay]
             for name, source in sources.items()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from tidegate.algebra.explain import explain
+from tidegate.algebra.explain_alerts import certificates
 from tidegate.physical.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
@@ -52,6 +53,8 @@ def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
         parts.append(f"query {each.query.name}\n\nlogical plan\n{explain(each.query.plan)}")
         parts.append(f"optimised plan\n{explain(each.optimized)}")
         parts.append("rules that applied\n" + "\n".join(f"  {line}" for line in rule_words(each)))
+        if kept := certificates(each.optimized):
+            parts.append("what alerts keep\n" + "\n".join(f"  {line}" for line in kept))
         parts.append(f"physical plan\n{physical}")
     return "\n\n".join([*parts, explain_stages(graph)])
 

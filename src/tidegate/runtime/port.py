@@ -105,6 +105,7 @@ class Progress:
     watermarks: dict[str, int] = field(default_factory=dict)
     state_bytes: int = 0
     peak_state_bytes: int = 0
+    peak_state_rows: int = 0
     steps: int = 0
     started: float = field(default_factory=time.monotonic)
 
@@ -114,9 +115,10 @@ class Progress:
         slowest = min(self.watermarks.values(), default=BEGINNING)
         return slowest if BEGINNING < slowest < FOREVER else None
 
-    def note_state(self, size: int) -> None:
+    def note_state(self, size: int, rows: int) -> None:
         self.state_bytes = size
         self.peak_state_bytes = max(size, self.peak_state_bytes)
+        self.peak_state_rows = max(rows, self.peak_state_rows)
 
     def count_dead(self, reasons: Mapping[str, int]) -> None:
         for reason, count in reasons.items():

@@ -54,6 +54,10 @@ class Version:
     def bytes(self) -> int:
         return sum(p.length for p in self.places.values())
 
+    @property
+    def rows(self) -> int:
+        return sum(chunk.num_rows for chunk in self.chunks.values())
+
 
 @dataclass(frozen=True, slots=True)
 class StateStore:

@@ -21,6 +21,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    ThresholdJoin,
     Union,
     Window,
 )
@@ -50,7 +51,7 @@ def unique_keys(plan: Plan) -> Keys:
     [['item']]
     """
     match plan:
-        case Scan() | Union():
+        case Scan() | Union() | ThresholdJoin():
             return _NONE
         case Window(source=source, size=size, slide=slide):
             return unique_keys(source) if size == slide == 1 else _NONE

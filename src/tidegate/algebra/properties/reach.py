@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.algebra.alerts import span
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -23,6 +24,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    ThresholdJoin,
     Union,
     Validity,
     Window,
@@ -81,6 +83,8 @@ def is_chronon(plan: Plan) -> bool:
         case Join(left=left, right=right):
             return is_chronon(left) or is_chronon(right)
         case CountWindow() | Changes() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
+            return False
+        case ThresholdJoin():
             return False
 
 
@@ -150,6 +154,8 @@ def reach(plan: Plan) -> Reach:
             return Reach(min(length, known.length or length), ends=True, bounded=known.bounded)
         case Changes():
             return _INSTANT
+        case ThresholdJoin(alerts=alerts):
+            return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
         case Join(left=left, right=right):
             return _overlap(reach(left), reach(right))
         case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
@@ -163,7 +169,7 @@ def reach(plan: Plan) -> Reach:
 def granule(plan: Plan) -> int:
     """The steps, in microseconds, in which the output can change (PIPES, section 20)."""
     match plan:
-        case Scan() | Changes():
+        case Scan() | Changes() | ThresholdJoin():
             return CHRONON
         case Granularity(size=size):
             return size

@@ -1,5 +1,15 @@
 """The syntax tree: what was written, and where; nothing is looked up yet."""
 
+from tidegate.language.syntax.alerts import (
+    Assumption,
+    CreateAlert,
+    Distance,
+    EveryPair,
+    Hops,
+    NamedPair,
+    NamedPairs,
+    Within,
+)
 from tidegate.language.syntax.expressions import (
     Between,
     CaseWhen,
@@ -59,6 +69,7 @@ from tidegate.language.syntax.trees import walk
 
 __all__ = [
     "AnyWindow",
+    "Assumption",
     "Between",
     "CaseWhen",
     "CastTo",
@@ -67,16 +78,20 @@ __all__ = [
     "ColumnReference",
     "Constant",
     "CountStar",
+    "CreateAlert",
     "CreateDerived",
     "CreateSource",
     "Definition",
     "DescribeStatement",
+    "Distance",
     "DropStatement",
+    "EveryPair",
     "Exists",
     "ExplainStatement",
     "Expression",
     "FunctionCall",
     "GranularityClause",
+    "Hops",
     "InQuery",
     "Insert",
     "Item",
@@ -85,6 +100,8 @@ __all__ = [
     "Kind",
     "LimitClause",
     "Name",
+    "NamedPair",
+    "NamedPairs",
     "OneOf",
     "Operation",
     "OrderBy",
@@ -107,5 +124,6 @@ __all__ = [
     "UnionAll",
     "WindowClause",
     "WithQuery",
+    "Within",
     "walk",
 ]

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.errors import Span
-from tidegate.language.syntax.expressions import Name
+from tidegate.language.syntax.alerts import CreateAlert
+from tidegate.language.syntax.expressions import Expression, Name
 from tidegate.language.syntax.queries import Query
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
+    """A column; `check` is what is declared of its values."""
+
     name: Name
     type: Name
     span: Span
+    check: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Kind(Enum):
     STREAM = "stream"
     TABLE = "table"
     QUERY = "query"
+    ALERT = "alert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +87,14 @@ class DescribeStatement:
 
 @dataclass(frozen=True, slots=True)
 class ExplainStatement:
-    query: Query
+    query: Query | CreateAlert
     span: Span
 
 
 Statement = (
     CreateSource
     | CreateDerived
+    | CreateAlert
     | QueryStatement
     | Insert
     | DropStatement

@@ -109,6 +109,10 @@ class Engine:
     def state_bytes(self) -> int:
         return sum(chunk.nbytes for version in self.state.values() for chunk in version.chunks.values())
 
+    @property
+    def state_rows(self) -> int:
+        return sum(version.rows for version in self.state.values())
+
 
 class _Boxes:
     """The inboxes of all buckets in one step, and what leaves the job."""
@@ -258,7 +262,7 @@ class EmbeddedRun:
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
         self.progress.watermarks = self.engine.watermarks
-        self.progress.note_state(self.engine.state_bytes)
+        self.progress.note_state(self.engine.state_bytes, self.engine.state_rows)
 
     def _record(self) -> None:
         if self.checkpoint is None:

@@ -18,7 +18,6 @@ from tidegate.runtime.spark.rows import TRAVELLING, Kind, batch_row, write_rows
 from tidegate.schema import Field, Schema, Type
 
 NAME = "tidegate_generator"
-ROWS_PER_BATCH = 500_000
 ROWS_PER_PARTITION = 50_000
 
 
@@ -33,7 +32,7 @@ class GeneratorSource(DataSource):
         return TRAVELLING
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
-        return _Reader(_stream(self.options["stream"]), int(self.options["rows"]))
+        return _Reader(_stream(self.options["stream"]))
 
 
 @dataclass
@@ -43,20 +42,19 @@ class _Slice(InputPartition):
 
 
 class _Reader(DataSourceStreamReader):
-    def __init__(self, stream: SourceStream, rows_per_batch: int) -> None:
-        self.stream, self.rows_per_batch = stream, rows_per_batch
+    def __init__(self, stream: SourceStream) -> None:
+        self.stream, self.recipe = stream, Recipe.of(stream)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"row": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadMaxRows(self.rows_per_batch)
+        return ReadMaxRows(self.recipe.batch)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        end = Recipe.of(self.stream).rows
         if isinstance(limit, ReadAllAvailable):
-            return {"row": end}
-        return {"row": min(end, start["row"] + self.rows_per_batch)}
+            return {"row": self.recipe.rows}
+        return {"row": min(self.recipe.rows, start["row"] + self.recipe.batch)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         firsts = range(start["row"], end["row"], ROWS_PER_PARTITION)
@@ -68,7 +66,7 @@ class _Reader(DataSourceStreamReader):
         yield from write_rows([batch_row(0, Kind.ELEMENTS, 0, batch)])
 
 
-def options(stream: SourceStream, rows_per_batch: int = ROWS_PER_BATCH) -> dict[str, str]:
+def options(stream: SourceStream) -> dict[str, str]:
     """A stream as options of the data source; `_stream` is the inverse."""
     content: dict[str, Any] = {
         "name": stream.name,
@@ -77,7 +75,7 @@ def options(stream: SourceStream, rows_per_batch: int = ROWS_PER_BATCH) -> dict[
         "time_column": stream.time_column,
         "options": stream.options,
     }
-    return {"stream": json.dumps(content), "rows": str(rows_per_batch)}
+    return {"stream": json.dumps(content)}
 
 
 def _stream(text: str) -> SourceStream:

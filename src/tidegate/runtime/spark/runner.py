@@ -178,7 +178,7 @@ class SparkRun:
                 progress.count_out(query, count)
         if not outcome.orders.finishing:
             progress.watermarks = outcome.watermarks
-            progress.note_state(sum(r["state_bytes"] for r in outcome.reports))
+            progress.note_state(*(sum(r[figure] for r in outcome.reports) for figure in ("state_bytes", "state_rows")))
 
 
 def _setup(job: Job, checkpoint: str) -> Setup:

@@ -190,7 +190,7 @@ class _Task:
         self.latest: dict[str, int] = {}
         self.rows = 0
         self.files: dict[str, str] = {}
-        self.state_bytes = 0
+        self.state_bytes = self.state_rows = 0
 
     def saw(self, stream: str, time: int) -> None:
         self.latest[stream] = max(time, self.latest.get(stream, time))
@@ -234,6 +234,7 @@ class _Task:
         assert version.file is not None
         self.files[key] = version.file
         self.state_bytes += version.bytes
+        self.state_rows += version.rows
 
     def deliver(self, inbox: Inbox) -> None:
         """Hand on what was made so far to stages that run in this task too."""
@@ -290,6 +291,7 @@ class _Task:
             "dead": reasons,
             "files": self.files,
             "state_bytes": self.state_bytes,
+            "state_rows": self.state_rows,
         }
 
 

@@ -1,0 +1,96 @@
+"""Water collects on machines whose surface is colder than the dew point of the air: the alert, on Spark.
+
+Runs `condensation.sql`, shows its alarms, and how few of the readings had to be kept for them.
+
+    python examples/condensation/demo.py [--runtime spark|embedded]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.cli.output import aligned
+from tidegate.cli.watch import summary, watch
+from tidegate.connectors.generator import Recipe, generate
+from tidegate.language.binder import bind
+from tidegate.session import Session
+
+PROGRAM = Path(__file__).with_name("condensation.sql")
+DISTANCE = 10_000_000
+"""How far apart readings may be, in microseconds: as in the program."""
+SHOWN = 12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runtime", choices=["spark", "embedded"], default="spark", help="where to run")
+    text = PROGRAM.read_text(encoding="utf-8")
+    with Session(runtime=parser.parse_args().runtime) as session:
+        print("Two hundred machines: does water collect on one of them?", file=sys.stderr)
+        running = session.sql(text, once=True)
+        assert running is not None
+        watch(running, quiet=False, enough=lambda: False)
+        progress, alarms = running.progress(), running.results()
+    print(summary(progress, None), file=sys.stderr)
+    print(described(alarms))
+    print(
+        f"\nkept at most {progress.peak_state_rows:,} of {progress.rows_in:,} tuples at a time; "
+        f"Spark's own join would have kept {kept_by_spark(text):,}"
+    )
+
+
+def described(alarms: pa.Table) -> str:
+    """The first alarm of each incident, and how many there are of both."""
+    first = alarms.filter(pc.equal(alarms["alarm"], 1)).sort_by("valid_from")
+    dew_point = pc.add(first["s_value"], first["value"])
+    table = pa.table(
+        {
+            "when": pc.strftime(first["incident"].cast(pa.timestamp("s", "UTC"), safe=False), "%H:%M:%S"),
+            "machine": first["machine"],
+            "humidity %": _rounded(first["h_value"], 1),
+            "air °C": _rounded(first["a_value"], 2),
+            "dew point °C": _rounded(dew_point, 3),
+            "surface °C": _rounded(first["s_value"], 3),
+        }
+    )
+    more = f"… and {table.num_rows - SHOWN} more incidents\n" if table.num_rows > SHOWN else ""
+    machines = len(pc.unique(first["machine"]))
+    counted = f"{alarms.num_rows:,} alarms of {table.num_rows:,} incidents on {machines:,} machines"
+    return f"{aligned(table.slice(0, SHOWN))}{more}{counted}"
+
+
+def _rounded(column: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:
+    return pc.round(column, digits)
+
+
+def kept_by_spark(text: str) -> int:
+    """The most readings, after any micro-batch, that a join must keep if it cannot tell which will matter.
+
+    Those that are not older than the watermark minus the distance. It is what Spark's own join keeps at
+    least: as it joins two streams at a time, it would keep pairs of readings besides.
+    """
+    catalog = bind(text).catalog
+    streams = [stream for stream in catalog if isinstance(stream, SourceStream)]
+    recipes = [Recipe.of(stream) for stream in streams]
+    times = [_times(stream, recipe.rows) for stream, recipe in zip(streams, recipes, strict=True)]
+    most = 0
+    for end in range(recipes[0].batch, recipes[0].rows + 1, recipes[0].batch):
+        seen = [each[:end] for each in times]
+        watermark = min(int(each.max()) - stream.delay for each, stream in zip(seen, streams, strict=True))
+        most = max(most, sum(int(np.count_nonzero(each >= watermark - DISTANCE)) for each in seen))
+    return most
+
+
+def _times(stream: SourceStream, rows: int) -> np.ndarray:
+    return generate(stream, 0, rows, columns=frozenset()).column(stream.time_column).cast(pa.int64()).to_numpy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Which numbers a column can have, as far as declarations tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tidegate.algebra.plan import Map, Plan, Scan, Union, inputs
+from tidegate.expressions.nodes import Expression, columns_of
+from tidegate.expressions.shape.enclose import box_of, enclose
+from tidegate.schema import Domain, Type
+
+_WHOLE = {Type.INT: Domain(-(2.0**31), 2.0**31 - 1), Type.BIGINT: Domain(-(2.0**63), 2.0**63)}
+
+
+def domain_of(plan: Plan, column: str) -> Domain:
+    """The declared domain of a column of a plan; that of its type where nothing is declared."""
+    return _declared(plan, column) or _WHOLE.get(plan.schema.type_of(column), Domain())
+
+
+def range_of(expression: Expression, domains: Mapping[str, Domain]) -> Domain:
+    """The numbers that an expression can give, as far as the domains of what it reads tell."""
+    if not expression.type.is_numeric:
+        return Domain()
+    found = enclose(expression, box_of(expression, domains))
+    low, high = float(found.low.min()), float(found.high.max())
+    return Domain() if math.isnan(low) or math.isnan(high) else Domain(low, high)
+
+
+def _declared(plan: Plan, column: str) -> Domain | None:
+    match plan:
+        case Scan(domains=domains):
+            return dict(domains).get(column)
+        case Map(source=source, outputs=outputs):
+            made = next(o.expression for o in outputs if o.name == column)
+            return range_of(made, {name: domain_of(source, name) for name in columns_of(made)})
+        case Union():
+            return None
+    # All other operators hand on values of their inputs, under the same names.
+    return next((_declared(each, column) for each in inputs(plan) if column in each.schema), None)

@@ -1,0 +1,32 @@
+"""Domains of columns in words."""
+
+from __future__ import annotations
+
+import math
+
+from tidegate.schema import Domain
+
+
+def in_words(domain: Domain) -> str:
+    """What the numbers of a domain have in common; nothing if it has them all.
+
+    Examples
+    --------
+    >>> in_words(Domain(-40, 60))
+    'at least -40, at most 60'
+    >>> in_words(Domain(low=math.nextafter(0.0, 1.0)))
+    'more than 0.0'
+    """
+    ends = []
+    if domain.low > -math.inf:
+        ends.append(_end(domain.low, -math.inf, "at least", "more than"))
+    if domain.high < math.inf:
+        ends.append(_end(domain.high, math.inf, "at most", "less than"))
+    return ", ".join(ends)
+
+
+def _end(bound: float, outwards: float, included: str, left_out: str) -> str:
+    # An open end was declared with the number beside it, which is the one that a person would write.
+    beside = math.nextafter(bound, outwards) + 0.0
+    is_open = isinstance(bound, float) and len(repr(beside)) < len(repr(bound))
+    return f"{left_out} {beside}" if is_open else f"{included} {bound}"

@@ -1,0 +1,125 @@
+"""Lines of CSV or JSON, and what of them a threshold filter looks at."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from tidegate.errors import DataError, nearest
+from tidegate.expressions.parse_time import parse_timestamps
+from tidegate.time import EARLIEST, LATEST
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
+
+
+class Columns(NamedTuple):
+    time: str
+    value: str
+    key: tuple[str, ...]
+
+
+class Fields(NamedTuple):
+    """The texts of a row that matter, None where there is none."""
+
+    time: str | None
+    value: str | None
+    key: tuple[str | None, ...]
+
+
+class Reader(Protocol):
+    """Lines of some format."""
+
+    def is_header(self, line: str) -> bool:
+        """Whether the first line is no row; if so, it is taken note of."""
+
+    def fields(self, line: str) -> Fields | str:
+        """The fields of a row, or what is wrong with it."""
+
+
+class CsvReader:
+    """Rows of fields; the first line names them."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._width, self._places = 0, [0]
+
+    def is_header(self, line: str) -> bool:
+        names = [name.strip() for name in _split(line)]
+        wanted = (self._columns.time, self._columns.value, *self._columns.key)
+        for name in wanted:
+            if name not in names:
+                raise DataError("D103", f"the header has no column '{name}'", hint=nearest(name, names))
+        self._width, self._places = len(names), [names.index(name) for name in wanted]
+        return True
+
+    def fields(self, line: str) -> Fields | str:
+        try:
+            cells = _split(line)
+        except csv.Error as error:
+            return f"the line is no CSV ({error})"
+        if len(cells) != self._width:
+            return f"the line has {len(cells)} fields instead of {self._width}"
+        time, value, *key = (cells[place] for place in self._places)
+        return Fields(time.strip() or None, value.strip() or None, tuple(cell or None for cell in key))
+
+
+def _split(line: str) -> list[str]:
+    return line.split(",") if '"' not in line else next(csv.reader([line], strict=True))
+
+
+class JsonReader:
+    """Rows of named values; one that is not there is like null."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def is_header(self, line: str) -> bool:
+        return False
+
+    def fields(self, line: str) -> Fields | str:
+        try:
+            row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        except json.JSONDecodeError as error:
+            return f"the line is no JSON ({error.msg} at character {error.pos + 1})"
+        except RecursionError:
+            return "the line is nested too deeply"
+        if not isinstance(row, dict):
+            return "the line is no JSON object"
+        time, value, *key = (
+            _text(row.get(name)) for name in (self._columns.time, self._columns.value, *self._columns.key)
+        )
+        return Fields(time, value, tuple(key))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def times(texts: list[str | None]) -> list[int | None]:
+    """Microseconds since 1970, as integers or as timestamps; None where a text is neither."""
+    found = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
+    others = [i for i, time in enumerate(found) if time is None and texts[i] is not None]
+    if others:
+        instants = parse_timestamps(pa.array([texts[i] for i in others], pa.string()))
+        for i, time in zip(others, instants.cast(pa.int64()).to_pylist(), strict=True):
+            found[i] = time
+    return [time if time is not None and EARLIEST < time < LATEST else None for time in found]
+
+
+def number(text: str | None) -> float | None:
+    """The number of a text, which is none where there is no text; None if the text is something else.
+
+    Examples
+    --------
+    >>> number("1e3"), number(None), number("1_000")
+    (1000.0, nan, None)
+    """
+    if text is None:
+        return math.nan
+    return float(text) if _NUMBER.fullmatch(text) else None

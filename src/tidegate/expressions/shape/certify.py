@@ -1,0 +1,149 @@
+"""The shape of a formula in one input, proved over declared domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tidegate.expressions.nodes import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    columns_of,
+    transform,
+    walk,
+)
+from tidegate.expressions.shape.cover import Budget
+from tidegate.expressions.shape.defined import explain, missing_need
+from tidegate.expressions.shape.enclose import STEPS, Box, box_of, enclose
+from tidegate.expressions.shape.facts import DIRECTION, Fact, closed, composed
+from tidegate.expressions.shape.refute import counterexample
+from tidegate.expressions.shape.rules import facts_of
+from tidegate.expressions.shape.slopes import Found, facts_by_slope
+from tidegate.expressions.shape.smooth import SMOOTH
+from tidegate.expressions.shape.verdict import Proved, Shape, Undecided, Verdict
+from tidegate.expressions.shape.words import domain, reason, through
+from tidegate.expressions.text import to_sql
+from tidegate.schema import Domain
+
+BUDGET = 6_000
+"""How many boxes are looked at before a formula is left undecided."""
+
+_SHAPES = ((Fact.RISING, Shape.RISING), (Fact.FALLING, Shape.FALLING), (Fact.QUASICONVEX, Shape.QUASICONVEX))
+_KNOWN = frozenset({"+", "-", "*", "/", "negate", "abs", "power", "log", "atan2", "greatest", "least", "coalesce"})
+_INNER = "the inner part"
+
+
+def certify(expression: Expression, variable: str, domains: Mapping[str, Domain]) -> Verdict:
+    """What shape an expression has in a variable, for every choice of the other columns from their domains."""
+    if variable not in columns_of(expression):
+        return Proved(Shape.RISING, f"constant: nothing reads {variable}")
+    if strange := _strange(expression, variable):
+        return Undecided(f"nothing is known of the shape of {to_sql(strange)}")
+    with np.errstate(all="ignore"):
+        box = box_of(expression, domains)
+        return _decided(expression, variable, box.having(variable, box[variable]))
+
+
+def _decided(expression: Expression, variable: str, box: Box) -> Verdict:
+    for name, own in box.columns.items():
+        if (own.low > own.high).any():
+            return Undecided(f"no number is in the domain of {name}")
+    if (box[variable].low == box[variable].high).all():
+        return Proved(Shape.RISING, f"constant: {variable} is always {float(box[variable].low[0]):.6g}")
+    if need := missing_need(expression, variable, box):
+        return Undecided(explain(need, box))
+    found = _by_rules(expression, variable, box)
+    if not found.facts & Fact.QUASICONVEX and (refuted := counterexample(expression, variable, box)):
+        return refuted
+    if not found.facts & DIRECTION:
+        found = _better(found, _found(expression, variable, box, Budget(BUDGET)))
+    for fact, shape in _SHAPES:
+        if fact in found.facts:
+            return Proved(shape, f"{shape.value}: {found.why}")
+    return Undecided(_open(variable, box))
+
+
+def _better(one: Found, other: Found) -> Found:
+    return other if other.facts & (Fact.QUASICONVEX | DIRECTION) and not one.facts & DIRECTION & ~other.facts else one
+
+
+def _by_rules(expression: Expression, variable: str, box: Box) -> Found:
+    facts = facts_of(expression, variable, box)
+    return Found(facts, reason(expression, variable, box, facts))
+
+
+def _found(expression: Expression, variable: str, box: Box, budget: Budget) -> Found:
+    """What rules, substitution and derivatives find; the latter only where they can improve something."""
+    box = box.only(columns_of(expression))
+    found = _by_rules(expression, variable, box)
+    if found.facts & DIRECTION:
+        return found
+    if inner := _shared(expression, variable):
+        through = _through(expression, inner, variable, box, budget)
+        if through.facts & DIRECTION or (through.facts & ~found.facts and not found.facts & Fact.QUASICONVEX):
+            found = Found(closed(found.facts | through.facts), through.why)
+    if found.facts & DIRECTION or missing_need(expression, variable, box):
+        return found
+    slopes = facts_by_slope(expression, variable, box, budget, found.facts)
+    if slopes.facts & DIRECTION or not found.facts & Fact.QUASICONVEX:
+        return Found(closed(found.facts | slopes.facts), slopes.why or found.why)
+    return found
+
+
+def _shared(expression: Expression, variable: str) -> Expression | None:
+    """The largest part that has all places where the variable is read, however often it occurs."""
+    parts = [p for p in walk(expression) if not isinstance(p, Column) and variable in columns_of(p) and p != expression]
+    for part in sorted(parts, key=lambda p: -sum(1 for _ in walk(p))):
+        if variable not in columns_of(_replaced(expression, part, Literal(0.0, part.type))):
+            return part
+    return None
+
+
+def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
+    return transform(expression, lambda e: by if e == part else e)
+
+
+def _through(expression: Expression, inner: Expression, variable: str, box: Box, budget: Budget) -> Found:
+    """The expression as a function of a part of it."""
+    outer = _replaced(expression, inner, Column(_INNER, inner.type))
+    above = _found(outer, _INNER, box.having(_INNER, enclose(inner, box)), budget)
+    below = _found(inner, variable, box, budget)
+    facts = composed(above.facts, below.facts)
+    how = next((shape.value for fact, shape in _SHAPES if fact in above.facts), "unknown")
+    what = next((shape.value for fact, shape in _SHAPES if fact in below.facts), "unknown")
+    return Found(facts, through(outer, inner, (how, what), below.why, (_INNER, variable)))
+
+
+def _strange(expression: Expression, variable: str) -> Expression | None:
+    """The first part that reads the variable and that nothing is known of."""
+    return next((p for p in walk(expression) if variable in columns_of(p) and not _is_known(p, variable)), None)
+
+
+def _is_known(part: Expression, variable: str) -> bool:
+    match part:
+        case Column(type=type_):
+            return type_.is_numeric
+        case Cast(argument=argument, type=type_):
+            return argument.type.is_numeric and type_.is_numeric
+        case Case(branches=branches, type=type_):
+            return type_.is_numeric and not any(variable in columns_of(condition) for condition, _ in branches)
+        case Call(user=None, function=name, type=type_):
+            return type_.is_numeric and (name in _KNOWN or name in SMOOTH or name in STEPS)
+        case InList() | Call():
+            return False
+    return True
+
+
+def _open(variable: str, box: Box) -> str:
+    unbounded = [name for name, own in box.columns.items() if np.isinf(own.low[0]) or np.isinf(own.high[0])]
+    if unbounded:
+        names = ", ".join(unbounded)
+        return f"neither proved nor refuted in {variable}; a declared domain of {names} would help: CHECK (… BETWEEN … AND …)"
+    domains = ", ".join(domain(name, box) for name in box.columns)
+    return f"neither proved nor refuted in {variable} for {domains}; narrower domains may help"

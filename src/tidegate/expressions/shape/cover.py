@@ -1,0 +1,134 @@
+"""Proofs by cases: halve boxes until something is known in every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.expressions.shape.enclose import Box
+from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
+
+_MANY = 4_000  # of more boxes than this, not all ways to cut them are tried
+_BETTER = 0.9  # how much less doubt another way to cut has to leave to be preferred to the widest side
+_WIDE = 1e4  # ends that are further apart than this, relatively, are halved by order of magnitude
+_DECADE, _FARTHEST = 10.0, 1e300
+_MAGNITUDES = 40.0  # about as many as an unbounded interval is worth being cut into
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Of some boxes: where a claim is known to hold, how far from it the others are, whether it fails somewhere."""
+
+    known: Mask
+    doubt: Numbers
+    fails: bool = False
+
+
+Judge = Callable[[Box], Judged]
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """Lower and upper corners: a row per box, a column per name."""
+
+    low: Numbers
+    high: Numbers
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def __getitem__(self, mask: Mask) -> _Boxes:
+        return _Boxes(self.low[mask], self.high[mask])
+
+    def halved(self, sides: npt.NDArray[np.int64]) -> _Boxes:
+        """The lower halves of all boxes, then the upper ones."""
+        rows = np.arange(len(self))
+        cut = _middle(self.low[rows, sides], self.high[rows, sides])
+        upper, lower = self.low.copy(), self.high.copy()
+        upper[rows, sides], lower[rows, sides] = cut, cut
+        return _Boxes(np.concatenate([self.low, upper]), np.concatenate([lower, self.high]))
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many boxes may still be looked at; `used` tells people how many there were."""
+
+    left: int
+    used: int = field(default=0)
+
+    def take(self, boxes: int) -> bool:
+        self.left -= boxes
+        self.used += boxes
+        return self.left >= 0
+
+
+def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
+    """Whether a claim holds in all of a box, as far as the budget allows to find out."""
+    names = list(box.columns)
+    boxes = _Boxes(np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]]))
+    span = _width(boxes.low, boxes.high)
+    judged = _judged(judge, box, boxes)
+    while budget.take(len(boxes)) and not judged.fails:
+        boxes = boxes[~judged.known]
+        if not len(boxes):
+            return True
+        divisible = _divisible(boxes.low, boxes.high)
+        if not divisible.any(axis=1).all():
+            return False
+        share = np.where(divisible, _width(boxes.low, boxes.high) / np.where(span > 0, span, 1.0), -1.0)
+        boxes, judged = _divided(boxes, share, judge, box)
+    return False
+
+
+def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box) -> tuple[_Boxes, Judged]:
+    """Each box cut in two where that leaves the least doubt, or where it is widest."""
+    many, sides = share.shape
+    widest = share.argmax(axis=1)
+    if sides == 1 or many * sides > _MANY:
+        halves = boxes.halved(widest)
+        return halves, _judged(judge, around, halves)
+    ways = [boxes.halved(np.full(many, i)) for i in range(sides)]
+    judged = [_judged(judge, around, way) for way in ways]
+    doubt = np.stack([np.maximum(j.doubt[:many], j.doubt[many:]) for j in judged], axis=1)
+    doubt = np.where(np.isnan(doubt) | (share <= 0), np.inf, doubt)
+    tied = ~(doubt.min(axis=1) < _BETTER * doubt[np.arange(many), widest])
+    chosen = np.tile(np.where(tied, widest, doubt.argmin(axis=1)), 2)
+    rows = np.arange(2 * many)
+    known = np.stack([j.known for j in judged])[chosen, rows]
+    low, high = np.stack([w.low for w in ways])[chosen, rows], np.stack([w.high for w in ways])[chosen, rows]
+    return _Boxes(low, high), Judged(known, np.zeros(0), fails=any(j.fails for j in judged))
+
+
+def _judged(judge: Judge, around: Box, boxes: _Boxes) -> Judged:
+    columns = {name: Interval(boxes.low[:, i], boxes.high[:, i]) for i, name in enumerate(around.columns)}
+    found = judge(Box(columns, around.given))
+    shape = len(boxes)
+    return Judged(np.broadcast_to(found.known, shape), np.broadcast_to(found.doubt, shape), fails=found.fails)
+
+
+def _divisible(low: Numbers, high: Numbers) -> npt.NDArray[np.bool_]:
+    middle = _middle(low, high)
+    return np.asarray((low < middle) & (middle < high) & (np.abs(middle) < _FARTHEST))
+
+
+def _middle(low: Numbers, high: Numbers) -> Numbers:
+    """Where to cut: at 0, ±1 and powers of ten if an end is infinite, else halfway, by magnitude if that differs."""
+    small, large = np.minimum(np.abs(low), np.abs(high)), np.maximum(np.abs(low), np.abs(high))
+    plain = low + (high - low) / 2
+    scaled = np.sinh((np.arcsinh(low) + np.arcsinh(high)) / 2)
+    finite = np.where(large > _WIDE * np.maximum(small, 1.0), scaled, plain)
+    outward = np.where(small < 1, 1.0, small * _DECADE) * np.where(low >= 0, 1.0, -1.0)
+    infinite = np.where((low < 0) & (high > 0), 0.0, outward)
+    return np.where(np.isinf(large), infinite, finite)
+
+
+def _width(low: Numbers, high: Numbers) -> Numbers:
+    """The width of an interval in the terms in which it is halved."""
+    bounded = np.isfinite(low) & np.isfinite(high)
+    magnitudes = np.clip(np.arcsinh(high), -_MAGNITUDES, _MAGNITUDES) - np.clip(
+        np.arcsinh(low), -_MAGNITUDES, _MAGNITUDES
+    )
+    return np.where(bounded, np.minimum(high - low, np.finfo(float).max), magnitudes)

@@ -1,0 +1,216 @@
+"""Which values an expression can have, given intervals for its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, columns_of, walk
+from tidegate.expressions.shape.intervals import WHOLE, ZERO, Interval, Numbers, between, down, made, point, up
+from tidegate.expressions.shape.smooth import SMOOTH, power
+from tidegate.expressions.signatures import FUNCTIONS, Nulls
+from tidegate.schema import Domain, Type
+
+INTEGERS = {Type.INT: 2.0**31, Type.BIGINT: 2.0**63}
+"""What is too large for the types of integers."""
+
+_HALF_TURN = 3.1415926535897936  # a little more than π
+_SINGLE = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An interval for each column, or as many for each as there are boxes; `given` are those that are never NULL."""
+
+    columns: Mapping[str, Interval]
+    given: frozenset[str] = frozenset()
+
+    def __getitem__(self, name: str) -> Interval:
+        return self.columns[name]
+
+    def only(self, names: Iterable[str]) -> Box:
+        """The box without other columns."""
+        return Box({name: self.columns[name] for name in sorted(names)}, self.given)
+
+    def having(self, name: str, values: Interval) -> Box:
+        """The box with a column that is never NULL."""
+        return Box({**self.columns, name: values}, self.given | {name})
+
+
+NO_COLUMNS = Box({})
+
+
+def box_of(expression: Expression, domains: Mapping[str, Domain]) -> Box:
+    """The box of all values that the columns of an expression can have."""
+    columns = {e.name: e.type for e in walk(expression) if isinstance(e, Column)}
+    return Box({name: _domain(type_, domains.get(name, Domain())) for name, type_ in sorted(columns.items())})
+
+
+def _domain(type_: Type, domain: Domain) -> Interval:
+    match type_:
+        case Type.INT | Type.BIGINT:
+            limit = INTEGERS[type_]
+            low, high = max(domain.low, -limit), min(domain.high, limit - 1)
+            return between(float(np.ceil(low)), float(np.floor(high)))
+        case Type.REAL:
+            return between(max(domain.low, -_SINGLE), min(domain.high, _SINGLE))
+        case Type.DOUBLE:
+            return between(domain.low, domain.high)
+        case Type.BOOLEAN:
+            return between(0.0, 1.0)
+    return WHOLE
+
+
+def enclose(expression: Expression, box: Box) -> Interval:
+    """An interval that has all values of an expression, where it is defined."""
+    match expression:
+        case Literal(value=value, type=type_):
+            return _constant(value, type_)
+        case Column(name=name):
+            return box[name]
+        case Cast(argument=argument, type=type_):
+            return _cast(argument.type, type_, enclose(argument, box))
+        case Case(branches=branches, otherwise=otherwise):
+            return _any_of([value for _, value in branches] + [otherwise], box)
+        case InList():
+            return between(0.0, 1.0)
+        case Call(user=user, type=type_) if user is not None or not (type_.is_numeric or type_ is Type.BOOLEAN):
+            return WHOLE
+        case Call(type=Type.BOOLEAN):
+            return between(0.0, 1.0)
+        case Call(function=name, arguments=arguments):
+            return _call(name, arguments, box)
+
+
+def _constant(value: object, type_: Type) -> Interval:
+    match value:
+        case bool():
+            return point(float(value))
+        case int() if int(float(value)) != value:
+            return between(float(down(float(value))), float(up(float(value))))
+        case int() | float() if np.isfinite(value):
+            return point(float(np.float32(value)) if type_ is Type.REAL else float(value))
+    return WHOLE
+
+
+def is_null(expression: Expression) -> bool:
+    """Whether the expression is the constant NULL."""
+    return isinstance(expression, Literal) and expression.value is None
+
+
+def exponent_of(expression: Expression) -> float | None:
+    """The one number that an expression without columns surely is, if it is one."""
+    if columns_of(expression):
+        return None
+    value = enclose(expression, NO_COLUMNS)
+    return float(value.low[0]) if value.low[0] == value.high[0] else None
+
+
+def _call(name: str, arguments: tuple[Expression, ...], box: Box) -> Interval:
+    if smooth := SMOOTH.get(name):
+        return smooth.value(enclose(arguments[0], box))
+    if step := STEPS.get(name):
+        return step(enclose(arguments[0], box)) if len(arguments) == 1 else WHOLE
+    match name, arguments:
+        case "+", (a, b):
+            return enclose(a, box) + enclose(b, box)
+        case "-", (a, b):
+            return ZERO if a == b else enclose(a, box) - enclose(b, box)
+        case "*", (a, b):
+            return enclose(a, box).square() if a == b else enclose(a, box) * enclose(b, box)
+        case "/", (a, b):
+            return enclose(a, box) / enclose(b, box)
+        case "negate", (a,):
+            return -enclose(a, box)
+        case "abs", (a,):
+            return enclose(a, box).magnitude()
+        case "power", (base, exponent):
+            return _power(base, exponent, box)
+        case "log", (base, value):
+            natural = SMOOTH["ln"].value
+            return natural(enclose(value, box)) / natural(enclose(base, box))
+        case "atan2", (y, x):
+            right = enclose(x, box)
+            angle = SMOOTH["atan"].value(enclose(y, box) / right)
+            return angle.where(right.low > 0, between(-_HALF_TURN, _HALF_TURN))
+        case "greatest", _:
+            return _greatest(arguments, box)
+        case "least", _:
+            return -_greatest(arguments, box, lambda i: -i)
+        case "coalesce", _:
+            return _any_of(arguments, box)
+    return WHOLE
+
+
+def _power(base: Expression, exponent: Expression, box: Box) -> Interval:
+    if (constant := exponent_of(exponent)) is not None:
+        return power(enclose(base, box), constant)
+    of = enclose(base, box)
+    positive = SMOOTH["exp"].value(enclose(exponent, box) * SMOOTH["ln"].value(of))
+    return positive.where(of.low > 0, between(0.0, np.inf).where(of.low >= 0, WHOLE))
+
+
+def _any_of(choices: Iterable[Expression], box: Box) -> Interval:
+    values = [enclose(c, box) for c in choices if not is_null(c)]
+    return reduce(Interval.hull, values) if values else WHOLE
+
+
+def _greatest(
+    arguments: tuple[Expression, ...], box: Box, seen: Callable[[Interval], Interval] = lambda i: i
+) -> Interval:
+    """The greatest argument that is not NULL: those that can be NULL are no lower bound."""
+    given = [(seen(enclose(a, box)), never_null(a, box)) for a in arguments if not is_null(a)]
+    if not given:
+        return WHOLE
+    low = reduce(np.minimum, [i.low for i, _ in given])
+    low = reduce(np.maximum, [i.low for i, sure in given if sure], low)
+    return made(low, reduce(np.maximum, [i.high for i, _ in given]))
+
+
+def never_null(expression: Expression, box: Box) -> bool:
+    """Whether an expression is a number whatever the data."""
+    match expression:
+        case Column(name=name):
+            return name in box.given
+        case Literal(value=value):
+            return value is not None
+        case Call(function=name, arguments=arguments, user=None):
+            return FUNCTIONS[name].nulls is Nulls.PROPAGATE and all(never_null(a, box) for a in arguments)
+        case Cast(argument=argument):
+            return never_null(argument, box)
+    return False
+
+
+def _cast(source: Type, target: Type, of: Interval) -> Interval:
+    if source is Type.BOOLEAN:
+        return between(0.0, 1.0)
+    if not (source.is_numeric and target.is_numeric):
+        return WHOLE
+    if target.is_integer and source.is_floating:
+        return Interval(np.trunc(of.low), np.trunc(of.high))
+    if target is Type.REAL:
+        return Interval(_single(of.low), _single(of.high))
+    return of
+
+
+def _single(value: Numbers) -> Numbers:
+    return value.astype(np.float32).astype(np.float64)
+
+
+def _rounded(value: Numbers) -> Numbers:
+    """To the nearest integer, halves away from zero."""
+    size = np.abs(value)
+    whole = np.floor(size)
+    return np.where(np.isinf(value), value, np.copysign(whole + (size - whole >= 0.5), value))
+
+
+STEPS: dict[str, Callable[[Interval], Interval]] = {
+    name: (lambda of, step=step: Interval(step(of.low), step(of.high)))  # type: ignore[misc]
+    for name, step in (
+        ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("sign", np.sign), ("round", _rounded)
+    )
+}  # fmt: skip
+"""Functions that rise in steps."""

@@ -1,0 +1,148 @@
+"""Interval arithmetic on columns of intervals, rounded outwards.
+
+An interval encloses finite real numbers: an infinite end says that there is no bound, so zero times
+an unbounded number is zero. Whoever computes with intervals silences NumPy's warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_SLACK = 2.0**-48
+"""How wrong NumPy's exp, log and their like can be, relatively: 16 units in the last place, four times its promise."""
+
+_TINY, _LARGE = 1e-320, 1e308
+"""What numbers that underflow can be wrong by, and what those that overflow are surely greater than."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One interval per row, with both ends."""
+
+    low: Numbers
+    high: Numbers
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.high, -self.low)
+
+    def __add__(self, other: Interval) -> Interval:
+        low, lost = _sum(self.low, other.low)
+        high, left = _sum(self.high, other.high)
+        return made(np.where(lost >= 0, low, down(low)), np.where(left <= 0, high, up(high)))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + (-other)
+
+    def __mul__(self, other: Interval) -> Interval:
+        ends = [_product(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
+        low, high = down(np.minimum.reduce(ends)), up(np.maximum.reduce(ends))
+        same = ((self.low >= 0) & (other.low >= 0)) | ((self.high <= 0) & (other.high <= 0))
+        opposite = ((self.low >= 0) & (other.high <= 0)) | ((self.high <= 0) & (other.low >= 0))
+        nothing = self.is_zero | other.is_zero
+        low = np.where(nothing, 0.0, np.where(same, np.maximum(low, 0.0), low))
+        high = np.where(nothing, 0.0, np.where(opposite, np.minimum(high, 0.0), high))
+        return made(low, high)
+
+    def __truediv__(self, other: Interval) -> Interval:
+        return self * other.reciprocal()
+
+    @property
+    def is_zero(self) -> Mask:
+        return np.asarray((self.low == 0) & (self.high == 0))
+
+    @property
+    def has_zero(self) -> Mask:
+        return np.asarray((self.low <= 0) & (self.high >= 0))
+
+    def reciprocal(self) -> Interval:
+        """1 / x for the numbers that are not 0."""
+        least, most = down(1.0 / self.high), up(1.0 / self.low)
+        positive, negative = self.low >= 0, self.high <= 0
+        low = np.where(positive, np.where(np.isinf(self.high), 0.0, np.maximum(least, 0.0)), least)
+        low = np.where(self.high == 0, -np.inf, low)
+        high = np.where(negative, np.where(np.isinf(self.low), 0.0, np.minimum(most, 0.0)), most)
+        high = np.where(self.low == 0, np.inf, high)
+        both = ~positive & ~negative | self.is_zero
+        return made(np.where(both, -np.inf, low), np.where(both, np.inf, high))
+
+    def square(self) -> Interval:
+        small, large = np.abs(self.low), np.abs(self.high)
+        least = np.where(self.has_zero, 0.0, np.minimum(small, large))
+        most = np.maximum(small, large)
+        return made(np.maximum(down(least * least), 0.0), np.where(most == 0, 0.0, up(most * most)))
+
+    def magnitude(self) -> Interval:
+        small, large = np.abs(self.low), np.abs(self.high)
+        return made(np.where(self.has_zero, 0.0, np.minimum(small, large)), np.maximum(small, large))
+
+    def hull(self, other: Interval) -> Interval:
+        return made(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def meet(self, other: Interval) -> Interval:
+        """What two enclosures of the same numbers have in common."""
+        return made(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
+
+    def where(self, mask: Mask, other: Interval) -> Interval:
+        """The interval itself where the mask is true, the other one elsewhere."""
+        return Interval(np.where(mask, self.low, other.low), np.where(mask, self.high, other.high))
+
+    def clipped(self, low: float, high: float = np.inf) -> Interval:
+        """What lies between two numbers; what lies outside as a whole becomes the nearer of them."""
+        return Interval(np.clip(self.low, low, high), np.clip(self.high, low, high))
+
+
+def down(value: Any) -> Numbers:
+    return np.asarray(np.nextafter(value, -np.inf))
+
+
+def up(value: Any) -> Numbers:
+    return np.asarray(np.nextafter(value, np.inf))
+
+
+def made(low: Numbers, high: Numbers) -> Interval:
+    """The interval between two ends; an end that is no number is no bound."""
+    return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+
+
+def between(low: float, high: float) -> Interval:
+    return Interval(np.array([low], np.float64), np.array([high], np.float64))
+
+
+def point(value: float) -> Interval:
+    return between(value, value)
+
+
+ZERO, ONE, WHOLE = point(0.0), point(1.0), between(-np.inf, np.inf)
+
+
+def rising(
+    function: Callable[[Numbers], Numbers], of: Interval, through: tuple[float, float] | None = None
+) -> Interval:
+    """The values of a function of NumPy that rises, with slack for its errors; a point of it may be known exactly."""
+    low, high = function(of.low), function(of.high)
+    low = np.where(np.isposinf(low), _LARGE, low - np.abs(low) * _SLACK - _TINY)
+    low, high = down(low), up(high + np.abs(high) * _SLACK + _TINY)
+    if through is not None:
+        at, value = through
+        low = np.where(of.low >= at, np.maximum(low, value), low)
+        high = np.where(of.high <= at, np.minimum(high, value), high)
+    return made(low, high)
+
+
+def _sum(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+    """The rounded sum of two numbers, and exactly what it lacks; NaN if that cannot be told."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _product(a: Numbers, b: Numbers) -> Numbers:
+    return np.where((a == 0) | (b == 0), 0.0, a * b)

@@ -1,0 +1,155 @@
+"""Value, slope and bend (first and second derivative by one input) of an expression, on boxes.
+
+All three enclose what the expression has anywhere in a box, and on its border from any side. Where
+it has an edge, the slope encloses those of both sides; where it jumps, or nothing is known, slope
+and bend are the whole line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, columns_of
+from tidegate.expressions.shape.enclose import Box, enclose, exponent_of, is_null, never_null
+from tidegate.expressions.shape.intervals import ONE, WHOLE, ZERO, Interval, between, point
+from tidegate.expressions.shape.smooth import SMOOTH, Smooth, of_power
+from tidegate.schema import Type
+
+_TWO, _SIGNS = point(2.0), between(-1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Jet:
+    value: Interval
+    slope: Interval
+    bend: Interval
+
+    def __neg__(self) -> Jet:
+        return Jet(-self.value, -self.slope, -self.bend)
+
+    def __add__(self, other: Jet) -> Jet:
+        return Jet(self.value + other.value, self.slope + other.slope, self.bend + other.bend)
+
+    def __mul__(self, other: Jet) -> Jet:
+        a, b = self, other
+        slope = a.slope * b.value + a.value * b.slope
+        bend = a.bend * b.value + _TWO * (a.slope * b.slope) + a.value * b.bend
+        return Jet(a.value * b.value, slope, bend)
+
+    def __truediv__(self, other: Jet) -> Jet:
+        a, b = self, other
+        inverse = b.value.reciprocal()
+        value = a.value * inverse
+        slope = (a.slope - value * b.slope) * inverse
+        slope = slope.meet((a.slope * b.value - a.value * b.slope) * inverse.square())
+        bend = (a.bend - _TWO * slope * b.slope - value * b.bend) * inverse
+        # With a pole inside, nothing is known on either side of it.
+        pole = b.value.has_zero
+        return Jet(value, WHOLE.where(pole, slope), WHOLE.where(pole, bend))
+
+    def into(self, function: Smooth) -> Jet:
+        """The function of this."""
+        slope = function.slope(self.value)
+        bend = function.bend(self.value) * self.slope.square() + slope * self.bend
+        return Jet(function.value(self.value), slope * self.slope, bend)
+
+    def hull(self, other: Jet) -> Jet:
+        return Jet(self.value.hull(other.value), self.slope.hull(other.slope), self.bend.hull(other.bend))
+
+
+def jet(expression: Expression, variable: str, box: Box) -> Jet:
+    """The jet of an expression by a variable."""
+    if variable not in columns_of(expression):
+        return Jet(enclose(expression, box), ZERO, ZERO)
+    match expression:
+        case Column():
+            return Jet(enclose(expression, box), ONE, ZERO)
+        case Cast(argument=argument, type=type_) if widens(argument.type, type_):
+            return jet(argument, variable, box)
+        case Case(branches=branches, otherwise=otherwise):
+            if any(variable in columns_of(condition) for condition, _ in branches):
+                return _unknown(expression, box)
+            return _one_of([value for _, value in branches] + [otherwise], variable, box)
+        case Call(user=None, function=name, arguments=arguments):
+            return _call(expression, name, arguments, variable, box)
+    return _unknown(expression, box)
+
+
+def widens(source: Type, target: Type) -> bool:
+    """Whether a cast keeps numbers as they are."""
+    return source.is_numeric and (target is Type.DOUBLE or (source.is_integer and target.is_integer))
+
+
+def _unknown(expression: Expression, box: Box) -> Jet:
+    return Jet(enclose(expression, box), WHOLE, WHOLE)
+
+
+def _call(call: Call, name: str, arguments: tuple[Expression, ...], variable: str, box: Box) -> Jet:
+    if smooth := SMOOTH.get(name):
+        return jet(arguments[0], variable, box).into(smooth)
+    match name, arguments:
+        case "+", (a, b):
+            return jet(a, variable, box) + jet(b, variable, box)
+        case "-", (a, b):
+            return jet(a, variable, box) + -jet(b, variable, box)
+        case "*", (a, b) if a == b:
+            return jet(a, variable, box).into(of_power(2.0))
+        case "*", (a, b):
+            return jet(a, variable, box) * jet(b, variable, box)
+        case "/", (a, b):
+            return jet(a, variable, box) / jet(b, variable, box)
+        case "negate", (a,):
+            return -jet(a, variable, box)
+        case "abs", (a,):
+            return _magnitude(jet(a, variable, box))
+        case "power", (base, exponent):
+            return _power(base, exponent, variable, box)
+        case "log", (base, value):
+            natural = SMOOTH["ln"]
+            return jet(value, variable, box).into(natural) / jet(base, variable, box).into(natural)
+        case "atan2", (y, x) if (enclose(x, box).low > 0).all():
+            return (jet(y, variable, box) / jet(x, variable, box)).into(SMOOTH["atan"])
+        case "greatest", _:
+            return _greatest(call, [jet(a, variable, box) for a in arguments], enclose(call, box), box)
+        case "least", _:
+            return -_greatest(call, [-jet(a, variable, box) for a in arguments], -enclose(call, box), box)
+        case "coalesce", _:
+            return _one_of(list(arguments), variable, box)
+    return _unknown(call, box)
+
+
+def _one_of(choices: list[Expression], variable: str, box: Box) -> Jet:
+    jets = [jet(c, variable, box) for c in choices if not is_null(c)]
+    return reduce(Jet.hull, jets) if jets else Jet(WHOLE, WHOLE, WHOLE)
+
+
+def _magnitude(of: Jet) -> Jet:
+    # At 0 itself there is an edge, also for a box that only touches it.
+    up, down = of.value.low > 0, of.value.high < 0
+    slope = ONE.where(up, (-ONE).where(down, _SIGNS)) * of.slope
+    return Jet(of.value.magnitude(), slope, of.bend.where(up, (-of.bend).where(down, WHOLE)))
+
+
+def _power(base: Expression, exponent: Expression, variable: str, box: Box) -> Jet:
+    of = jet(base, variable, box)
+    if (constant := exponent_of(exponent)) is not None:
+        return of.into(of_power(constant))
+    return (jet(exponent, variable, box) * of.into(SMOOTH["ln"])).into(SMOOTH["exp"])
+
+
+def _greatest(call: Call, jets: list[Jet], value: Interval, box: Box) -> Jet:
+    """The hull of those that can be the greatest; with more than one there may be an edge."""
+    given = [(a, j) for a, j in zip(call.arguments, jets, strict=True) if not is_null(a)]
+    sure = reduce(np.maximum, [j.value.low for a, j in given if never_null(a, box)], np.array([-np.inf]))
+    empty = between(np.inf, -np.inf)
+    slope = bend = empty
+    many = np.zeros(1, np.int64)
+    for _, each in given:
+        chosen = each.value.high >= sure
+        many = many + chosen
+        slope = slope.hull(each.slope.where(chosen, empty))
+        bend = bend.hull(each.bend.where(chosen, empty))
+    return Jet(value, slope, bend.where(many == 1, WHOLE))

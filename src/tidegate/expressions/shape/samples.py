@@ -1,0 +1,39 @@
+"""Points of a box to try things at; the same ones each time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.expressions.shape.enclose import Box
+from tidegate.expressions.shape.intervals import Interval, Numbers
+
+_FAR = 1e6
+_SEED = 20
+
+
+def points(box: Box, many: int) -> Box:
+    """Random points within a box, some of its corners among them; nothing is NULL there."""
+    random = np.random.default_rng(_SEED)
+    columns = {name: _at(spread(own, random.choice(_places(many), many))) for name, own in box.columns.items()}
+    return Box(columns, frozenset(columns))
+
+
+def _places(many: int) -> Numbers:
+    return np.concatenate([np.linspace(0.0, 1.0, many), np.zeros(many // 8), np.ones(many // 8)])
+
+
+def _at(values: Numbers) -> Interval:
+    return Interval(values, values)
+
+
+def spread(own: Interval, share: Numbers) -> Numbers:
+    """The points at given shares of the way through an interval; of an unbounded one, by order of magnitude."""
+    low, high = float(own.low[0]), float(own.high[0])
+    if np.isfinite(low) and np.isfinite(high):
+        return (
+            np.clip(low + share * (high - low), low, high) if high - low < np.inf else np.where(share < 0.5, low, high)
+        )
+    left = low if np.isfinite(low) else min(-_FAR, high * 2 - _FAR)
+    right = high if np.isfinite(high) else max(_FAR, low * 2 + _FAR)
+    first, last = np.arcsinh(left), np.arcsinh(right)
+    return np.asarray(np.clip(np.sinh(first + share * (last - first)), left, right))

@@ -1,0 +1,180 @@
+"""Functions of one number with their first and second derivatives, on intervals.
+
+Numbers for which a function is not defined are left out. Where those that remain are no interval
+(around the poles of the tangent or of 1/x), the answers are the whole line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.expressions.shape.intervals import (
+    ONE,
+    WHOLE,
+    Interval,
+    Mask,
+    Numbers,
+    between,
+    down,
+    point,
+    rising,
+    up,
+)
+
+Enclosure = Callable[[Interval], Interval]
+
+_FARTHEST_ANGLE = 1e6  # beyond it, sine and cosine are taken to be anything from -1 to 1
+_NEAR = 1e-9  # an angle that is as near as this to an extreme or a pole is taken to reach it
+_NOISE = 2.0**-50  # what a sine can be wrong by because its angle is reduced
+_TWO = point(2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A function that is twice differentiable inside of its domain, and continuous in it."""
+
+    value: Enclosure
+    slope: Enclosure
+    bend: Enclosure
+
+
+def power(base: Interval, exponent: float) -> Interval:
+    """Base to a constant exponent."""
+    return _power(base, exponent, exponent)
+
+
+def of_power(exponent: float) -> Smooth:
+    """The function x to the power of a constant."""
+    whole = float(exponent).is_integer()
+
+    def slope(of: Interval) -> Interval:
+        return point(exponent) * _less(of, exponent, 1, whole=whole)
+
+    def bend(of: Interval) -> Interval:
+        factor = point(exponent) * (point(exponent) - ONE)
+        return factor * _less(of, exponent, 2, whole=whole)
+
+    return Smooth(lambda of: power(of, exponent), slope, bend)
+
+
+def _less(base: Interval, exponent: float, less: int, *, whole: bool) -> Interval:
+    """Base to the exponent minus 1 or 2, a difference that floats may have to round."""
+    rest = exponent - less
+    if whole and abs(exponent) < 2**53:
+        return power(base, rest)
+    return _power(base, float(down(rest)), float(up(rest)), fraction=True)
+
+
+def _power(base: Interval, least: float, most: float, *, fraction: bool = False) -> Interval:
+    """Base to an exponent that lies between two numbers."""
+    if least == most == 0:
+        return ONE.where(np.ones(base.low.shape, np.bool_), ONE)
+    if not fraction and least == most and float(least).is_integer():
+        return _whole_power(base, least)
+    positive = base.clipped(0.0)
+    ends = [
+        rising(lambda x, e=e: np.power(x, e), Interval(x, x))
+        for x in (positive.low, positive.high)
+        for e in (least, most)
+    ]
+    hull = ends[0].hull(ends[1]).hull(ends[2].hull(ends[3]))
+    return hull.clipped(0.0)
+
+
+def _whole_power(base: Interval, exponent: float) -> Interval:
+    if exponent < 0:
+        inverse = _whole_power(base, -exponent).reciprocal()
+        return WHOLE.where(base.has_zero & (base.low < 0) & (base.high > 0), inverse)
+    if exponent == 1:
+        return base
+    if exponent == 2:
+        return base.square()
+    if exponent % 2 == 0:
+        return rising(lambda x: np.power(x, exponent), base.magnitude()).clipped(0.0)
+    return rising(lambda x: np.power(x, exponent), base, (0.0, 0.0))
+
+
+def _exp(of: Interval) -> Interval:
+    return rising(np.exp, of, (0.0, 1.0)).clipped(0.0)
+
+
+def _inverse(of: Interval) -> Interval:
+    return of.clipped(0.0).reciprocal()
+
+
+def _logarithm(function: Callable[[Numbers], Numbers], base: float) -> Smooth:
+    natural = ONE if base == np.e else rising(np.log, point(base))
+    return Smooth(
+        lambda of: rising(function, of.clipped(0.0), (1.0, 0.0)),
+        lambda of: _inverse(of) / natural,
+        lambda of: -(_inverse(of).square() / natural),
+    )
+
+
+def _reaches(of: Interval, angle: float, period: float) -> Mask:
+    """Whether an angle that comes back with a period may lie within."""
+    first = np.ceil((of.low - angle) / period - _NEAR)
+    return np.asarray((first <= (of.high - angle) / period + _NEAR) | _far(of))
+
+
+def _far(of: Interval) -> Mask:
+    return np.asarray((of.low < -_FARTHEST_ANGLE) | (of.high > _FARTHEST_ANGLE))
+
+
+def _sine(of: Interval) -> Interval:
+    return _wave(np.sin, of, np.pi / 2)
+
+
+def _cosine(of: Interval) -> Interval:
+    return _wave(np.cos, of, 0.0)
+
+
+def _wave(function: Callable[[Numbers], Numbers], of: Interval, top: float) -> Interval:
+    within = of.clipped(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
+    left, right = (
+        rising(function, Interval(within.low, within.low)),
+        rising(function, Interval(within.high, within.high)),
+    )
+    ends = left.hull(right) + between(-_NOISE, _NOISE)
+    low = np.where(_reaches(of, top + np.pi, 2 * np.pi), -1.0, ends.low)
+    high = np.where(_reaches(of, top, 2 * np.pi), 1.0, ends.high)
+    return Interval(low, high).clipped(-1.0, 1.0)
+
+
+def _tangent(of: Interval) -> Interval:
+    within = of.clipped(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
+    return WHOLE.where(_reaches(of, np.pi / 2, np.pi), rising(np.tan, within))
+
+
+def _tangent_slope(of: Interval) -> Interval:
+    return WHOLE.where(_reaches(of, np.pi / 2, np.pi), ONE + _tangent(of).square())
+
+
+def _flatness(of: Interval) -> Interval:
+    """The slope of the arc tangent."""
+    return (ONE + of.square()).reciprocal()
+
+
+SMOOTH: dict[str, Smooth] = {
+    "exp": Smooth(_exp, _exp, _exp),
+    "ln": _logarithm(np.log, np.e),
+    "log10": _logarithm(np.log10, 10.0),
+    "log2": _logarithm(np.log2, 2.0),
+    "sqrt": of_power(0.5),
+    "sin": Smooth(_sine, _cosine, lambda of: -_sine(of)),
+    "cos": Smooth(_cosine, lambda of: -_sine(of), lambda of: -_cosine(of)),
+    "tan": Smooth(_tangent, _tangent_slope, lambda of: _TWO * _tangent(of) * _tangent_slope(of)),
+    "atan": Smooth(
+        lambda of: rising(np.arctan, of, (0.0, 0.0)).meet(between(-1.5707963267948968, 1.5707963267948968)),
+        _flatness,
+        lambda of: -(_TWO * of * _flatness(of).square()),
+    ),
+}
+
+
+def domain_of_tangent(of: Interval) -> Mask:
+    """Whether no pole lies within."""
+    return ~_reaches(of, np.pi / 2, np.pi)

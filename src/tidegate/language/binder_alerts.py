@@ -1,0 +1,195 @@
+"""From a written alert to a logical plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.algebra.alerts import ALARM, INCIDENT, VALUE, Alert
+from tidegate.algebra.plan import Filter, Map, Output, Plan, ThresholdJoin
+from tidegate.algebra.properties import is_chronon
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.coercion import cast
+from tidegate.expressions.functions import resolve
+from tidegate.expressions.nodes import Column, Expression, Literal, columns_of, conjunction, conjuncts
+from tidegate.language import syntax
+from tidegate.language.alert_keys import Key, common_keys, is_implied
+from tidegate.language.alert_links import links_of, place
+from tidegate.language.binder_create import kind_of
+from tidegate.language.binder_expressions import AggregateNode, Context, bind_condition, bind_expression
+from tidegate.language.binder_query import bind_query
+from tidegate.language.binder_sources import read_apart
+from tidegate.language.names import Scope, all_unique
+from tidegate.language.surroundings import Read, Surroundings
+from tidegate.language.syntax import CreateAlert, Operation, Source
+from tidegate.schema import Type
+
+_THRESHOLDS = frozenset({">", ">=", "<", "<="})
+
+
+def bind_alert(statement: CreateAlert, around: Surroundings) -> Plan:
+    """The plan of an alert; its rows are alarms."""
+    reads = _members(statement.sources, around)
+    scope = tuple(visible for read in reads for visible in read.scope)
+    value, crossing = _threshold(statement.when, scope)
+    terms = () if statement.where is None else conjuncts(_where(statement.where, scope))
+    keys = common_keys(statement.matching, terms, scope)
+    wanted = [term for term in terms if not is_implied(term, keys)]
+    links, step = links_of(statement.within, scope)
+    alert = Alert(
+        statement.name.text,
+        tuple(range(len(reads))),
+        links,
+        value,
+        conjunction((crossing, *(term for term in wanted if len(_read_by(term, scope)) != 1))),
+        step,
+        statement.everything,
+        _assumed(statement.assumption, scope),
+    )
+    inputs = tuple(_filtered(read.plan, i, wanted, scope) for i, read in enumerate(reads))
+    columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
+    joined = ThresholdJoin(inputs, columns, (alert,), statement.span)
+    return Map(joined, tuple(_outputs(keys, scope, alert, statement.name.span)), statement.span)
+
+
+# ---- FROM
+
+
+def _members(sources: Sequence[Source], around: Surroundings) -> list[Read]:
+    for source in sources:
+        _refuse_source(source, around)
+    if len(sources) == 1:
+        hint = "for one stream, a query will do: CREATE STREAM name AS SELECT … FROM stream WHERE …"
+        raise QueryError("Q212", "an alert is about several streams", sources[0].span, hint=hint)
+    reads = read_apart(sources, around, bind_query)
+    for source, read in zip(sources, reads, strict=True):
+        if not is_chronon(read.plan):
+            message = f"WITHIN is about the times of elements, and '{read.scope[0].alias}' has elements that last"
+            hint = "read a stream with TIMESTAMP BY, or a query that only filters it and computes columns"
+            raise QueryError("Q212", message, source.span, hint=hint)
+    return reads
+
+
+def _refuse_source(source: Source, around: Surroundings) -> None:
+    if isinstance(source, syntax.JoinClause):
+        hint = "write FROM a, b: WITHIN says which of their elements meet"
+        raise QueryError("Q212", "the streams of an alert are not joined in FROM", source.span, hint=hint)
+    if (window := source.window or source.granularity) is not None:
+        hint = "leave it out: WITHIN is the window, it says how near in time elements must be"
+        raise QueryError("Q212", "a stream of an alert has no window of its own", window.span, hint=hint)
+    if isinstance(source, syntax.StreamReference):
+        stream = around.catalog.find(source.name.text)
+        if stream is not None and kind_of(stream) == "table":
+            message = f"an alert cannot read the table '{stream.name}': its rows have no times"
+            hint = "join it with a stream first: FROM (SELECT … FROM stream, table WHERE …) x, …"
+            raise QueryError("Q212", message, source.name.span, hint=hint)
+
+
+# ---- WHEN and WHERE
+
+
+def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expression]:
+    """The value that is watched, and the comparison that makes it an alarm."""
+    match node:
+        case Operation("and"):
+            hint = "leave in WHEN the one with the threshold, and put the others into WHERE"
+            raise QueryError("Q213", "WHEN takes one comparison", node.span, hint=hint)
+        case Operation(operator, arguments) if operator in _THRESHOLDS:
+            left, right = (_side(each, scope) for each in arguments)
+        case _:
+            hint = "write >, >=, < or <=, for instance WHEN a.value + b.value > 10"
+            raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
+    comparison = resolve(operator, (left, right), node.span)
+    _refuse_few(comparison, scope, node.span)
+    if columns_of(left) and columns_of(right):
+        sides = [cast(side, Type.DOUBLE, side.span) for side in (left, right)]
+        return resolve("-", sides, node.span), comparison
+    value = left if columns_of(left) else right
+    return cast(value, Type.DOUBLE, value.span), comparison
+
+
+def _side(node: syntax.Expression, scope: Scope) -> Expression:
+    side = bind_expression(node, _context(scope, "WHEN"))
+    if not side.type.is_numeric:
+        hint = "compare numbers; epoch_seconds(…) makes one of a time"
+        raise QueryError("Q213", f"a threshold is about a number, and this is {side.type.name}", node.span, hint=hint)
+    return side
+
+
+def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
+    match [scope[i].alias for i in _read_by(comparison, scope)]:
+        case []:
+            hint = "write columns into it, for instance WHEN a.value + b.value > 10"
+            raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
+        case [only]:
+            hint = "put conditions on one stream into WHERE, and compare here what depends on several"
+            raise QueryError("Q213", f"this WHEN reads '{only}' alone", span, hint=hint)
+
+
+def _where(condition: syntax.Expression, scope: Scope) -> Expression:
+    return bind_condition(condition, _context(scope, "WHERE"))
+
+
+def _context(scope: Scope, place_: str) -> Context:
+    def refuse(node: AggregateNode) -> Expression:
+        hint = "an alert is about single elements; for groups write SELECT … GROUP BY … HAVING …"
+        raise QueryError("Q107", f"an aggregate cannot stand in the {place_} of an alert", node.span, hint=hint)
+
+    def refuse_query(node: syntax.QueryExpression) -> Expression:
+        hint = "join with it in FROM: FROM (SELECT … FROM stream, table WHERE …) x, …"
+        raise QueryError("Q116", f"a query cannot stand in the {place_} of an alert", node.span, hint=hint)
+
+    return Context(scope, refuse, refuse_query)
+
+
+def _read_by(expression: Expression, scope: Scope) -> list[int]:
+    """The members whose columns an expression reads."""
+    columns = columns_of(expression)
+    return [i for i, visible in enumerate(scope) if columns & set(visible.plan_names)]
+
+
+def _filtered(plan: Plan, member: int, terms: Sequence[Expression], scope: Scope) -> Plan:
+    """The elements of a member for which all that is said of it alone is true."""
+    own = tuple(term for term in terms if _read_by(term, scope) == [member])
+    predicate = conjunction(own)
+    return Filter(plan, predicate, predicate.span) if own else plan
+
+
+# ---- what else it says
+
+
+def _assumed(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, ...]:
+    if assumption is None:
+        return ()
+    if not assumption.names:
+        return tuple(range(len(scope)))
+    return tuple(sorted({place(scope, name) for name in assumption.names}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A column of the result, before names are made unique."""
+
+    name: str
+    expression: Expression
+
+
+def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[Output]:
+    wanted = list(_wanted(keys, scope, alert, span))
+    for name, each in zip(all_unique(w.name for w in wanted), wanted, strict=True):
+        yield Output(name, each.expression)
+
+
+def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[_Wanted]:
+    """The keys once, then what else the elements have, then what is said of the alarm."""
+    common = {column.name for key in keys for column in key}
+    first = {key[0].name for key in keys}
+    yield from (_Wanted(own, column) for own, column in scope[0] if column.name in first)
+    for visible in scope:
+        others = ((own, column) for own, column in visible if column.name not in common)
+        yield from (_Wanted(f"{visible.alias}_{own}", column) for own, column in others)
+    for field, name in ((VALUE, "value"), (INCIDENT, "incident"), (ALARM, "alarm")):
+        yield _Wanted(name, Column(field.name, field.type, span))
+    if alert.assumed:
+        names = ", ".join(scope[i].alias for i in alert.assumed)
+        yield _Wanted("assumed", Literal(f"quasiconvex in {names}", Type.STRING, span))

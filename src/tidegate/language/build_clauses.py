@@ -1,0 +1,26 @@
+"""Clauses of CREATE, each of which may be given once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tidegate.errors import QueryError, Span
+
+
+class Clause(NamedTuple):
+    """A clause of CREATE: what it is about, what it says and where."""
+
+    about: str
+    says: Any
+    span: Span
+
+
+def each_once(clauses: Iterable[Clause]) -> dict[str, Any]:
+    """What the clauses say, by what they are about."""
+    said: dict[str, Any] = {}
+    for clause in clauses:
+        if clause.about in said:
+            raise QueryError("Q105", f"{clause.about} is given twice", clause.span, hint="leave one of them out")
+        said[clause.about] = clause.says
+    return said

@@ -1,0 +1,85 @@
+"""Written alerts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import Span
+from tidegate.language.syntax.expressions import Expression, Name
+from tidegate.language.syntax.queries import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far apart in time two elements may be, in microseconds.
+
+    For the first and the second of them, -length ≤ time - time ≤ length; an open end leaves its bound out.
+    """
+
+    length: int
+    span: Span
+    left_open: bool = False
+    right_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EveryPair:
+    """``WITHIN d``: all elements of an alarm near each other; ``OF x``: all of them near that of x."""
+
+    distance: Distance
+    centre: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPair:
+    """``d BETWEEN x AND y``."""
+
+    distance: Distance
+    left: Name
+    right: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPairs:
+    """``WITHIN d BETWEEN x AND y, …``: only elements of these must be near each other."""
+
+    pairs: tuple[NamedPair, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """``WITHIN WINDOWS OF d SLIDE s``: all elements in one of the windows that begin at multiples of s."""
+
+    length: int
+    slide: int
+    span: Span
+
+
+Within = EveryPair | NamedPairs | Hops
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """``ASSUME QUASICONVEX IN x, y``; without names it is about all streams."""
+
+    names: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAlert:
+    """An alert; with `everything`, all crossing combinations are asked for."""
+
+    name: Name
+    sources: tuple[Source, ...]
+    within: Within
+    matching: tuple[Name, ...]
+    when: Expression
+    where: Expression | None
+    assumption: Assumption | None
+    everything: bool
+    notify: str | None
+    span: Span

@@ -1,0 +1,172 @@
+"""What alerts can do without: which elements cannot change whether there is an alarm.
+
+For each member of an alert: how far apart elements may be that stand in for those between them (the
+window), and whether greater ones, smaller ones or both are needed for that (the shape of the function).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidegate.algebra.alerts import Alert, Demand, Link, Whole
+from tidegate.algebra.plan import Map, Output, Plan, ThresholdJoin, rewrite
+from tidegate.algebra.properties.domains import domain_of, range_of
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
+from tidegate.expressions.shape import Proved, Refuted, Shape, certify
+from tidegate.expressions.text import to_sql
+from tidegate.optimizer.names import exactly
+from tidegate.schema import Domain, Type
+
+_SIDES = {Shape.RISING: (True, False), Shape.FALLING: (False, True), Shape.QUASICONVEX: (True, True)}
+
+
+def omit_what_cannot_alarm(plan: Plan) -> Plan:
+    """The same plan, in which alerts say which elements they can do without."""
+    return rewrite(plan, lambda node: _with_demands(node) if isinstance(node, ThresholdJoin) else node)
+
+
+def _with_demands(join: ThresholdJoin) -> Plan:
+    if all(alert.demands for alert in join.alerts):
+        return join
+    inputs = list(join.inputs)
+    alerts = tuple(_demanding(alert, inputs, join.span) for alert in join.alerts)
+    return exactly(replace(join, inputs=tuple(inputs), alerts=alerts), join.schema.names)
+
+
+def _demanding(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
+    """The alert with a demand for each member; inputs get the columns that demands are about."""
+    if alert.everything:
+        return replace(alert, demands=(Whole("every combination is asked for"),) * len(alert.members))
+    demands: list[Demand | Whole] = []
+    for position in range(len(alert.members)):
+        alert, demand = _demand(alert, position, inputs, span)
+        demands.append(demand)
+    return replace(alert, demands=tuple(demands))
+
+
+def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | Whole]:
+    """What is asked of one member, and the alert, which may read its value from a column of its own now."""
+    window = omission_window(alert, position)
+    if isinstance(window, Whole):
+        return alert, window
+    member = alert.members[position]
+    value = _value(alert, frozenset(inputs[member].schema.names))
+    if isinstance(value, Whole):
+        return alert, value
+    name = value.name if isinstance(value, Column) else f"alert:{alert.name}:{position}"
+    column = Column(name, value.type)
+    crossing = _substituted(crossing_of(alert), value, column)
+    verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
+    if isinstance(verdict, Proved):
+        (above, below), why = _SIDES[verdict.shape], verdict.why
+    elif position in alert.assumed and not isinstance(verdict, Refuted):
+        (above, below), why = (True, True), "assumed to be quasiconvex by whoever wrote the alert"
+    elif position in alert.assumed:
+        message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
+        raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
+    else:
+        return alert, Whole(verdict.why)
+    if name not in inputs[member].schema:
+        kept = tuple(Output(f.name, Column(f.name, f.type)) for f in inputs[member].schema)
+        inputs[member] = Map(inputs[member], (*kept, Output(name, value)))
+        new_value, condition = (_substituted(each, value, column) for each in (alert.value, alert.condition))
+        alert = replace(alert, value=new_value, condition=condition)
+    shown = to_sql(value)
+    return alert, Demand(
+        name, *window, above, below, shown, why.replace(f'"{name}"', f"({shown})").replace(name, shown)
+    )
+
+
+def omission_window(alert: Alert, position: int) -> tuple[int, bool] | Whole:
+    """How far apart elements of a member may be that stand in for others, and whether they must be nearer than that.
+
+    It is the length of the shortest time in which elements of the member can meet a given combination
+    of the others: whoever is in it has a stand-in there.
+    """
+    if alert.lasting:
+        return alert.lasting[position], False
+    if alert.step > 1:
+        return alert.links[0].before, False
+    around = {_other(link, position): link for link in alert.links if position in (link.left, link.right)}
+    pairs = [(i, j) for i in around for j in around if i != j]
+    between = {(link.left, link.right): link for link in alert.links}
+    between |= {(link.right, link.left): _turned(link) for link in alert.links}
+    if any(pair not in between for pair in pairs):
+        return Whole("not all streams that it joins join each other")
+    ends = {i: link if link.left == position else _turned(link) for i, link in around.items()}
+    lengths = [ends[i].before + ends[i].after for i in ends]
+    lengths += [ends[i].after + ends[j].before - between[j, i].after for i, j in pairs]
+    if min(lengths) <= 0:
+        return Whole("the distances leave elements no time to stand in for each other")
+    is_open = any(link.open_before for link in ends.values()) and any(link.open_after for link in ends.values())
+    return min(lengths), is_open
+
+
+def _other(link: Link, position: int) -> int:
+    return link.right if link.left == position else link.left
+
+
+def _turned(link: Link) -> Link:
+    """The same link, seen from its other end."""
+    return Link(link.right, link.left, link.after, link.before, link.open_after, link.open_before)
+
+
+def crossing_of(alert: Alert) -> Expression:
+    """What must be great for an alarm: one side of the comparison minus the other."""
+    match conjuncts(alert.condition)[0]:
+        case Call(">" | ">=", (greater, smaller)) | Call("<" | "<=", (smaller, greater)):
+            if not columns_of(smaller):
+                return greater
+            return Call("-", (greater, smaller), Type.DOUBLE)
+    return alert.condition
+
+
+def _value(alert: Alert, own: frozenset[str]) -> Expression | Whole:
+    """The only thing of a member that the threshold depends on, if it is one number."""
+    if any(columns_of(term) & own for term in conjuncts(alert.condition)[1:]):
+        return Whole("a condition beside the threshold reads it, too")
+    crossing = crossing_of(alert)
+    parts = list(dict.fromkeys(_own_parts(crossing, own)))
+    if len(parts) != 1:
+        read = sorted(columns_of(crossing) & own)
+        if len(read) != 1:
+            return Whole("the threshold reads several columns of it in several places" if read else "nothing reads it")
+        parts = [next(e for e in _columns(crossing) if e.name == read[0])]
+    return parts[0] if parts[0].type.is_numeric else Whole("what the threshold reads of it is no number")
+
+
+def _own_parts(expression: Expression, own: frozenset[str]) -> list[Expression]:
+    """The largest parts of an expression that read columns of one member, and nothing else."""
+    read = columns_of(expression)
+    if not read & own:
+        return []
+    if read <= own:
+        return [expression]
+    return [part for child in children(expression) for part in _own_parts(child, own)]
+
+
+def _columns(expression: Expression) -> list[Column]:
+    found = [expression] if isinstance(expression, Column) else []
+    return found + [column for child in children(expression) for column in _columns(child)]
+
+
+def _substituted(expression: Expression, part: Expression, by: Expression) -> Expression:
+    return transform(expression, lambda e: by if e == part else e)
+
+
+def _domains(crossing: Expression, inputs: list[Plan], values: Mapping[str, Expression]) -> dict[str, Domain]:
+    """The domains of all that the function reads."""
+    found: dict[str, Domain] = {}
+    for name in columns_of(crossing):
+        if name in values:
+            parts = columns_of(values[name])
+            found[name] = range_of(values[name], {part: _domain(part, inputs) for part in parts})
+        else:
+            found[name] = _domain(name, inputs)
+    return found
+
+
+def _domain(column: str, inputs: list[Plan]) -> Domain:
+    return next(domain_of(each, column) for each in inputs if column in each.schema)

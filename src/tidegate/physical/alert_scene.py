@@ -1,0 +1,158 @@
+"""What there is in one step of a threshold join: the elements of each input that are worth keeping, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.alerts import Demand
+from tidegate.physical.batch import Batch, concat, concat_columns
+from tidegate.physical.incidents import Incidents
+from tidegate.physical.kernels.brackets import by_group_and_time
+from tidegate.physical.kernels.groups import canonical, group_rows
+from tidegate.physical.omission import omissible
+from tidegate.physical.operator import Chunks
+from tidegate.schema import Schema
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_INCIDENTS = "incidents"
+_FIGURES = ("number", "began", "last", "alarms")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Elements of one input in the order of group and time, and which of them are new."""
+
+    batch: Batch
+    group: Ints
+    is_new: Mask
+
+    def bounds(self, groups: int) -> Ints:
+        """Where each group begins, and where the last one ends."""
+        return np.searchsorted(self.group, np.arange(groups + 1))
+
+    def since(self, horizon: int) -> Batch:
+        return self.batch.filter(self.batch.start >= horizon)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """All sides, how many groups there are, the keys of each, and the incidents that were known before."""
+
+    sides: tuple[Side, ...]
+    groups: int
+    keys: tuple[pa.Array, ...]
+    before: Mapping[int, Incidents]
+
+    def incidents(self, number: int) -> Incidents:
+        return self.before.get(number) or Incidents.none(self.groups)
+
+    def saved(
+        self, state: Chunks, kept: Sequence[Batch], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
+    ) -> Chunks:
+        """The state after the step: elements, and incidents that may still go on; chunks that are the same stay so."""
+        chunks = {_side(which): batch.to_arrow() for which, batch in enumerate(kept) if len(batch)}
+        rows = [self._rows(number, each, pauses[number]) for number, each in incidents.items()]
+        if any(each.num_rows for each in rows):
+            chunks[_INCIDENTS] = concat_columns([each for each in rows if each.num_rows])
+        return {name: state[name] if _is_same(state.get(name), chunk) else chunk for name, chunk in chunks.items()}
+
+    def _rows(self, number: int, incidents: Incidents, until: int) -> pa.RecordBatch:
+        alive = np.flatnonzero((incidents.alarms > 0) & (incidents.last >= until))
+        figures = [
+            np.full(len(alive), number),
+            *(f[alive] for f in (incidents.began, incidents.last, incidents.alarms)),
+        ]
+        keys = [key.take(pa.array(alive)) for key in self.keys]
+        names = [*_FIGURES, *(f"key.{place}" for place in range(len(keys)))]
+        return pa.RecordBatch.from_arrays([*map(pa.array, figures), *keys], names)
+
+
+def scene_of(
+    state: Chunks,
+    inputs: Sequence[Batch],
+    schemas: Sequence[Schema],
+    keys: Sequence[tuple[str, ...]],
+    demands: Sequence[tuple[Demand, ...]],
+) -> Scene:
+    """What was kept and what is new, without what no alert needs."""
+    stored = [_stored(state, which, schema) for which, schema in enumerate(schemas)]
+    new = [_with_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
+    known = state.get(_INCIDENTS)
+    groups, founders = _numbered([*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known)
+    many, count = len(schemas), len(founders)
+    sides = tuple(_side_of(stored[i], new[i], groups[i], groups[many + i], demands[i]) for i in range(many))
+    return Scene(sides, count, founders.keys, _incidents(known, groups[-1], count) if known is not None else {})
+
+
+def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
+    batch, group = concat([stored, new]), np.concatenate([old_group, new_group])
+    is_new = np.arange(len(batch)) >= len(stored)
+    order = by_group_and_time(group, batch.start)
+    if order is not None:
+        batch, group, is_new = batch.take(order), group[order], is_new[order]
+    needed = ~omissible(batch, group, demands)
+    return Side(batch.filter(needed), group[needed], is_new[needed])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Founders:
+    """The keys of each group."""
+
+    count: int
+    keys: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def _numbered(
+    sides: Sequence[tuple[Batch, tuple[str, ...]]], known: pa.RecordBatch | None
+) -> tuple[list[Ints], _Founders]:
+    """The groups of the elements of all sides, and of the known incidents; and the keys of each group."""
+    lengths = [len(batch) for batch, _ in sides] + [known.num_rows if known is not None else 0]
+    columns = []
+    for place in range(len(sides[0][1])):
+        parts = [canonical(batch.column(names[place])) for batch, names in sides]
+        parts += [known.column(len(_FIGURES) + place)] if known is not None else []
+        columns.append(pa.concat_arrays(parts))
+    found = group_rows([c[:0] for c in columns], columns, groups=0, rows=sum(lengths))
+    keys = tuple(column.take(pa.array(found.founders)) for column in columns)
+    return np.split(found.groups, np.cumsum(lengths)[:-1]), _Founders(len(found.founders), keys)
+
+
+def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Incidents]:
+    number, *figures = (np.array(known.column(name)) for name in _FIGURES)
+    found: dict[int, Incidents] = {}
+    for each in np.unique(number).tolist():
+        mine, found[each] = number == each, Incidents.none(groups)
+        for target, figure in zip((found[each].began, found[each].last, found[each].alarms), figures, strict=True):
+            target[group[mine]] = figure[mine]
+    return found
+
+
+def _stored(state: Chunks, which: int, schema: Schema) -> Batch:
+    name = _side(which)
+    return Batch.from_arrow(state[name]) if name in state else Batch.empty(schema)
+
+
+def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
+    """The elements that have all keys: what has none equals nothing."""
+    known = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
+    if not known:
+        return batch
+    return batch.filter(np.logical_and.reduce([k.to_numpy(zero_copy_only=False) for k in known]))
+
+
+def _side(which: int) -> str:
+    return f"side.{which}"
+
+
+def _is_same(before: pa.RecordBatch | None, after: pa.RecordBatch) -> bool:
+    return before is not None and before.num_rows == after.num_rows and before.equals(after)

@@ -1,0 +1,171 @@
+"""Alarms: combinations of elements near each other in time whose function crosses a threshold.
+
+Each input has one store for all alerts, of the elements that some alert cannot do without. New elements
+are put there first; what remains of them meets what remains of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.alerts import ALARM, INCIDENT, NUMBER, VALUE, Alert, demands_on, distances, span
+from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.nodes import columns_of
+from tidegate.physical.alert_scene import Ints, Scene, Side, scene_of
+from tidegate.physical.batch import Batch, concat, concat_columns, take
+from tidegate.physical.deadletters import NO_DEAD_LETTERS
+from tidegate.physical.incidents import Incidents
+from tidegate.physical.kernels.combinations import Members, Nearness, combinations
+from tidegate.physical.operator import Chunks, Meeting, Step
+from tidegate.physical.stateless import failed
+from tidegate.schema import Schema
+from tidegate.time import CHRONON, FOREVER
+
+MOST_COMBINATIONS = 1_000_000
+"""So many are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdJoinOperator:
+    """Alarms of one or several alerts over inputs whose elements meet by their keys."""
+
+    inputs: tuple[Schema, ...]
+    keys: tuple[tuple[str, ...], ...]
+    alerts: tuple[Alert, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((NUMBER, *(f for each in self.inputs for f in each), VALUE, INCIDENT, ALARM))
+
+    @property
+    def meeting(self) -> Meeting:
+        return self.keys
+
+    @property
+    def words(self) -> str:
+        names = ", ".join(alert.name for alert in self.alerts)
+        by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
+        return f"threshold join for {names}{by}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Absorb the new elements, emit alarms at once, and forget what no later element can meet."""
+        demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
+        scene = scene_of(state, inputs, self.inputs, self.keys, demands)
+        promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
+        outputs, dead, incidents = [Batch.empty(self.schema)], list[pa.RecordBatch](), dict[int, Incidents]()
+        for number, alert in enumerate(self.alerts):
+            incidents[number] = scene.incidents(number)
+            for alarms in _alarms(alert, scene):
+                dead += [alarms.dead] if alarms.dead.num_rows else []
+                if len(alarms.start):
+                    output, incidents[number] = self._reported(number, alarms, scene, incidents[number])
+                    outputs.append(output)
+        kept = [side.since(self._horizon(which, watermarks)) for which, side in enumerate(scene.sides)]
+        pauses = {number: promise - span(alert) for number, alert in enumerate(self.alerts)}
+        after = scene.saved(state, kept, incidents, pauses)
+        return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS)
+
+    def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
+        """Elements of an input before this cannot meet any later element."""
+        horizon = FOREVER
+        for alert in (a for a in self.alerts if which in a.members):
+            own, most = alert.members.index(which), _nearness(alert).most
+            for other, member in enumerate(alert.members):
+                if other != own:
+                    horizon = min(horizon, watermarks[member] - int(most[other, own]))
+        return horizon
+
+    def _reported(
+        self, number: int, alarms: _Alarms, scene: Scene, incidents: Incidents
+    ) -> tuple[Batch, Incidents]:  # fmt: skip
+        """Alarms as rows; those of one incident are counted."""
+        alert, many = self.alerts[number], len(alarms.start)
+        known, incident, place = incidents.continued(alarms.group, alarms.start, alarms.end - CHRONON, span(alert))
+        columns: list[pa.Array] = [pa.array(np.full(many, number), NUMBER.type.arrow)]
+        for which, schema in enumerate(self.inputs):
+            if which in alert.members:
+                rows = alarms.rows[:, alert.members.index(which)]
+                columns += take(scene.sides[which].batch.columns, rows).columns
+            else:
+                columns += self._nobody(which, alert, alarms, scene, schema)
+        columns += [alarms.value, pa.array(incident).cast(INCIDENT.type.arrow), pa.array(place)]
+        rows_out = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        return Batch(alarms.start, alarms.end, rows_out), known
+
+    def _nobody(self, which: int, alert: Alert, alarms: _Alarms, scene: Scene, schema: Schema) -> Iterator[pa.Array]:
+        """The columns of an input that is no member: NULL, but for the keys, which are the same in all."""
+        first = alert.members[0]
+        same = dict(zip(self.keys[which], self.keys[first], strict=True))
+        for field in schema:
+            if field.name in same:
+                yield scene.sides[first].batch.column(same[field.name]).take(pa.array(alarms.rows[:, 0]))
+            else:
+                yield pa.nulls(len(alarms.start), field.type.arrow)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alarms:
+    """Combinations that alarm: positions of their elements by member, group, validity and value."""
+
+    rows: Ints
+    group: Ints
+    start: Ints
+    end: Ints
+    value: pa.Array
+    dead: pa.RecordBatch
+
+
+def _alarms(alert: Alert, scene: Scene) -> Iterator[_Alarms]:
+    """The alarms with a new element, some at a time."""
+    sides = [scene.sides[member] for member in alert.members]
+    offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
+    bounds = np.stack([offset + side.bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
+    time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
+    start, members = 0, Members(time, is_new, bounds)
+    while start < len(time):
+        found, start = combinations(members, _nearness(alert), start=start, enough=MOST_COMBINATIONS)
+        if len(found):
+            yield _judged(alert, sides, found - offsets[:-1], time[found])
+
+
+def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
+    """Those of the combinations for which the condition is true, and those for which it fails."""
+    combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combined(alert, sides, rows))
+    verdict = evaluate(alert.condition, combined.columns, len(rows))
+    true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+    dead = NO_DEAD_LETTERS
+    if verdict.errors is not None:
+        true, dead = true & (verdict.errors == 0), failed(combined, verdict, alert.condition, origin=alert.name)
+    rows, times, combined = rows[true], times[true], combined.take(np.flatnonzero(true))
+    # Where the comparison could be made, but the value itself cannot be told, there is an alarm without a value.
+    value = evaluate(alert.value, combined.columns, len(rows)).values
+    start, end = combined.start, combined.end
+    if alert.lasting:
+        start, end = times.max(axis=1), (times + np.array(alert.lasting)).min(axis=1)
+    return _Alarms(rows, sides[0].group[rows[:, 0]], start, end, value, dead)
+
+
+def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
+    """The columns that the condition and the value read, a row for each combination."""
+    read = columns_of(alert.condition) | columns_of(alert.value)
+    arrays, names = list[pa.Array](), list[str]()
+    for side, places in zip(sides, rows.T, strict=True):
+        own = [name for name in side.batch.columns.schema.names if name in read]
+        arrays += [side.batch.column(name).take(pa.array(places)) for name in own]
+        names += own
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _lag(alert: Alert) -> int:
+    """How long before its last element the validity of an alarm can begin."""
+    return 0 if alert.lasting else span(alert)
+
+
+@lru_cache(maxsize=256)
+def _nearness(alert: Alert) -> Nearness:
+    return Nearness(np.array(distances(alert), np.int64), alert.step, alert.links[0].before)

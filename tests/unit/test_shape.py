@@ -1,0 +1,141 @@
+"""What the certifier proves, refutes and leaves open."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from written import expression as written
+
+from tidegate.language.binder_expressions import bind_expression, without_aggregates
+from tidegate.language.names import Visible
+from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify
+from tidegate.schema import Domain, Field, Type
+
+RISING, FALLING, QUASICONVEX = Shape.RISING, Shape.FALLING, Shape.QUASICONVEX
+
+G = "(ln(h / 100) + 18.678 * a / (257.14 + a))"
+DEW = {"h": (1, 100), "a": (-40, 60), "s": (-40, 60)}
+HEAT = (
+    "-42.379 + 2.04901523*T + 10.14333127*R - 0.22475541*T*R - 0.00683783*T*T - 0.05481717*R*R"
+    " + 0.00122874*T*T*R + 0.00085282*T*R*R - 0.00000199*T*T*R*R"
+)
+HOT = {"T": (80, 110), "R": (40, 100)}
+CHILL = "35.74 + 0.6215*T - 35.75*power(V, 0.16) + 0.4275*T*power(V, 0.16)"
+COLD = {"T": (-50, 50), "V": (3, 110)}
+XY = {"x": (-5, 5), "y": (-5, 5)}
+POSITIVE = {"x": (0.1, 50), "y": (0.1, 50)}
+
+PROVED = [
+    (f"{G} - s", DEW, "h", RISING),
+    (f"{G} - s", DEW, "a", RISING),
+    (f"{G} - s", DEW, "s", FALLING),
+    (f"257.14 * {G} / (18.678 - {G}) - s", DEW, "h", RISING),
+    (f"257.14 * {G} / (18.678 - {G}) - s", DEW, "a", RISING),
+    (f"257.14 * {G} / (18.678 - {G}) - s", DEW, "s", FALLING),
+    ("ln(h/100) + (18.678 - a/234.5) * (a/(257.14 + a)) - s", DEW, "a", RISING),
+    ("2*x - 3*y + 1", {}, "x", RISING),
+    ("2*x - 3*y + 1", {}, "y", FALLING),
+    ("1/(1 + exp(-(0.3*x - 2*y + 1)))", {}, "x", RISING),
+    ("1/(1 + exp(-(0.3*x - 2*y + 1)))", {}, "y", FALLING),
+    ("1/(1 + exp(-(0.3*x - 2*y + 0.1*x*y)))", {"x": (0, 10), "y": (0, 10)}, "x", RISING),
+    (HEAT, HOT, "R", (RISING, QUASICONVEX)),
+    (HEAT, HOT, "T", (RISING, QUASICONVEX)),
+    (CHILL, COLD, "T", RISING),
+    (CHILL, COLD, "V", FALLING),
+    (
+        "13.12 + 0.6215*T - 11.37*power(V, 0.16) + 0.3965*T*power(V, 0.16)",
+        {"T": (-50, 10), "V": (5, 100)},
+        "V",
+        FALLING,
+    ),
+    ("x*y", POSITIVE, "x", RISING),
+    ("x*y", XY, "x", QUASICONVEX),
+    ("x*y/(y + 1)", POSITIVE, "y", RISING),
+    ("x/y", {"x": (-5, 5), "y": (1, 5)}, "x", RISING),
+    ("x/y", {"x": (-5, 5), "y": (1, 5)}, "y", QUASICONVEX),
+    ("x/y", {"x": (-5, 5), "y": (0, 5)}, "x", RISING),
+    ("x/y", {"x": (-5, 5), "y": (-1, 5)}, "x", QUASICONVEX),
+    ("x/(1 + x)", {"x": (0, 10_000)}, "x", RISING),
+    ("x/(1 + x)", {"x": (0, None)}, "x", RISING),
+    ("x/(x + y)", {"x": (0.1, 5), "y": (0.1, 5)}, "y", FALLING),
+    ("x*x/(1 + x*x)", {}, "x", QUASICONVEX),
+    ("greatest(abs(x - 3), abs(y + 2))", {}, "x", QUASICONVEX),
+    ("greatest(abs(x - 3), abs(y + 2))", {}, "y", QUASICONVEX),
+    ("greatest(x - 80, 20 - x)", {}, "x", QUASICONVEX),
+    ("least(x, y)", {}, "x", RISING),
+    ("x*x", {}, "x", QUASICONVEX),
+    ("x*x", {"x": (0, 9)}, "x", RISING),
+    ("x*x", {"x": (-9, 0)}, "x", FALLING),
+    ("abs(x - 3) + y", {}, "x", QUASICONVEX),
+    ("abs(x - 3) + y", {}, "y", RISING),
+    ("abs(x - y)", {}, "x", QUASICONVEX),
+    ("(x - y)*(x - y)", {}, "y", QUASICONVEX),
+    ("sqrt(x*x + y*y)", {}, "x", QUASICONVEX),
+    ("sqrt(abs(x)) + y", {}, "x", QUASICONVEX),
+    ("power(x, 3)", {}, "x", RISING),
+    ("power(x, 4) - y", {}, "x", QUASICONVEX),
+    ("power(x, 1.5)", {"x": (0, None)}, "x", RISING),
+    ("power(x, -2)", {"x": (1, None)}, "x", FALLING),
+    ("power(2, x)", {}, "x", RISING),
+    ("power(x, y)", {"x": (1, 5), "y": (0, 3)}, "x", RISING),
+    ("power(x, y)", {"x": (1, 5), "y": (0, 3)}, "y", RISING),
+    ("log(2, x) - log10(x) / 10 + log2(x)", {"x": (1, 5)}, "x", RISING),
+    ("exp(-x)", {}, "x", FALLING),
+    ("exp(x*x) - y", {}, "x", QUASICONVEX),
+    ("exp(x) + exp(-x)", {}, "x", QUASICONVEX),
+    ("exp(x) - x", {}, "x", QUASICONVEX),
+    ("x*ln(x) + y", {"x": (0.05, 3)}, "x", QUASICONVEX),
+    ("x*x + 0.5*x*x*x*x - 3*x*y", {"x": (-2, 2), "y": (-1, 1)}, "x", QUASICONVEX),
+    ("(x*x + 1)/(x + 3)", {"x": (-2, 5)}, "x", QUASICONVEX),
+    ("x*(1 - x)", {"x": (0, 0.4)}, "x", RISING),
+    ("x*x*x - x", {"x": (1, 2)}, "x", RISING),
+    ("x*x*x - 2*x*x + 1.4*x", {"x": (-5, 5)}, "x", RISING),
+    ("sin(x)", {"x": (-1.5, 1.5)}, "x", RISING),
+    ("sin(x)", {"x": (2, 4)}, "x", FALLING),
+    ("cos(x) + y", {"x": (1, 6)}, "x", QUASICONVEX),
+    ("tan(x)", {"x": (-1.5, 1.5)}, "x", RISING),
+    ("atan(x*x) - y", {}, "x", QUASICONVEX),
+    ("floor(x / 3) - ceil(y)", {}, "x", RISING),
+    ("floor(x / 3) - ceil(y)", {}, "y", FALLING),
+    ("round(x*x, 2) + sign(y)", {}, "x", QUASICONVEX),
+    ("CAST(x*x AS INT)", {"x": (-100, 100)}, "x", QUASICONVEX),
+    ("CAST(x AS REAL) + trunc(x)", {}, "x", RISING),
+    ("CASE WHEN y > 3 THEN 2*x ELSE exp(x) END", {}, "x", RISING),
+    ("coalesce(y, x)", {}, "x", RISING),
+    ("x % 2 + y", {}, "y", RISING),
+    ("x + ln(y)", {}, "x", RISING),
+    ("x*(3 - y)", {"y": (0, 3)}, "x", RISING),
+    ("x - x + y", {}, "x", RISING),
+    ("least(x, 3) - y*y*y", {}, "y", FALLING),
+    ("p*v/(t + 273.15)", {"p": (0, 10), "v": (0, 5), "t": (-40, 80)}, "t", FALLING),
+    ("p*v/(t + 273.15)", {"p": (0, 10), "v": (0, 5), "t": (-40, 80)}, "p", RISING),
+]
+
+
+def formula(text, type_=Type.DOUBLE):
+    names = sorted(set(re.findall(r"\b[A-Za-z]\b", text)))
+    fields = tuple(Field(name, type_) for name in names)
+    scope = (Visible("f", "f", fields, tuple(names)),)
+    return bind_expression(written(text), without_aggregates(scope, "a formula"))
+
+
+def domains(**bounds):
+    none = (None, None)
+    ends = {name: (none if pair is None else pair) for name, pair in bounds.items()}
+    low, high = float("-inf"), float("inf")
+    return {n: Domain(low if a is None else a, high if b is None else b) for n, (a, b) in ends.items()}
+
+
+def verdict(text, variable, bounds, type_=Type.DOUBLE):
+    return certify(formula(text, type_), variable, domains(**bounds))
+
+
+@pytest.mark.parametrize(("text", "bounds", "variable", "shape"), [p for p in PROVED if p[3]])
+def test_a_formula_that_has_a_shape_is_proved_to_have_it_within_a_second(text, bounds, variable, shape):
+    start = time.perf_counter()
+    found = verdict(text, variable, bounds)
+    assert isinstance(found, Proved), found
+    assert found.shape in (shape if isinstance(shape, tuple) else (shape,)), found
+    assert time.perf_counter() - start < 1
