@@ -18,8 +18,11 @@ PARTITIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Rate:
+    """Of a query in its steady state, and the most that it kept between two micro-batches."""
+
     rows_per_s: float
     state_bytes: int = 0
+    state_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +51,17 @@ class Bench:
             running.wait()
             run = running._run  # noqa: SLF001 - Spark's own figures of the batches
             assert isinstance(run, SparkRun)
-            return Rate(self.steady(run.query, rows), running.progress().peak_state_bytes)
+            progress = running.progress()
+            return Rate(self.steady(run.query, rows), progress.peak_state_bytes, progress.peak_state_rows)
 
-    def native(self, frame: DataFrame, rows: int, out: str) -> Rate:
-        """Spark's own operators, results in files."""
+    def native(
+        self, frame: DataFrame, rows: int, out: str, *, limit: float | None = None, batches: int | None = None
+    ) -> Rate:
+        """Spark's own operators, results in files.
+
+        After `limit` seconds it is stopped, and the rate is that of the batches it has finished, of so many
+        in all; if it has finished none, one that it did not reach.
+        """
         writer = frame.writeStream.format("parquet").option("path", str(self.folder / out))
         query = (
             writer.option("checkpointLocation", str(self.folder / f"{out}-checkpoint"))
@@ -59,20 +69,33 @@ class Bench:
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
-        state = max((s["memoryUsedBytes"] for p in query.recentProgress for s in p["stateOperators"]), default=0)
-        return Rate(self.steady(query, rows), state)
+        if limit is None:
+            query.awaitTermination()
+        elif not query.awaitTermination(limit):  # type: ignore[arg-type]  # fractions are fine
+            query.stop()
+        kept = {
+            figure: max((s[figure] for p in query.recentProgress for s in p["stateOperators"]), default=0)
+            for figure in ("memoryUsedBytes", "numRowsTotal")
+        }
+        if limit is not None and batches is not None and not _finished(query):
+            return Rate(rows / batches / limit, kept["memoryUsedBytes"], kept["numRowsTotal"])
+        return Rate(self.steady(query, rows, batches), kept["memoryUsedBytes"], kept["numRowsTotal"])
 
     def stream(self, folder: Path) -> DataFrame:
         """The files of a folder as a stream, one a micro-batch."""
         schema = self.spark.read.parquet(str(folder)).schema
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
-    def steady(self, query: StreamingQuery, rows: int) -> float:
-        """Rows per second of the batches after the first ones."""
-        lasted = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
-        steady = lasted[self.skipped :]
-        return rows / len(lasted) * len(steady) / (sum(steady) / 1000)
+    def steady(self, query: StreamingQuery, rows: int, batches: int | None = None) -> float:
+        """Rows per second of the batches after the first ones; of the last, if there are only first ones."""
+        lasted = _finished(query)
+        steady = lasted[min(self.skipped, len(lasted) - 1) :]
+        return rows / (batches or len(lasted)) * len(steady) / (sum(steady) / 1000)
+
+
+def _finished(query: StreamingQuery) -> list[float]:
+    """How long, in milliseconds, each finished micro-batch with rows took."""
+    return [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
 
 
 def files(folder: Path) -> str:

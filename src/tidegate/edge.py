@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, Literal, NamedTuple, TypeVar
+from operator import index
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -174,11 +175,11 @@ class ThresholdFilter:
 
     def offer(self, time: int, value: float) -> list[tuple[int, float]]:
         """Take one reading, and answer what to send now."""
-        return _pairs(self._holder.offer(_checked(time), value, 0))
+        return _pairs(self._holder.offer(_checked(time), float(value), 0))
 
     def offer_many(self, times: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Times, Values]:
         """Take readings, and answer the times and values to send now."""
-        time, value = np.asarray(times, np.int64), np.asarray(values, np.float64)
+        time, value = _microseconds(np.asarray(times)), np.asarray(values, np.float64)
         if time.ndim != 1 or time.shape != value.shape:
             raise DataError("D105", f"{time.size} times, {value.size} values", hint="one value for each time")
         if len(time):
@@ -209,7 +210,8 @@ class KeyedThresholdFilter(Generic[Row]):
 
     def offer(self, key: Hashable, time: int, value: float, row: Row) -> list[Row]:
         """Take one row, and answer what to send now."""
-        self._latest = max(self._latest, _checked(time))
+        time, number = _checked(time), float(value)  # before anything changes, for they may be refused
+        self._latest = max(self._latest, time)
         holder = self._holders.get(key)
         if holder is None:
             holder = self._holders[key] = _Holder(self._sides, self._hold)
@@ -217,7 +219,7 @@ class KeyedThresholdFilter(Generic[Row]):
         holder.heard = self._latest
         self._number += 1
         self._rows[self._number] = row
-        return self._sent(holder.offer(time, value, self._number)) + self._of_silent_keys()
+        return self._sent(holder.offer(time, number, self._number)) + self._of_silent_keys()
 
     def flush(self) -> list[Row]:
         """Send all that is held, at the end or before a pause."""
@@ -248,11 +250,25 @@ def _hold(window: int, hold: int | None) -> int:
     return hold
 
 
+def _microseconds(times: npt.NDArray[Any]) -> Times:
+    match times.dtype.kind:
+        case "i" | "u":
+            return times.astype(np.int64, copy=False)
+        case "M":
+            return times.astype("datetime64[us]").astype(np.int64)
+        case _ if not times.size:
+            return times.astype(np.int64)
+    raise DataError("D105", f"times of type {times.dtype}", hint="give integer microseconds, or datetime64")
+
+
 def _checked(time: int) -> int:
+    time = index(time)
     if not EARLIEST < time < LATEST:
         raise DataError("D105", f"{time} is no time", hint="times are microseconds since 1970")
     return time
 
 
 def _pairs(outcome: _Outcome) -> list[tuple[int, float]]:
+    if outcome is _NOTHING:
+        return []
     return list(zip(outcome.send.time.tolist(), outcome.send.value.tolist(), strict=True))

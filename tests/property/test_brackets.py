@@ -150,6 +150,56 @@ def test_of_every_key_in_any_order_at_least_the_optimum_is_sent(rows, window, ho
         assert [e for e in optimum(stream, **wanted(window, "quasiconvex", "closed")) if e not in passed] == []
 
 
+FUNCTIONS = [  # of three numbers: rising, falling or quasiconvex in the first
+    ("rising", lambda x, y, z: x + y - z),
+    ("rising", lambda x, y, z: min(x, 3.0) * (1.0 + y) + z),
+    ("falling", lambda x, y, z: y - x * (z + 1.0)),
+    ("quasiconvex", lambda x, y, z: abs(x - y) + z),
+    ("quasiconvex", lambda x, y, z: max(x - 2.0 * y, z - x)),
+]
+few = st.lists(st.tuples(st.integers(0, 10), numbers), max_size=8)
+
+
+@given(few, few, st.integers(1, 4), boundaries, st.sampled_from(FUNCTIONS), st.integers(0, 7), randoms)
+def test_with_two_streams_what_is_sent_alarms_with_every_element_of_the_other_that_all_would_alarm_with(
+    stream, other, distance, boundary, function, threshold, random
+):
+    shape, f = function
+    outbox = ThresholdFilter(2 * distance, shape=shape, boundary=boundary, hold=random.randrange(9))
+    sent = filtered(disorder(stream, random), random, outbox)
+
+    def alarming(readings):
+        return {
+            (t, y)
+            for t, y in other
+            for u, x in readings
+            if abs(t - u) <= distance - (boundary == "open") and f(x, y, y) > threshold
+        }
+
+    assert alarming(sent) == alarming(stream)
+
+
+@given(few, few, few, st.integers(1, 4), boundaries, st.sampled_from(FUNCTIONS), st.integers(0, 7), randoms)
+def test_with_three_streams_what_is_sent_alarms_with_all_pairs_of_the_others_that_all_would_alarm_with(
+    stream, second, third, distance, boundary, function, threshold, random
+):
+    shape, f = function
+    outbox = ThresholdFilter(distance, shape=shape, boundary=boundary, hold=random.randrange(9))
+    sent = filtered(disorder(stream, random), random, outbox)
+
+    def alarming(readings):
+        return {
+            (y, z)
+            for y in second
+            for z in third
+            for x in readings
+            if max(x[0], y[0], z[0]) - min(x[0], y[0], z[0]) <= distance - (boundary == "open")
+            and f(x[1], y[1], z[1]) > threshold
+        }
+
+    assert alarming(sent) == alarming(stream)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), values, values), max_size=60),
     st.booleans(),

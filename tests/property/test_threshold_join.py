@@ -252,8 +252,8 @@ def test_each_alarm_of_all_elements_has_one_at_least_as_great_near_by(run: Run) 
 def test_what_is_kept_is_what_is_needed(run: Run) -> None:
     (*_, last) = run.outcomes()
     for which in range(run.many):
-        chunk = last.state.get(f"side.{which}")
-        kept = [] if chunk is None else [tuple(row.values())[2:] for row in chunk.to_pylist()]
+        chunks = [c for name, c in last.state.items() if name.startswith(f"side.{which}")]
+        kept = [tuple(row.values())[2:] for chunk in chunks for row in chunk.to_pylist()]
         is_used = any(which in alert.members for alert in run.alerts)
         expected = run.needed(which) if is_used else set()
         assert set(kept) == expected

@@ -85,6 +85,13 @@ def test_the_seed_changes_everything_and_ranges_only_their_column():
     assert -1 <= min(ranged.column("value").to_pylist()) < 0 < max(ranged.column("value").to_pylist()) <= 1
 
 
+def test_a_longer_turn_makes_slower_waves_and_a_batch_smaller_steps():
+    slow = generate(stream("rows=1000&keys=1&turn=100000"), 0, 1000).column("value").to_numpy()
+    assert np.ptp(slow) < 11  # the noise
+    assert np.ptp(generate(stream("rows=1000&keys=1"), 0, 1000).column("value").to_numpy()) > 90
+    assert [b.num_rows for b, _ in open_source(stream("rows=25&batch=10")).read(None, 100)] == [10, 10, 5]
+
+
 def test_the_first_rows_never_change():
     schema = Schema.of(t=Type.BIGINT, k=Type.STRING, v=Type.DOUBLE, i=Type.INT, b=Type.BOOLEAN)
     batch = generate(SourceStream("g", schema, "generator://?rows=3&seed=7&disorder=1s", "t"), 0, 3)
@@ -126,7 +133,7 @@ def test_the_example_of_the_documentation_is_valid():
             "rows=many",
             "error[D105]: stream 'g': generator://?rows=many cannot be understood: invalid literal for int()",
         ),
-        ("rows=1&keys=0", "rows must be at least 0, keys at least 1"),
+        ("rows=1&keys=0", "rows must be at least 0; keys, turn and batch at least 1"),
         ("rows=1&interval=soon", "'soon' is no duration"),
         ("rows=1&start=soon", "Invalid isoformat string: 'soon'"),
         ("rows=999999999999&interval=9h", "its times are too far from 1970"),

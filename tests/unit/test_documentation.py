@@ -40,7 +40,7 @@ def test_the_python_of_a_page_runs(page):
 
 def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
     monkeypatch.chdir(ROOT)
-    (query,) = blocks(ROOT / "README.md", "sql")
+    query, _ = blocks(ROOT / "README.md", "sql")
     assert (ROOT / "examples/auction/closing.sql").read_text() == query
     with Session(runtime="embedded") as session:
         running = session.sql(query, once=True)
@@ -50,9 +50,15 @@ def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
     assert "closing.sql --once --quiet\n" + shown in (ROOT / "README.md").read_text()
 
 
+def test_the_alert_of_the_readme_is_that_of_the_demo():
+    _, text = blocks(ROOT / "README.md", "sql")
+    demo = (ROOT / "examples/condensation/condensation.sql").read_text()
+    assert text[text.index("CREATE ALERT") :] == demo[demo.index("CREATE ALERT") :]
+
+
 def test_the_mistake_of_the_readme_is_shown_as_it_says(monkeypatch):
     monkeypatch.chdir(ROOT)
-    (query,) = blocks(ROOT / "README.md", "sql")
+    query, _ = blocks(ROOT / "README.md", "sql")
     with pytest.raises(QueryError) as caught:
         bind("SELECT SUM(prise) FROM bid WINDOW(RANGE 1 HOUR)", bind(query).catalog)
     assert caught.value.render() in (ROOT / "README.md").read_text()

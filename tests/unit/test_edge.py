@@ -65,6 +65,13 @@ def test_one_by_one_and_in_batches_the_same_is_sent():
     assert one + single.flush() == other + batched.flush()
 
 
+def test_times_can_be_those_of_numpy_in_any_unit():
+    outbox = ThresholdFilter(10)
+    assert outbox.offer_many(np.array(["1970-01-01T00:00:01"], "datetime64[s]"), [1.0])[0].tolist() == []
+    assert outbox.offer_many(np.array([2, 3], np.int32), [1.0, 2.0])[0].tolist() == [2, 3]
+    assert outbox.flush() == [(1_000_000, 1.0)]
+
+
 def test_memory_does_not_grow_with_the_stream():
     outbox, random = ThresholdFilter(1_000), np.random.default_rng(5)
     for part in range(50):
@@ -116,6 +123,10 @@ def test_times_that_are_none_are_refused():
         outbox.offer_many([0, -(2**61)], [1.0, 1.0])
     with pytest.raises(DataError, match="2 times, 1 values"):
         outbox.offer_many([0, 1], [1.0])
+    with pytest.raises(DataError, match="times of type float64"):
+        outbox.offer_many([0.5], [1.0])
+    with pytest.raises(TypeError):
+        outbox.offer(0.5, 1.0)
     assert outbox.flush() == []
 
 

@@ -65,7 +65,7 @@ class CsvReader:
             return f"the line is no CSV ({error})"
         if len(cells) != self._width:
             return f"the line has {len(cells)} fields instead of {self._width}"
-        time, value, *key = (cells[place] for place in self._places)
+        time, value, *key = [cells[place] for place in self._places]
         return Fields(time.strip() or None, value.strip() or None, tuple(cell or None for cell in key))
 
 

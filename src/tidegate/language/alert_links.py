@@ -15,20 +15,22 @@ from tidegate.language.syntax import Distance, Name, NamedPair
 
 def links_of(within: syntax.Within, scope: Scope) -> tuple[tuple[Link, ...], int]:
     """The links between members, and the step in which windows move: 1 if they slide."""
-    pairs = combinations(range(len(scope)), 2)
     match within:
-        case syntax.EveryPair(distance=distance, centre=None):
-            return tuple(_link(left, right, distance) for left, right in pairs), 1
-        case syntax.EveryPair(distance=distance, centre=Name() as name):
-            centre = place(scope, name)
-            return tuple(_link(other, centre, distance) for other in range(len(scope)) if other != centre), 1
-        case syntax.NamedPairs(pairs=named):
-            return _named_links(named, scope), 1
+        case syntax.EveryPair(distance=distance, centre=centre):
+            return _clique(distance, scope) if centre is None else _star(distance, place(scope, centre), scope), 1
+        case syntax.NamedPairs(pairs=pairs):
+            return _named_links(pairs, scope), 1
         case syntax.Hops(length=length, slide=slide, span=span):
             # Two elements of one window are less than its length apart.
-            distance = Distance(length, span, left_open=True, right_open=True)
-            return tuple(_link(left, right, distance) for left, right in pairs), slide
-    raise AssertionError(within)
+            return _clique(Distance(length, span, left_open=True, right_open=True), scope), slide
+
+
+def _clique(distance: Distance, scope: Scope) -> tuple[Link, ...]:
+    return tuple(_link(left, right, distance) for left, right in combinations(range(len(scope)), 2))
+
+
+def _star(distance: Distance, centre: int, scope: Scope) -> tuple[Link, ...]:
+    return tuple(_link(other, centre, distance) for other in range(len(scope)) if other != centre)
 
 
 def place(scope: Scope, name: Name) -> int:

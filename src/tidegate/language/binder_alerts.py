@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tidegate.algebra.alerts import ALARM, INCIDENT, VALUE, Alert
 from tidegate.algebra.plan import Filter, Map, Output, Plan, ThresholdJoin
@@ -49,7 +48,7 @@ def bind_alert(statement: CreateAlert, around: Surroundings) -> Plan:
     inputs = tuple(_filtered(read.plan, i, wanted, scope) for i, read in enumerate(reads))
     columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
     joined = ThresholdJoin(inputs, columns, (alert,), statement.span)
-    return Map(joined, tuple(_outputs(keys, scope, alert, statement.name.span)), statement.span)
+    return Map(joined, _outputs(keys, scope, alert, statement.name.span), statement.span)
 
 
 # ---- FROM
@@ -166,30 +165,21 @@ def _assumed(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, .
     return tuple(sorted({place(scope, name) for name in assumption.names}))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A column of the result, before names are made unique."""
-
-    name: str
-    expression: Expression
-
-
-def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[Output]:
+def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> tuple[Output, ...]:
     wanted = list(_wanted(keys, scope, alert, span))
-    for name, each in zip(all_unique(w.name for w in wanted), wanted, strict=True):
-        yield Output(name, each.expression)
+    names = all_unique(name for name, _ in wanted)
+    return tuple(Output(name, expression) for name, (_, expression) in zip(names, wanted, strict=True))
 
 
-def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[_Wanted]:
+def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[tuple[str, Expression]]:
     """The keys once, then what else the elements have, then what is said of the alarm."""
     common = {column.name for key in keys for column in key}
     first = {key[0].name for key in keys}
-    yield from (_Wanted(own, column) for own, column in scope[0] if column.name in first)
+    yield from ((own, column) for own, column in scope[0] if column.name in first)
     for visible in scope:
-        others = ((own, column) for own, column in visible if column.name not in common)
-        yield from (_Wanted(f"{visible.alias}_{own}", column) for own, column in others)
+        yield from ((f"{visible.alias}_{own}", column) for own, column in visible if column.name not in common)
     for field, name in ((VALUE, "value"), (INCIDENT, "incident"), (ALARM, "alarm")):
-        yield _Wanted(name, Column(field.name, field.type, span))
+        yield name, Column(field.name, field.type, span)
     if alert.assumed:
         names = ", ".join(scope[i].alias for i in alert.assumed)
-        yield _Wanted("assumed", Literal(f"quasiconvex in {names}", Type.STRING, span))
+        yield "assumed", Literal(f"quasiconvex in {names}", Type.STRING, span)

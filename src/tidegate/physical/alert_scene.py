@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidegate.algebra.alerts import Demand
 from tidegate.physical.batch import Batch, concat, concat_columns
-from tidegate.physical.incidents import Incidents
+from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.kernels.brackets import by_group_and_time
 from tidegate.physical.kernels.groups import canonical, group_rows
 from tidegate.physical.omission import omissible
@@ -22,6 +22,9 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _INCIDENTS = "incidents"
+_MOST_RUNS = 32
+"""So many chunks of an input are made one."""
+
 _FIGURES = ("number", "began", "last", "alarms")
 
 
@@ -32,13 +35,27 @@ class Side:
     batch: Batch
     group: Ints
     is_new: Mask
+    is_whole: bool
 
     def bounds(self, groups: int) -> Ints:
         """Where each group begins, and where the last one ends."""
         return np.searchsorted(self.group, np.arange(groups + 1))
 
-    def since(self, horizon: int) -> Batch:
-        return self.batch.filter(self.batch.start >= horizon)
+    def saved(self, name: str, state: Chunks, horizon: int) -> Chunks:
+        """Elements that are not before the horizon.
+
+        Few are kept of an input of which some can be omitted, and any may go: they are one chunk. If all
+        are kept, those of a step stay together until the last of them is before the horizon.
+        """
+        alive = self.batch.start >= horizon
+        if not self.is_whole:
+            return _chunk(name, self.batch.filter(alive))
+        runs = {run: chunk for run, chunk in state.items() if run.startswith(f"{name}.")}
+        place = f"{name}.{1 + max((int(run.rpartition('.')[2]) for run in runs), default=0)}"
+        if len(runs) >= _MOST_RUNS:
+            return _chunk(place, self.batch.filter(alive))
+        lasting = {run: chunk for run, chunk in runs.items() if np.array(chunk.column(0)).max() >= horizon}
+        return {**lasting, **_chunk(place, self.batch.filter(alive & self.is_new))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,10 +71,12 @@ class Scene:
         return self.before.get(number) or Incidents.none(self.groups)
 
     def saved(
-        self, state: Chunks, kept: Sequence[Batch], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
+        self, state: Chunks, horizons: Sequence[int], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
     ) -> Chunks:
         """The state after the step: elements, and incidents that may still go on; chunks that are the same stay so."""
-        chunks = {_side(which): batch.to_arrow() for which, batch in enumerate(kept) if len(batch)}
+        chunks: dict[str, pa.RecordBatch] = {}
+        for which, (side, horizon) in enumerate(zip(self.sides, horizons, strict=True)):
+            chunks |= side.saved(_side(which), state, horizon)
         rows = [self._rows(number, each, pauses[number]) for number, each in incidents.items()]
         if any(each.num_rows for each in rows):
             chunks[_INCIDENTS] = concat_columns([each for each in rows if each.num_rows])
@@ -98,7 +117,7 @@ def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demand
     if order is not None:
         batch, group, is_new = batch.take(order), group[order], is_new[order]
     needed = ~omissible(batch, group, demands)
-    return Side(batch.filter(needed), group[needed], is_new[needed])
+    return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +158,8 @@ def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Inc
 
 def _stored(state: Chunks, which: int, schema: Schema) -> Batch:
     name = _side(which)
-    return Batch.from_arrow(state[name]) if name in state else Batch.empty(schema)
+    chunks = [chunk for run, chunk in state.items() if run == name or run.startswith(f"{name}.")]
+    return concat([Batch.empty(schema), *map(Batch.from_arrow, chunks)])
 
 
 def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
@@ -148,6 +168,10 @@ def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
     if not known:
         return batch
     return batch.filter(np.logical_and.reduce([k.to_numpy(zero_copy_only=False) for k in known]))
+
+
+def _chunk(name: str, batch: Batch) -> Chunks:
+    return {name: batch.to_arrow()} if len(batch) else {}
 
 
 def _side(which: int) -> str:

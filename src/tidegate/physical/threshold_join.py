@@ -19,7 +19,7 @@ from tidegate.expressions.nodes import columns_of
 from tidegate.physical.alert_scene import Ints, Scene, Side, scene_of
 from tidegate.physical.batch import Batch, concat, concat_columns, take
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.incidents import Incidents
+from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.kernels.combinations import Members, Nearness, combinations
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.stateless import failed
@@ -65,9 +65,9 @@ class ThresholdJoinOperator:
                 if len(alarms.start):
                     output, incidents[number] = self._reported(number, alarms, scene, incidents[number])
                     outputs.append(output)
-        kept = [side.since(self._horizon(which, watermarks)) for which, side in enumerate(scene.sides)]
+        horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
         pauses = {number: promise - span(alert) for number, alert in enumerate(self.alerts)}
-        after = scene.saved(state, kept, incidents, pauses)
+        after = scene.saved(state, horizons, incidents, pauses)
         return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS)
 
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:

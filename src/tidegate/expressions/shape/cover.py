@@ -13,6 +13,7 @@ from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
 
 _MANY = 4_000  # of more boxes than this, not all ways to cut them are tried
 _BETTER = 0.9  # how much less doubt another way to cut has to leave to be preferred to the widest side
+_ROUNDS = 40  # after so many halvings a point is met that nothing can be known of
 _WIDE = 1e4  # ends that are further apart than this, relatively, are halved by order of magnitude
 _DECADE, _FARTHEST = 10.0, 1e300
 _MAGNITUDES = 40.0  # about as many as an unbounded interval is worth being cut into
@@ -71,7 +72,9 @@ def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
     boxes = _Boxes(np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]]))
     span = _width(boxes.low, boxes.high)
     judged = _judged(judge, box, boxes)
-    while budget.take(len(boxes)) and not judged.fails:
+    for _ in range(_ROUNDS):
+        if judged.fails or not budget.take(len(boxes)):
+            return False
         boxes = boxes[~judged.known]
         if not len(boxes):
             return True

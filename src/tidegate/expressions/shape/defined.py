@@ -10,12 +10,13 @@ from tidegate.expressions.nodes import Call, Cast, Column, Expression, columns_o
 from tidegate.expressions.shape.cover import Budget, Judged, holds_everywhere
 from tidegate.expressions.shape.enclose import INTEGERS, Box, enclose, exponent_of
 from tidegate.expressions.shape.intervals import Interval, Mask
+from tidegate.expressions.shape.samples import points
 from tidegate.expressions.shape.smooth import domain_of_tangent
 from tidegate.expressions.shape.words import shown
 from tidegate.expressions.text import to_sql
 from tidegate.schema import Type
 
-_BOXES = 1_000
+_BOXES, _POINTS = 1_000, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ def missing_need(expression: Expression, variable: str, box: Box) -> Need | None
     """
     for need in needs(expression, variable):
         own = box.only(columns_of(need.argument))
-        if not holds_everywhere(own, partial(_judged, need), Budget(_BOXES)):
+        somewhere = _judged(need, points(own, _POINTS)).known.all()
+        if not somewhere or not holds_everywhere(own, partial(_judged, need), Budget(_BOXES)):
             return need
     return None
 

@@ -18,6 +18,7 @@ INTEGERS = {Type.INT: 2.0**31, Type.BIGINT: 2.0**63}
 """What is too large for the types of integers."""
 
 _HALF_TURN = 3.1415926535897936  # a little more than π
+_DIGITS = 300
 _SINGLE = float(np.finfo(np.float32).max)
 
 
@@ -113,7 +114,8 @@ def _call(name: str, arguments: tuple[Expression, ...], box: Box) -> Interval:
     if smooth := SMOOTH.get(name):
         return smooth.value(enclose(arguments[0], box))
     if step := STEPS.get(name):
-        return step(enclose(arguments[0], box)) if len(arguments) == 1 else WHOLE
+        of = enclose(arguments[0], box)
+        return step(of) if len(arguments) == 1 else _to_digits(of, exponent_of(arguments[1]))
     match name, arguments:
         case "+", (a, b):
             return enclose(a, box) + enclose(b, box)
@@ -143,6 +145,14 @@ def _call(name: str, arguments: tuple[Expression, ...], box: Box) -> Interval:
         case "coalesce", _:
             return _any_of(arguments, box)
     return WHOLE
+
+
+def _to_digits(of: Interval, digits: float | None) -> Interval:
+    """Rounded to a number of digits: at most half a unit of the last one away."""
+    if digits is None or abs(digits) > _DIGITS:
+        return WHOLE
+    half = 0.51 * 10.0**-digits
+    return of + between(-half, half)
 
 
 def _power(base: Expression, exponent: Expression, box: Box) -> Interval:

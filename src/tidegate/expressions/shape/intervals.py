@@ -42,8 +42,10 @@ class Interval:
         return self + (-other)
 
     def __mul__(self, other: Interval) -> Interval:
-        ends = [_product(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
-        low, high = down(np.minimum.reduce(ends)), up(np.maximum.reduce(ends))
+        a, b, c, d = self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high
+        ends = np.stack(np.broadcast_arrays(a, b, c, d))
+        ends[np.isnan(ends)] = 0.0  # zero times infinity
+        low, high = down(ends.min(axis=0)), up(ends.max(axis=0))
         same = ((self.low >= 0) & (other.low >= 0)) | ((self.high <= 0) & (other.high <= 0))
         opposite = ((self.low >= 0) & (other.high <= 0)) | ((self.high <= 0) & (other.low >= 0))
         nothing = self.is_zero | other.is_zero
@@ -142,7 +144,3 @@ def _sum(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
-
-
-def _product(a: Numbers, b: Numbers) -> Numbers:
-    return np.where((a == 0) | (b == 0), 0.0, a * b)

@@ -27,13 +27,10 @@ def _at(values: Numbers) -> Interval:
 
 
 def spread(own: Interval, share: Numbers) -> Numbers:
-    """The points at given shares of the way through an interval; of an unbounded one, by order of magnitude."""
+    """The points at given shares of the way through an interval; of a very long one, by order of magnitude."""
     low, high = float(own.low[0]), float(own.high[0])
-    if np.isfinite(low) and np.isfinite(high):
-        return (
-            np.clip(low + share * (high - low), low, high) if high - low < np.inf else np.where(share < 0.5, low, high)
-        )
-    left = low if np.isfinite(low) else min(-_FAR, high * 2 - _FAR)
-    right = high if np.isfinite(high) else max(_FAR, low * 2 + _FAR)
+    if high - low <= _FAR:
+        return np.clip(low + share * (high - low), low, high)
+    left, right = max(low, min(-_FAR, high * 2 - _FAR)), min(high, max(_FAR, low * 2 + _FAR))
     first, last = np.arcsinh(left), np.arcsinh(right)
     return np.asarray(np.clip(np.sinh(first + share * (last - first)), left, right))

@@ -26,11 +26,13 @@ class Found:
 
 
 def facts_by_slope(expression: Expression, variable: str, box: Box, budget: Budget, known: Fact) -> Found:
-    """The first claim that can be proved, of those that are news and that no single point contradicts."""
+    """The first claim that can be proved, of those that are news.
+
+    What cannot be seen at a single point cannot be seen in the boxes around it, so it is not tried.
+    """
     seen = jet(expression, variable, points(box, _MANY))
     for claim in _CLAIMS[:2] if Fact.QUASICONVEX in known else _CLAIMS:
-        why = None if _judged(claim, seen).fails else _prove(claim, expression, variable, box, budget)
-        if why is not None:
+        if _judged(claim, seen).known.all() and (why := _prove(claim, expression, variable, box, budget)):
             return Found(closed(claim), why)
     return Found(NOTHING)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -75,13 +76,12 @@ def _power(base: Interval, least: float, most: float, *, fraction: bool = False)
     if not fraction and least == most and float(least).is_integer():
         return _whole_power(base, least)
     positive = base.clipped(0.0)
-    ends = [
-        rising(lambda x, e=e: np.power(x, e), Interval(x, x))
-        for x in (positive.low, positive.high)
-        for e in (least, most)
-    ]
-    hull = ends[0].hull(ends[1]).hull(ends[2].hull(ends[3]))
-    return hull.clipped(0.0)
+    corners = [_raised(end, exponent) for end in (positive.low, positive.high) for exponent in (least, most)]
+    return reduce(Interval.hull, corners).clipped(0.0)
+
+
+def _raised(base: Numbers, exponent: float) -> Interval:
+    return rising(lambda x: np.power(x, exponent), Interval(base, base))
 
 
 def _whole_power(base: Interval, exponent: float) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition, ReadAllAvailable, ReadLimit
-from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tidegate.catalog.catalog import SourceStream
@@ -41,7 +41,7 @@ class _Slice(InputPartition):
     count: int
 
 
-class _Reader(DataSourceStreamReader):
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, stream: SourceStream) -> None:
         self.stream, self.recipe = stream, Recipe.of(stream)
 
@@ -55,6 +55,9 @@ class _Reader(DataSourceStreamReader):
         if isinstance(limit, ReadAllAvailable):
             return {"row": self.recipe.rows}
         return {"row": min(self.recipe.rows, start["row"] + self.recipe.batch)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Nothing to do: no rows are ever added."""
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         firsts = range(start["row"], end["row"], ROWS_PER_PARTITION)

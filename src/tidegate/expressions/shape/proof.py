@@ -62,15 +62,11 @@ def _decided(expression: Expression, variable: str, box: Box) -> Verdict:
     if not found.facts & Fact.QUASICONVEX and (refuted := counterexample(expression, variable, box)):
         return refuted
     if not found.facts & DIRECTION:
-        found = _better(found, _found(expression, variable, box, Budget(BUDGET)))
+        found = _found(expression, variable, box, Budget(BUDGET))
     for fact, shape in _SHAPES:
         if fact in found.facts:
             return Proved(shape, f"{shape.value}: {found.why}")
     return Undecided(_open(variable, box))
-
-
-def _better(one: Found, other: Found) -> Found:
-    return other if other.facts & (Fact.QUASICONVEX | DIRECTION) and not one.facts & DIRECTION & ~other.facts else one
 
 
 def _by_rules(expression: Expression, variable: str, box: Box) -> Found:
@@ -78,17 +74,17 @@ def _by_rules(expression: Expression, variable: str, box: Box) -> Found:
     return Found(facts, reason(expression, variable, box, facts))
 
 
-def _found(expression: Expression, variable: str, box: Box, budget: Budget) -> Found:
-    """What rules, substitution and derivatives find; the latter only where they can improve something."""
+def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, defined: bool = True) -> Found:
+    """What rules, substitution and, if it has values in all of the box, derivatives find."""
     box = box.only(columns_of(expression))
     found = _by_rules(expression, variable, box)
     if found.facts & DIRECTION:
         return found
     if inner := _shared(expression, variable):
-        through = _through(expression, inner, variable, box, budget)
-        if through.facts & DIRECTION or (through.facts & ~found.facts and not found.facts & Fact.QUASICONVEX):
-            found = Found(closed(found.facts | through.facts), through.why)
-    if found.facts & DIRECTION or missing_need(expression, variable, box):
+        whole = _through(expression, inner, variable, box, budget, defined=defined)
+        if whole.facts & DIRECTION or (whole.facts & ~found.facts and not found.facts & Fact.QUASICONVEX):
+            found = Found(closed(found.facts | whole.facts), whole.why)
+    if found.facts & DIRECTION or not defined:
         return found
     slopes = facts_by_slope(expression, variable, box, budget, found.facts)
     if slopes.facts & DIRECTION or not found.facts & Fact.QUASICONVEX:
@@ -109,11 +105,15 @@ def _replaced(expression: Expression, part: Expression, by: Expression) -> Expre
     return transform(expression, lambda e: by if e == part else e)
 
 
-def _through(expression: Expression, inner: Expression, variable: str, box: Box, budget: Budget) -> Found:
+def _through(
+    expression: Expression, inner: Expression, variable: str, box: Box, budget: Budget, *, defined: bool
+) -> Found:
     """The expression as a function of a part of it."""
     outer = _replaced(expression, inner, Column(_INNER, inner.type))
-    above = _found(outer, _INNER, box.having(_INNER, enclose(inner, box)), budget)
-    below = _found(inner, variable, box, budget)
+    around = box.having(_INNER, enclose(inner, box))
+    # The interval of the inner part may have numbers that it never is, and that the outer one has no value for.
+    above = _found(outer, _INNER, around, budget, defined=missing_need(outer, _INNER, around) is None)
+    below = _found(inner, variable, box, budget, defined=defined)
     facts = composed(above.facts, below.facts)
     how = next((shape.value for fact, shape in _SHAPES if fact in above.facts), "unknown")
     what = next((shape.value for fact, shape in _SHAPES if fact in below.facts), "unknown")
@@ -143,7 +143,7 @@ def _is_known(part: Expression, variable: str) -> bool:
 def _open(variable: str, box: Box) -> str:
     unbounded = [name for name, own in box.columns.items() if np.isinf(own.low[0]) or np.isinf(own.high[0])]
     if unbounded:
-        names = ", ".join(unbounded)
-        return f"neither proved nor refuted in {variable}; a declared domain of {names} would help: CHECK (… BETWEEN … AND …)"
+        advice = f"a declared domain of {', '.join(unbounded)} may help: CHECK (… BETWEEN … AND …)"
+        return f"neither proved nor refuted in {variable}; {advice}"
     domains = ", ".join(domain(name, box) for name in box.columns)
     return f"neither proved nor refuted in {variable} for {domains}; narrower domains may help"
