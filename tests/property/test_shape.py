@@ -20,6 +20,7 @@ from tidegate.expressions.nodes import Case, Column, Literal, columns_of
 from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify, defined, proof
 from tidegate.expressions.shape.enclose import Box, enclose
 from tidegate.expressions.shape.intervals import Interval
+from tidegate.expressions.shape.jets import jet
 from tidegate.expressions.text import to_sql
 from tidegate.schema import Domain, Type
 
@@ -184,10 +185,9 @@ def contradiction(verdict, expression, x, others, f):
 
 def refutation_holds(verdict, expression, columns):
     a, b, c = (value for name, value in verdict.at if name == "x")
-    fixed = {"y": 0.5, "z": 0.5} | {name: value for name, value in verdict.at if name != "x"}
-    fixed = {c.name: np.full(3, float(np.rint(fixed[c.name])) if c.type is Type.INT and c.name not in dict(verdict.at) else fixed[c.name])
-             for c in columns if c.name != "x"}  # fmt: skip
-    found = evaluate(expression, batch_of(columns, {"x": np.array([a, b, c]), **fixed}), 3).values.to_pylist()
+    fixed = {"y": 1.0, "z": 1.0} | {name: value for name, value in verdict.at if name != "x"}
+    values = {name: np.full(3, value) for name, value in fixed.items()}
+    found = evaluate(expression, batch_of(columns, {"x": np.array([a, b, c]), **values}), 3).values.to_pylist()
     return a < b < c and found[1] > max(found[0], found[2])
 
 
@@ -227,3 +227,45 @@ def test_values_lie_within_their_enclosures(seed):
         if slack < 1:
             assert np.nanmin(f, initial=INFINITE) >= found.low[0] - slack, (to_sql(expression), box)
             assert np.nanmax(f, initial=-INFINITE) <= found.high[0] + slack, (to_sql(expression), box)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_slope_encloses_the_steepness_between_any_two_points(seed):
+    random = np.random.default_rng(seed)
+    checked = 0
+    for _ in range(100):
+        expression, domains, columns = case(random)
+        x, others, f = lines_of(random, expression, domains, columns)
+        steepness = np.diff(f, axis=1) / np.diff(x)
+        if not steepness.size or certify(expression, "x", domains).__class__ is Undecided:
+            continue  # it may have no value between the points
+        many = {n: np.repeat(v, len(x) - 1) for n, v in others.items()}
+        box = Box({n: Interval(v, v) for n, v in many.items()}, frozenset("xyz"))
+        with np.errstate(all="ignore"):
+            found = jet(expression, "x", box.having("x", Interval(np.tile(x[:-1], len(f)), np.tile(x[1:], len(f)))))
+        noise = 1e-9 * (1 + np.nanmax(np.abs(f), initial=0.0)) / np.diff(x).min()
+        if noise < 1:
+            steep = steepness.ravel()
+            assert not (steep < found.slope.low - noise).any(), to_sql(expression)
+            assert not (steep > found.slope.high + noise).any(), to_sql(expression)
+            checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bend_encloses_how_slopes_change(seed):
+    random = np.random.default_rng(seed)
+    for _ in range(100):
+        expression, domains, columns = case(random)
+        x, others, _f = lines_of(random, expression, domains, columns)
+        if not len(x) > 1 or not len(others["y"]) or certify(expression, "x", domains).__class__ is Undecided:
+            continue
+        box = Box({n: Interval(v[:1], v[:1]) for n, v in others.items()}, frozenset("xyz"))
+        with np.errstate(all="ignore"):
+            ends = jet(expression, "x", box.having("x", Interval(x, x))).slope
+            bend = jet(expression, "x", box.having("x", Interval(x[:-1], x[1:]))).bend
+            low = (np.broadcast_to(ends.low, x.shape)[1:] - np.broadcast_to(ends.high, x.shape)[:-1]) / np.diff(x)
+            high = (np.broadcast_to(ends.high, x.shape)[1:] - np.broadcast_to(ends.low, x.shape)[:-1]) / np.diff(x)
+        known = np.isfinite(low) & np.isfinite(high)
+        assert not (known & (low > bend.high + 1e-9 * np.abs(low))).any(), to_sql(expression)
+        assert not (known & (high < bend.low - 1e-9 * np.abs(high))).any(), to_sql(expression)

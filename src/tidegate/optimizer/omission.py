@@ -14,7 +14,7 @@ from tidegate.algebra.plan import Map, Output, Plan, ThresholdJoin, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
-from tidegate.expressions.shape import Proved, Refuted, Shape, certify
+from tidegate.expressions.shape import Proved, Refuted, Shape, Verdict, certify
 from tidegate.expressions.text import to_sql
 from tidegate.optimizer.names import exactly
 from tidegate.schema import Domain, Type
@@ -59,24 +59,29 @@ def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tupl
     column = Column(name, value.type)
     crossing = _substituted(crossing_of(alert), value, column)
     verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
-    if isinstance(verdict, Proved):
-        (above, below), why = _SIDES[verdict.shape], verdict.why
-    elif position in alert.assumed and not isinstance(verdict, Refuted):
-        (above, below), why = (True, True), "assumed to be quasiconvex by whoever wrote the alert"
-    elif position in alert.assumed:
-        message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
-        raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
-    else:
-        return alert, Whole(verdict.why)
+    shape = _shape(verdict, alert, position, span)
+    if isinstance(shape, Whole):
+        return alert, shape
     if name not in inputs[member].schema:
         kept = tuple(Output(f.name, Column(f.name, f.type)) for f in inputs[member].schema)
         inputs[member] = Map(inputs[member], (*kept, Output(name, value)))
         new_value, condition = (_substituted(each, value, column) for each in (alert.value, alert.condition))
         alert = replace(alert, value=new_value, condition=condition)
     shown = to_sql(value)
-    return alert, Demand(
-        name, *window, above, below, shown, why.replace(f'"{name}"', f"({shown})").replace(name, shown)
-    )
+    why = shape.why.replace(f'"{name}"', f"({shown})").replace(name, shown)
+    return alert, Demand(name, *window, *_SIDES[shape.shape], shown, why)
+
+
+def _shape(verdict: Verdict, alert: Alert, position: int, span: Span) -> Proved | Whole:
+    """What can be relied on: what is proved, or what whoever wrote the alert vouches for."""
+    if isinstance(verdict, Proved):
+        return verdict
+    if position not in alert.assumed:
+        return Whole(verdict.why)
+    if isinstance(verdict, Refuted):
+        message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
+        raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
+    return Proved(Shape.QUASICONVEX, "assumed to be quasiconvex by whoever wrote the alert")
 
 
 def omission_window(alert: Alert, position: int) -> tuple[int, bool] | Whole:
