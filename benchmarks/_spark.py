@@ -72,7 +72,9 @@ class Bench:
         if limit is None:
             query.awaitTermination()
         elif not query.awaitTermination(limit):  # type: ignore[arg-type]  # fractions are fine
+            self.spark.sparkContext.setLogLevel("OFF")  # that tasks were killed is no news
             query.stop()
+            self.spark.sparkContext.setLogLevel("ERROR")
         kept = {
             figure: max((s[figure] for p in query.recentProgress for s in p["stateOperators"]), default=0)
             for figure in ("memoryUsedBytes", "numRowsTotal")

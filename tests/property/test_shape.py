@@ -35,6 +35,7 @@ DOMAINS = [
     Domain(0, 1), Domain(-1, 1), Domain(0.1, 10), Domain(1, 100), Domain(-5, 5), Domain(-40, 60), Domain(-3, 0),
     Domain(2, 2), Domain(0, 4), Domain(0.25, 0.75),
 ]  # fmt: skip
+NARROW = [Domain(0, 1), Domain(-1, 1), Domain(0.1, 10), Domain(0.25, 0.75), Domain(2, 3), Domain(-2, 5)]
 CONSTANTS = [0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -2.5, 10.0, 0.1, 257.14]
 EXPONENTS = [2.0, 3.0, 0.5, -1.0, -2.0, 1.5, 0.16, 0.0, 1.0, 4.0, -0.5, 2.5]
 BINARY = ["+", "+", "+", "-", "-", "-", "*", "*", "*", "*", "/", "/", "greatest", "least"]
@@ -47,6 +48,7 @@ class Formulas:
 
     def __init__(self, random):
         self.random = random
+        self.smooth = random.random() < 0.35  # what derivatives are for: much of x, little that jumps
         self.columns = [Column(name, self.choose([Type.DOUBLE] * 5 + [Type.INT, Type.REAL])) for name in "xyz"]
         self.made = []
 
@@ -64,7 +66,7 @@ class Formulas:
     def leaf(self):
         if self.random.random() < 0.3:
             return Literal(self.choose(CONSTANTS), Type.DOUBLE)
-        return self.columns[self.choose([0, 0, 0, 1, 1, 2])]
+        return self.columns[self.choose([0, 0, 0, 0, 0, 1] if self.smooth else [0, 0, 0, 1, 1, 2])]
 
     def inner(self, depth):
         kind = self.random.random()
@@ -72,11 +74,18 @@ class Formulas:
         if kind < 0.08 and self.made:
             return self.choose(self.made)
         if kind < 0.6:
-            return self.call(self.choose(BINARY), self.formula(depth - 1), self.formula(below))
+            return self.call(
+                self.choose(["+", "-", "*", "*", "/"] if self.smooth else BINARY),
+                self.formula(depth - 1),
+                self.formula(below),
+            )
         if kind < 0.7:
             return self.call("power", self.formula(depth - 1), Literal(self.choose(EXPONENTS), Type.DOUBLE))
-        if kind < 0.93:
-            return self.call(self.choose(UNARY), self.formula(depth - 1))
+        if self.smooth or kind < 0.93:
+            return self.call(
+                self.choose(["exp", "ln", "sqrt", "sin", "cos", "atan", "abs"] if self.smooth else UNARY),
+                self.formula(depth - 1),
+            )
         return self.seldom(self.choose(SELDOM), depth)
 
     def seldom(self, name, depth):
@@ -101,7 +110,8 @@ def case(random):
         formulas = Formulas(random)
         expression = formulas.formula(int(random.integers(1, 5)))
         if expression.type.is_numeric and "x" in columns_of(expression):
-            domains = {c.name: DOMAINS[random.integers(len(DOMAINS))] for c in formulas.columns}
+            options = NARROW if formulas.smooth else DOMAINS
+            domains = {c.name: options[random.integers(len(options))] for c in formulas.columns}
             return expression, {n: d for n, d in domains.items() if d != Domain()}, formulas.columns
 
 
@@ -212,10 +222,22 @@ def test_random_formulas_never_contradict_a_verdict(monkeypatch):
     assert min(seen[kind] for kind in (*Shape, Refuted, Undecided)) > MANY / 100
 
 
+def test_a_wrong_verdict_would_be_noticed():
+    random = np.random.default_rng(SEED)
+    noticed = Counter()
+    for _ in range(300):
+        expression, domains, columns = case(random)
+        if isinstance(certify(expression, "x", domains), Refuted):
+            wrong = Proved(Shape.QUASICONVEX, "it is not")
+            lines = lines_of(random, expression, domains, columns)
+            noticed[contradiction(wrong, expression, *lines) is not None] += 1
+    assert noticed[True] > 9 * noticed[False]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_values_lie_within_their_enclosures(seed):
     random = np.random.default_rng(seed)
-    for _ in range(100):
+    for _ in range(50):
         expression, domains, columns = case(random)
         x, others, f = lines_of(random, expression, domains, columns)
         if not f.size:
@@ -233,7 +255,7 @@ def test_values_lie_within_their_enclosures(seed):
 def test_a_slope_encloses_the_steepness_between_any_two_points(seed):
     random = np.random.default_rng(seed)
     checked = 0
-    for _ in range(100):
+    for _ in range(50):
         expression, domains, columns = case(random)
         x, others, f = lines_of(random, expression, domains, columns)
         steepness = np.diff(f, axis=1) / np.diff(x)
@@ -249,13 +271,13 @@ def test_a_slope_encloses_the_steepness_between_any_two_points(seed):
             assert not (steep < found.slope.low - noise).any(), to_sql(expression)
             assert not (steep > found.slope.high + noise).any(), to_sql(expression)
             checked += 1
-    assert checked > 10
+    assert checked > 5
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bend_encloses_how_slopes_change(seed):
     random = np.random.default_rng(seed)
-    for _ in range(100):
+    for _ in range(50):
         expression, domains, columns = case(random)
         x, others, _f = lines_of(random, expression, domains, columns)
         if not len(x) > 1 or not len(others["y"]) or certify(expression, "x", domains).__class__ is Undecided:

@@ -70,15 +70,17 @@ class _Group:
 def group_alerts(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     """The same plans, in which alerts that have a stream in common read from one and the same join."""
     groups: list[_Group] = []
-    placed: list[tuple[ThresholdJoin, _Group, int, Mapping[str, str]]] = []
+    placed: dict[ThresholdJoin, tuple[_Group, int, Mapping[str, str]]] = {}
     for join in (node for plan in plans for node in walk(plan) if isinstance(node, ThresholdJoin)):
+        if join in placed:
+            continue  # whoever reads the alarms of an alert has its join in its plan, too
         width = len(join.keys[0])
         group = next((g for g in groups if len(g.keys[0]) == width and g.fits(join)), None)
         if group is None:
             groups.append(group := _Group())
-        placed.append((join, group, *group.add(join)))
-    new = {id(join): _read(join, group, number, names) for join, group, number, names in placed}
-    return tuple(rewrite(plan, lambda node: new.get(id(node), node)) for plan in plans)
+        placed[join] = (group, *group.add(join))
+    new = {join: _read(join, *place) for join, place in placed.items()}
+    return tuple(rewrite(p, lambda node: new[node] if isinstance(node, ThresholdJoin) else node) for p in plans)
 
 
 def _read(join: ThresholdJoin, group: _Group, number: int, names: Mapping[str, str]) -> Plan:

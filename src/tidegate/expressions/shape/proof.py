@@ -94,11 +94,16 @@ def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, d
 
 def _shared(expression: Expression, variable: str) -> Expression | None:
     """The largest part that has all places where the variable is read, however often it occurs."""
-    parts = [p for p in walk(expression) if not isinstance(p, Column) and variable in columns_of(p) and p != expression]
+    parts = [p for p in walk(expression) if variable in columns_of(p) and p != expression and not _is_bare(p)]
     for part in sorted(parts, key=lambda p: -sum(1 for _ in walk(p))):
         if variable not in columns_of(_replaced(expression, part, Literal(0.0, part.type))):
             return part
     return None
+
+
+def _is_bare(part: Expression) -> bool:
+    """Whether a part is nothing but a column, perhaps of a wider type."""
+    return isinstance(part, Column) or (isinstance(part, Cast) and isinstance(part.argument, Column))
 
 
 def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
