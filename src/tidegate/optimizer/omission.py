@@ -59,7 +59,9 @@ def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tupl
     column = Column(name, value.type)
     crossing = _substituted(crossing_of(alert), value, column)
     verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
-    shape = _shape(verdict, alert, position, span)
+    # Of a part of the formula only bounds are known: a counterexample may use a number that it never is.
+    is_refuted = isinstance(verdict, Refuted) and isinstance(value, Column)
+    shape = _shape(verdict, alert, position, span, is_refuted=is_refuted)
     if isinstance(shape, Whole):
         return alert, shape
     if name not in inputs[member].schema:
@@ -72,13 +74,13 @@ def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tupl
     return alert, Demand(name, *window, *_SIDES[shape.shape], shown, why)
 
 
-def _shape(verdict: Verdict, alert: Alert, position: int, span: Span) -> Proved | Whole:
+def _shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refuted: bool) -> Proved | Whole:
     """What can be relied on: what is proved, or what whoever wrote the alert vouches for."""
     if isinstance(verdict, Proved):
         return verdict
     if position not in alert.assumed:
         return Whole(verdict.why)
-    if isinstance(verdict, Refuted):
+    if is_refuted:
         message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
         raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
     return Proved(Shape.QUASICONVEX, "assumed to be quasiconvex by whoever wrote the alert")

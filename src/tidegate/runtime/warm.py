@@ -48,12 +48,14 @@ def warm_up_in_background(graph: StageGraph) -> threading.Thread:
 def _warm(stage: Stage) -> None:
     state = NO_STATE
     schemas = port_schemas(stage.root)
-    for start, watermark in ((0, 1), (1, FOREVER)):
-        inputs = [_elements(schemas[port], start) for port in sorted(schemas)]
+    # Times that were decoded cannot be written to, those that were computed can: kernels are compiled for both.
+    for start, watermark, is_decoded in ((0, 1, False), (1, FOREVER, False), (2, FOREVER, True)):
+        inputs = [_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
         state = stage.step(state, inputs, [watermark] * len(inputs)).state
 
 
-def _elements(schema: Schema, start: int, count: int = 2) -> Batch:
+def _elements(schema: Schema, start: int, count: int = 2, *, is_decoded: bool) -> Batch:
     arrays = [pa.array([ANY_VALUE[f.type]] * count, f.type.arrow) for f in schema]
     starts = np.full(count, start, np.int64)
+    starts.setflags(write=not is_decoded)
     return Batch(starts, starts + 2, pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))

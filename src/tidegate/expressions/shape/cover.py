@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tidegate.expressions.shape.enclose import Box
 from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
 
+_LEAST = 50  # a few boxes take as long as so many
 _MANY = 4_000  # of more boxes than this, not all ways to cut them are tried
 _BETTER = 0.9  # how much less doubt another way to cut has to leave to be preferred to the widest side
 _ROUNDS = 40  # after so many halvings a point is met that nothing can be known of
@@ -55,15 +56,12 @@ class _Boxes:
 
 @dataclass(slots=True)
 class Budget:
-    """How many boxes may still be looked at; `used` tells people how many there were."""
+    """How many boxes may still be looked at."""
 
     left: int
-    used: int = field(default=0)
 
-    def take(self, boxes: int) -> bool:
-        self.left -= boxes
-        self.used += boxes
-        return self.left >= 0
+    def take(self, boxes: int) -> None:
+        self.left -= max(boxes, _LEAST)
 
 
 def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
@@ -71,9 +69,9 @@ def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
     names = list(box.columns)
     boxes = _Boxes(np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]]))
     span = _width(boxes.low, boxes.high)
-    judged = _judged(judge, box, boxes)
+    judged = _judged(judge, box, boxes, budget)
     for _ in range(_ROUNDS):
-        if judged.fails or not budget.take(len(boxes)):
+        if judged.fails or budget.left < 0:
             return False
         boxes = boxes[~judged.known]
         if not len(boxes):
@@ -82,19 +80,19 @@ def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
         if not divisible.any(axis=1).all():
             return False
         share = np.where(divisible, _width(boxes.low, boxes.high) / np.where(span > 0, span, 1.0), -1.0)
-        boxes, judged = _divided(boxes, share, judge, box)
+        boxes, judged = _divided(boxes, share, judge, box, budget)
     return False
 
 
-def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box) -> tuple[_Boxes, Judged]:
+def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box, budget: Budget) -> tuple[_Boxes, Judged]:
     """Each box cut in two where that leaves the least doubt, or where it is widest."""
     many, sides = share.shape
     widest = share.argmax(axis=1)
     if sides == 1 or many * sides > _MANY:
         halves = boxes.halved(widest)
-        return halves, _judged(judge, around, halves)
+        return halves, _judged(judge, around, halves, budget)
     ways = [boxes.halved(np.full(many, i)) for i in range(sides)]
-    judged = [_judged(judge, around, way) for way in ways]
+    judged = [_judged(judge, around, way, budget) for way in ways]
     doubt = np.stack([np.maximum(j.doubt[:many], j.doubt[many:]) for j in judged], axis=1)
     doubt = np.where(np.isnan(doubt) | (share <= 0), np.inf, doubt)
     tied = ~(doubt.min(axis=1) < _BETTER * doubt[np.arange(many), widest])
@@ -105,7 +103,8 @@ def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box) -> tuple[
     return _Boxes(low, high), Judged(known, np.zeros(0), fails=any(j.fails for j in judged))
 
 
-def _judged(judge: Judge, around: Box, boxes: _Boxes) -> Judged:
+def _judged(judge: Judge, around: Box, boxes: _Boxes, budget: Budget) -> Judged:
+    budget.take(len(boxes))
     columns = {name: Interval(boxes.low[:, i], boxes.high[:, i]) for i, name in enumerate(around.columns)}
     found = judge(Box(columns, around.given))
     shape = len(boxes)

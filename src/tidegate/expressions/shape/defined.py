@@ -16,7 +16,7 @@ from tidegate.expressions.shape.words import shown
 from tidegate.expressions.text import to_sql
 from tidegate.schema import Type
 
-_BOXES, _POINTS = 1_000, 32
+_BOXES, _POINTS = 3_000, 32
 
 
 @dataclass(frozen=True, slots=True)

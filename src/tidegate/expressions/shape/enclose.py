@@ -65,15 +65,20 @@ def _domain(type_: Type, domain: Domain) -> Interval:
     return WHOLE
 
 
+@np.errstate(all="ignore")
 def enclose(expression: Expression, box: Box) -> Interval:
     """An interval that has all values of an expression, where it is defined."""
+    return _values(expression, box)
+
+
+def _values(expression: Expression, box: Box) -> Interval:
     match expression:
         case Literal(value=value, type=type_):
             return _constant(value, type_)
         case Column(name=name):
             return box[name]
         case Cast(argument=argument, type=type_):
-            return _cast(argument.type, type_, enclose(argument, box))
+            return _cast(argument.type, type_, _values(argument, box))
         case Case(branches=branches, otherwise=otherwise):
             return _any_of([value for _, value in branches] + [otherwise], box)
         case InList():
@@ -112,31 +117,31 @@ def exponent_of(expression: Expression) -> float | None:
 
 def _call(name: str, arguments: tuple[Expression, ...], box: Box) -> Interval:
     if smooth := SMOOTH.get(name):
-        return smooth.value(enclose(arguments[0], box))
+        return smooth.value(_values(arguments[0], box))
     if step := STEPS.get(name):
-        of = enclose(arguments[0], box)
+        of = _values(arguments[0], box)
         return step(of) if len(arguments) == 1 else _to_digits(of, exponent_of(arguments[1]))
     match name, arguments:
         case "+", (a, b):
-            return enclose(a, box) + enclose(b, box)
+            return _values(a, box) + _values(b, box)
         case "-", (a, b):
-            return ZERO if a == b else enclose(a, box) - enclose(b, box)
+            return ZERO if a == b else _values(a, box) - _values(b, box)
         case "*", (a, b):
-            return enclose(a, box).square() if a == b else enclose(a, box) * enclose(b, box)
+            return _values(a, box).square() if a == b else _values(a, box) * _values(b, box)
         case "/", (a, b):
-            return enclose(a, box) / enclose(b, box)
+            return _values(a, box) / _values(b, box)
         case "negate", (a,):
-            return -enclose(a, box)
+            return -_values(a, box)
         case "abs", (a,):
-            return enclose(a, box).magnitude()
+            return _values(a, box).magnitude()
         case "power", (base, exponent):
             return _power(base, exponent, box)
         case "log", (base, value):
             natural = SMOOTH["ln"].value
-            return natural(enclose(value, box)) / natural(enclose(base, box))
+            return natural(_values(value, box)) / natural(_values(base, box))
         case "atan2", (y, x):
-            right = enclose(x, box)
-            angle = SMOOTH["atan"].value(enclose(y, box) / right)
+            right = _values(x, box)
+            angle = SMOOTH["atan"].value(_values(y, box) / right)
             return angle.where(right.low > 0, between(-_HALF_TURN, _HALF_TURN))
         case "greatest", _:
             return _greatest(arguments, box)
@@ -157,14 +162,14 @@ def _to_digits(of: Interval, digits: float | None) -> Interval:
 
 def _power(base: Expression, exponent: Expression, box: Box) -> Interval:
     if (constant := exponent_of(exponent)) is not None:
-        return power(enclose(base, box), constant)
-    of = enclose(base, box)
-    positive = SMOOTH["exp"].value(enclose(exponent, box) * SMOOTH["ln"].value(of))
+        return power(_values(base, box), constant)
+    of = _values(base, box)
+    positive = SMOOTH["exp"].value(_values(exponent, box) * SMOOTH["ln"].value(of))
     return positive.where(of.low > 0, between(0.0, np.inf).where(of.low >= 0, WHOLE))
 
 
 def _any_of(choices: Iterable[Expression], box: Box) -> Interval:
-    values = [enclose(c, box) for c in choices if not is_null(c)]
+    values = [_values(c, box) for c in choices if not is_null(c)]
     return reduce(Interval.hull, values) if values else WHOLE
 
 
@@ -172,7 +177,7 @@ def _greatest(
     arguments: tuple[Expression, ...], box: Box, seen: Callable[[Interval], Interval] = lambda i: i
 ) -> Interval:
     """The greatest argument that is not NULL: those that can be NULL are no lower bound."""
-    given = [(seen(enclose(a, box)), never_null(a, box)) for a in arguments if not is_null(a)]
+    given = [(seen(_values(a, box)), never_null(a, box)) for a in arguments if not is_null(a)]
     if not given:
         return WHOLE
     low = reduce(np.minimum, [i.low for i, _ in given])

@@ -79,7 +79,9 @@ class Interval:
         small, large = np.abs(self.low), np.abs(self.high)
         least = np.where(self.has_zero, 0.0, np.minimum(small, large))
         most = np.maximum(small, large)
-        return made(np.maximum(down(least * least), 0.0), np.where(most == 0, 0.0, up(most * most)))
+        low, high = least * least, most * most
+        low = np.where(_is_whole(least, low), low, np.maximum(down(low), 0.0))
+        return made(low, np.where(_is_whole(most, high), high, up(high)))
 
     def magnitude(self) -> Interval:
         small, large = np.abs(self.low), np.abs(self.high)
@@ -137,6 +139,11 @@ def rising(
         low = np.where(of.low >= at, np.maximum(low, value), low)
         high = np.where(of.high <= at, np.minimum(high, value), high)
     return made(low, high)
+
+
+def _is_whole(root: Numbers, square: Numbers) -> Mask:
+    """Whether a number is whole and small enough for its square to be exact."""
+    return np.asarray((root == np.rint(root)) & (square < 2.0**53))
 
 
 def _sum(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:

@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, columns_of
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, Literal, columns_of
 from tidegate.expressions.shape.enclose import Box, enclose, exponent_of, is_null, never_null
 from tidegate.expressions.shape.intervals import ONE, WHOLE, ZERO, Interval, between, point
 from tidegate.expressions.shape.smooth import SMOOTH, Smooth, of_power
@@ -27,14 +27,28 @@ class Jet:
     slope: Interval
     bend: Interval
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether this is known not to depend on the input: most parts of large formulas do not."""
+        return self.slope is ZERO and self.bend is ZERO
+
     def __neg__(self) -> Jet:
+        if self.is_constant:
+            return Jet(-self.value, ZERO, ZERO)
         return Jet(-self.value, -self.slope, -self.bend)
 
     def __add__(self, other: Jet) -> Jet:
+        if self.is_constant or other.is_constant:
+            moving = other if self.is_constant else self
+            return Jet(self.value + other.value, moving.slope, moving.bend)
         return Jet(self.value + other.value, self.slope + other.slope, self.bend + other.bend)
 
     def __mul__(self, other: Jet) -> Jet:
-        a, b = self, other
+        a, b = (self, other) if other.is_constant else (other, self)
+        if b.is_constant and a.is_constant:
+            return Jet(a.value * b.value, ZERO, ZERO)
+        if b.is_constant:
+            return Jet(a.value * b.value, a.slope * b.value, a.bend * b.value)
         slope = a.slope * b.value + a.value * b.slope
         bend = a.bend * b.value + _TWO * (a.slope * b.slope) + a.value * b.bend
         return Jet(a.value * b.value, slope, bend)
@@ -43,6 +57,8 @@ class Jet:
         a, b = self, other
         inverse = b.value.reciprocal()
         value = a.value * inverse
+        if a.is_constant and b.is_constant:
+            return Jet(value, ZERO, ZERO)
         slope = (a.slope - value * b.slope) * inverse
         slope = slope.meet((a.slope * b.value - a.value * b.slope) * inverse.square())
         bend = (a.bend - _TWO * slope * b.slope - value * b.bend) * inverse
@@ -62,11 +78,23 @@ class Jet:
 
 def jet(expression: Expression, variable: str, box: Box) -> Jet:
     """The jet of an expression by a variable."""
+    match expression:
+        case Literal():
+            return Jet(enclose(expression, box), ZERO, ZERO)
+        case Column(name=name):
+            return Jet(enclose(expression, box), ONE if name == variable else ZERO, ZERO)
+        case Call("+", (a, b), user=None):
+            return jet(a, variable, box) + jet(b, variable, box)
+        case Call("-", (a, b), user=None) if a != b:
+            return jet(a, variable, box) + -jet(b, variable, box)
+        case Call("*", (a, b), user=None) if a != b:
+            return jet(a, variable, box) * jet(b, variable, box)
+        case Call("/", (a, b), user=None):
+            return jet(a, variable, box) / jet(b, variable, box)
+    # The way down a long sum asks this only of its terms.
     if variable not in columns_of(expression):
         return Jet(enclose(expression, box), ZERO, ZERO)
     match expression:
-        case Column():
-            return Jet(enclose(expression, box), ONE, ZERO)
         case Cast(argument=argument, type=type_) if widens(argument.type, type_):
             return jet(argument, variable, box)
         case Case(branches=branches, otherwise=otherwise):
@@ -91,16 +119,10 @@ def _call(call: Call, name: str, arguments: tuple[Expression, ...], variable: st
     if smooth := SMOOTH.get(name):
         return jet(arguments[0], variable, box).into(smooth)
     match name, arguments:
-        case "+", (a, b):
-            return jet(a, variable, box) + jet(b, variable, box)
-        case "-", (a, b):
-            return jet(a, variable, box) + -jet(b, variable, box)
-        case "*", (a, b) if a == b:
+        case "-", _:  # of equals
+            return Jet(ZERO, ZERO, ZERO)
+        case "*", (a, _):  # of equals
             return jet(a, variable, box).into(of_power(2.0))
-        case "*", (a, b):
-            return jet(a, variable, box) * jet(b, variable, box)
-        case "/", (a, b):
-            return jet(a, variable, box) / jet(b, variable, box)
         case "negate", (a,):
             return -jet(a, variable, box)
         case "abs", (a,):

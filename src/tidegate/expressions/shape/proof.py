@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +14,6 @@ from tidegate.expressions.nodes import (
     Column,
     Expression,
     InList,
-    Literal,
     columns_of,
     transform,
     walk,
@@ -21,9 +21,10 @@ from tidegate.expressions.nodes import (
 from tidegate.expressions.shape.cover import Budget
 from tidegate.expressions.shape.defined import explain, missing_need
 from tidegate.expressions.shape.enclose import STEPS, Box, box_of, enclose
+from tidegate.expressions.shape.factors import split_factors
 from tidegate.expressions.shape.facts import DIRECTION, Fact, closed, composed
 from tidegate.expressions.shape.refute import counterexample
-from tidegate.expressions.shape.rules import facts_of
+from tidegate.expressions.shape.rules import facts_of, times
 from tidegate.expressions.shape.slopes import Found, facts_by_slope
 from tidegate.expressions.shape.smooth import SMOOTH
 from tidegate.expressions.shape.verdict import Proved, Shape, Undecided, Verdict
@@ -31,8 +32,8 @@ from tidegate.expressions.shape.words import domain, reason, through
 from tidegate.expressions.text import to_sql
 from tidegate.schema import Domain
 
-BUDGET = 6_000
-"""How many boxes are looked at before a formula is left undecided."""
+BUDGET, _PARTS = 12_000, 60
+"""How many boxes are looked at before a formula is left undecided; fewer if it has more parts than these."""
 
 _SHAPES = ((Fact.RISING, Shape.RISING), (Fact.FALLING, Shape.FALLING), (Fact.QUASICONVEX, Shape.QUASICONVEX))
 _KNOWN = frozenset({"+", "-", "*", "/", "negate", "abs", "power", "log", "atan2", "greatest", "least", "coalesce"})
@@ -40,7 +41,19 @@ _INNER = "the inner part"
 
 
 def certify(expression: Expression, variable: str, domains: Mapping[str, Domain]) -> Verdict:
-    """What shape an expression has in a variable, for every choice of the other columns from their domains."""
+    """What shape an expression has in a variable, for every choice of the other columns from their domains.
+
+    It speaks of real numbers: how floats are rounded, and that they overflow, is left out. Where the
+    expression fails for all values of the variable there is nothing to say; if it can fail for some,
+    nothing is proved.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Type
+    >>> humidity = Column("humidity", Type.DOUBLE)
+    >>> certify(Call("ln", (humidity,), Type.DOUBLE), "humidity", {"humidity": Domain(1, 100)}).why
+    'rising: ln(humidity) is rising for humidity in [1, 100]'
+    """
     if variable not in columns_of(expression):
         return Proved(Shape.RISING, f"constant: nothing reads {variable}")
     if strange := _strange(expression, variable):
@@ -62,11 +75,16 @@ def _decided(expression: Expression, variable: str, box: Box) -> Verdict:
     if not found.facts & Fact.QUASICONVEX and (refuted := counterexample(expression, variable, box)):
         return refuted
     if not found.facts & DIRECTION:
-        found = _found(expression, variable, box, Budget(BUDGET))
+        found = _found(expression, variable, box, _budget(expression))
     for fact, shape in _SHAPES:
         if fact in found.facts:
             return Proved(shape, f"{shape.value}: {found.why}")
     return Undecided(_open(variable, box))
+
+
+def _budget(expression: Expression) -> Budget:
+    parts = sum(1 for _ in walk(expression))
+    return Budget(min(BUDGET, BUDGET * _PARTS // parts))
 
 
 def _by_rules(expression: Expression, variable: str, box: Box) -> Found:
@@ -80,6 +98,12 @@ def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, d
     found = _by_rules(expression, variable, box)
     if found.facts & DIRECTION:
         return found
+    if factors := split_factors(expression, variable):
+        factor, rest = factors
+        part = _found(rest, variable, box, budget, defined=defined)
+        facts = closed(found.facts | times(part.facts, enclose(factor, box)))
+        news = facts & DIRECTION or not found.facts & Fact.QUASICONVEX
+        return Found(facts, f"{part.why}; the factor {to_sql(factor)} does not read {variable}") if news else found
     if inner := _shared(expression, variable):
         whole = _through(expression, inner, variable, box, budget, defined=defined)
         if whole.facts & DIRECTION or (whole.facts & ~found.facts and not found.facts & Fact.QUASICONVEX):
@@ -94,11 +118,14 @@ def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, d
 
 def _shared(expression: Expression, variable: str) -> Expression | None:
     """The largest part that has all places where the variable is read, however often it occurs."""
-    parts = [p for p in walk(expression) if variable in columns_of(p) and p != expression and not _is_bare(p)]
-    for part in sorted(parts, key=lambda p: -sum(1 for _ in walk(p))):
-        if variable not in columns_of(_replaced(expression, part, Literal(0.0, part.type))):
-            return part
-    return None
+    parts = Counter(p for p in walk(expression) if variable in columns_of(p))
+    places = _places(expression, variable)
+    having_all = [p for p in parts if parts[p] * _places(p, variable) == places and not _is_bare(p) and p != expression]
+    return max(having_all, key=lambda p: sum(1 for _ in walk(p)), default=None)
+
+
+def _places(expression: Expression, variable: str) -> int:
+    return sum(1 for p in walk(expression) if isinstance(p, Column) and p.name == variable)
 
 
 def _is_bare(part: Expression) -> bool:

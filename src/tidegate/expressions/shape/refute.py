@@ -41,9 +41,10 @@ def counterexample(expression: Expression, variable: str, box: Box) -> Refuted |
     if len(lines.along) < 3:
         return None
     places, gap = _worst(lines)
-    gap = np.where(_confirmed(expression, lines, places, types, variable), gap, -np.inf)
+    values = _computed(expression, lines, places, types, variable)
+    gap = np.where(_is_clear(values), gap, -np.inf)
     line = int(gap.argmax())
-    return _told(lines, variable, line, places[line]) if gap[line] > 0 else None
+    return _told(lines, variable, line, lines.along[places[line]], values[line]) if gap[line] > 0 else None
 
 
 def _worst(lines: _Lines) -> tuple[Places, Numbers]:
@@ -60,14 +61,16 @@ def _worst(lines: _Lines) -> tuple[Places, Numbers]:
     return np.stack([before, middle, after], axis=1), gap[rows, middle - 1]
 
 
-def _confirmed(expression: Expression, lines: _Lines, places: Places, types: dict[str, Type], variable: str) -> Mask:
-    """Whether the expression, as it is computed, has values at the candidates that clearly show the same."""
+def _computed(expression: Expression, lines: _Lines, places: Places, types: dict[str, Type], variable: str) -> Numbers:
+    """What the expression is at the candidates, as queries compute it; NaN where it fails."""
     columns = {name: np.repeat(own, 3) for name, own in lines.others.items()} | {variable: lines.along[places].ravel()}
     arrays = {name: pa.array(own).cast(types[name].arrow, safe=False) for name, own in columns.items()}
     found = evaluate(expression, pa.RecordBatch.from_pydict(arrays), places.size).values
-    a, b, c = np.asarray(found.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64).reshape(-1, 3).T
-    size = np.maximum(np.abs(b), np.maximum(np.abs(a), np.abs(c)))
-    return np.asarray(b - np.maximum(a, c) > _CLEAR * size)
+    return np.asarray(found.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64).reshape(-1, 3)
+
+
+def _is_clear(values: Numbers) -> Mask:
+    return np.asarray(values[:, 1] - np.maximum(values[:, 0], values[:, 2]) > _CLEAR * np.abs(values).max(axis=1))
 
 
 def _lines(expression: Expression, variable: str, box: Box, types: dict[str, Type]) -> _Lines:
@@ -94,10 +97,10 @@ def _typed(values: Numbers, type_: Type) -> Numbers:
     return values.astype(np.float32).astype(np.float64) if type_ is Type.REAL else values
 
 
-def _told(lines: _Lines, variable: str, line: int, places: Places) -> Refuted:
-    a, b, c = (float(lines.along[p]) for p in places)
+def _told(lines: _Lines, variable: str, line: int, along: Numbers, values: Numbers) -> Refuted:
+    a, b, c = (float(x) for x in along)
+    at_a, at_b, at_c = (float(v) + 0.0 for v in values)  # 0 rather than -0
     others = tuple((name, float(own[line])) for name, own in lines.others.items())
-    at_a, at_b, at_c = (float(lines.value.high[line, p]) for p in places)
     kept = "".join(f", {name} = {value:.6g}" for name, value in others)
     why = (
         f"not quasiconvex in {variable}: it is {at_b:.6g} at {variable} = {b:.6g}, "

@@ -145,9 +145,9 @@ def _power(base: Expression, exponent: Expression, variable: str, box: Box) -> F
 def _product(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
     first, second = facts_of(a, variable, box), facts_of(b, variable, box)
     if second == CONSTANT:
-        return _times(first, enclose(b, box))
+        return times(first, enclose(b, box))
     if first == CONSTANT:
-        return _times(second, enclose(a, box))
+        return times(second, enclose(a, box))
     one, other = enclose(a, box), enclose(b, box)
     negative = False
     if (one.high <= 0).all():
@@ -170,26 +170,27 @@ def _positive_product(a: Fact, b: Fact) -> Fact:
     return closed(facts)
 
 
-def _times(facts: Fact, factor: Interval) -> Fact:
+def times(facts: Fact, factor: Interval) -> Fact:
+    """The facts of a function times a factor that does not read the variable."""
     return scaled(facts, positive=bool((factor.low >= 0).all()), negative=bool((factor.high <= 0).all()))
 
 
 def _quotient(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
     match a:  # c · x / y is c · (x / y)
         case Call("*", (factor, rest)) if variable not in columns_of(factor):
-            return _times(_quotient(rest, b, variable, box), enclose(factor, box))
+            return times(_quotient(rest, b, variable, box), enclose(factor, box))
         case Call("*", (rest, factor)) if variable not in columns_of(factor):
-            return _times(_quotient(rest, b, variable, box), enclose(factor, box))
+            return times(_quotient(rest, b, variable, box), enclose(factor, box))
     above, below = facts_of(a, variable, box), facts_of(b, variable, box)
     top, bottom = enclose(a, box), enclose(b, box)
     if below == CONSTANT:  # a divisor that is 0 leaves nothing to say, so its sign is that of what remains
-        return _times(above, bottom)
+        return times(above, bottom)
     if (bottom.high < 0).all():
         above, top, below, bottom = flipped(above), -top, flipped(below), -bottom
     if not (bottom.low > 0).all():
         return NOTHING
     if above == CONSTANT:
-        return _times(_reciprocal(below), top)
+        return times(_reciprocal(below), top)
     facts = _ratio(above, top, below)
     if CURVATURE in above & below:
         facts |= AFFINE & ~CURVATURE | _direction_of_ratio(a, b, variable, box)

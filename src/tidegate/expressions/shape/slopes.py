@@ -39,7 +39,6 @@ def facts_by_slope(expression: Expression, variable: str, box: Box, budget: Budg
 
 def _prove(claim: Fact, expression: Expression, variable: str, box: Box, budget: Budget) -> str | None:
     bounds: list[tuple[float, float]] = []
-    before = budget.used
 
     def judge(boxes: Box) -> Judged:
         judged = _judged(claim, found := jet(expression, variable, boxes))
@@ -49,8 +48,7 @@ def _prove(claim: Fact, expression: Expression, variable: str, box: Box, budget:
     if not holds_everywhere(box, judge, budget):
         return None
     if claim is Fact.QUASICONVEX:
-        used = budget.used - before
-        return f"wherever the derivative by {variable} can be 0, the second one is positive (in {used} boxes)"
+        return f"wherever the derivative by {variable} can be 0, the second one is positive"
     low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
     return f"the {_WORDS[claim]} by {variable} lies in [{low:.4g}, {high:.4g}]"
 

@@ -30,6 +30,7 @@ Enclosure = Callable[[Interval], Interval]
 _FARTHEST_ANGLE = 1e6  # beyond it, sine and cosine are taken to be anything from -1 to 1
 _NEAR = 1e-9  # an angle that is as near as this to an extreme or a pole is taken to reach it
 _NOISE = 2.0**-50  # what a sine can be wrong by because its angle is reduced
+_ALMOST_HALF_TURN = 3.1415
 _TWO = point(2.0)
 
 
@@ -125,7 +126,11 @@ def _far(of: Interval) -> Mask:
 
 
 def _sine(of: Interval) -> Interval:
-    return _wave(np.sin, of, np.pi / 2)
+    found = _wave(np.sin, of, np.pi / 2)
+    # Up to half a turn, a sine has the sign of its angle.
+    low = np.where((of.low >= 0) & (of.high <= _ALMOST_HALF_TURN), np.maximum(found.low, 0.0), found.low)
+    high = np.where((of.high <= 0) & (of.low >= -_ALMOST_HALF_TURN), np.minimum(found.high, 0.0), found.high)
+    return Interval(low, high)
 
 
 def _cosine(of: Interval) -> Interval:

@@ -24,6 +24,9 @@ from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence
 
 NOWHERE: Mapping[str, str] = {}
+WORTH_A_SHUFFLE = 0.2
+"""If tasks read for longer than so many seconds in the step before, they read at the same time, and shuffle."""
+
 ROWS_OF_TABLE = 200_000
 """So many rows of a table are looked at together."""
 
@@ -51,6 +54,7 @@ class SparkRun:
         self._silence = Silence(job.idle_after, job.clock())
         self._error: TidegateError | None = None
         self._finished = False
+        self._seconds_reading = 0.0
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
@@ -152,12 +156,13 @@ class SparkRun:
             self.checkpoint.write(outcome.record(positions))
         self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
+        self._seconds_reading = sum(report["seconds_reading"] for report in outcome.reports)
 
     def _exchanged(self, rows: DataFrame) -> DataFrame:
-        """Rows by their bucket. What one task has made for one bucket is there already."""
-        if self.job.buckets == 1 and rows.rdd.getNumPartitions() == 1:
-            return rows
-        return rows.repartitionById(self.job.buckets, "bucket")
+        """Rows by their bucket. For one bucket, one task that reads everything is faster, if it is not much."""
+        if self.job.buckets > 1 or self._seconds_reading > WORTH_A_SHUFFLE:
+            return rows.repartitionById(self.job.buckets, "bucket")
+        return rows.coalesce(1)
 
     def _exchanges(self) -> list[range]:
         """The levels to run after each shuffle. Where all elements are in one bucket, one shuffle is enough."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -191,6 +192,8 @@ class _Task:
         self.rows = 0
         self.files: dict[str, str] = {}
         self.state_bytes = self.state_rows = 0
+        self.began = perf_counter()
+        self.reading = 0.0
 
     def saw(self, stream: str, time: int) -> None:
         self.latest[stream] = max(time, self.latest.get(stream, time))
@@ -199,6 +202,7 @@ class _Task:
         """Decode raw rows of a stream and run the stages that read it."""
         elements = self.decoded(stream, decoder, raw)
         self.collect(read(self.setup.graph, stream, elements, self.setup.buckets))
+        self.reading = perf_counter() - self.began
 
     def skim(self, stream: str, times: Decoder, raw: pa.RecordBatch) -> None:
         """Look at when rows are valid that nobody wants: they move time on, and some are dead letters."""
@@ -290,6 +294,7 @@ class _Task:
             "out": out,
             "dead": reasons,
             "files": self.files,
+            "seconds_reading": self.reading,
             "state_bytes": self.state_bytes,
             "state_rows": self.state_rows,
         }
