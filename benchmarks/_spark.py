@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +60,8 @@ class Bench:
     ) -> Rate:
         """Spark's own operators, results in files.
 
-        After `limit` seconds it is stopped, and the rate is that of the batches it has finished, of so many
-        in all; if it has finished none, one that it did not reach.
+        After `limit` seconds it is stopped, but not before it has finished a batch that counts; then the rate
+        is that of the batches it has finished, of so many in all.
         """
         writer = frame.writeStream.format("parquet").option("path", str(self.folder / out))
         query = (
@@ -71,17 +72,23 @@ class Bench:
         )
         if limit is None:
             query.awaitTermination()
-        elif not query.awaitTermination(limit):  # type: ignore[arg-type]  # fractions are fine
-            self.spark.sparkContext.setLogLevel("OFF")  # that tasks were killed is no news
-            query.stop()
-            self.spark.sparkContext.setLogLevel("ERROR")
+        else:
+            self._stop_after(query, limit)
         kept = {
             figure: max((s[figure] for p in query.recentProgress for s in p["stateOperators"]), default=0)
             for figure in ("memoryUsedBytes", "numRowsTotal")
         }
-        if limit is not None and batches is not None and not _finished(query):
-            return Rate(rows / batches / limit, kept["memoryUsedBytes"], kept["numRowsTotal"])
         return Rate(self.steady(query, rows, batches), kept["memoryUsedBytes"], kept["numRowsTotal"])
+
+    def _stop_after(self, query: StreamingQuery, limit: float) -> None:
+        ended = query.awaitTermination(limit)  # type: ignore[arg-type]  # fractions are fine
+        while not ended and len(_finished(query)) <= self.skipped:
+            ended = query.awaitTermination(1)
+        if not ended:
+            self.spark.sparkContext.setLogLevel("OFF")  # that tasks were killed is no news
+            query.stop()
+            time.sleep(2)
+            self.spark.sparkContext.setLogLevel("ERROR")
 
     def stream(self, folder: Path) -> DataFrame:
         """The files of a folder as a stream, one a micro-batch."""
@@ -89,9 +96,9 @@ class Bench:
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
     def steady(self, query: StreamingQuery, rows: int, batches: int | None = None) -> float:
-        """Rows per second of the batches after the first ones; of the last, if there are only first ones."""
+        """Rows per second of the batches after the first ones, of so many in all if some were not finished."""
         lasted = _finished(query)
-        steady = lasted[min(self.skipped, len(lasted) - 1) :]
+        steady = lasted[self.skipped :]
         return rows / (batches or len(lasted)) * len(steady) / (sum(steady) / 1000)
 
 

@@ -141,6 +141,7 @@ class Pairs:
                 f"FROM {files(self.bench.folder / f'{self.name}-ours' / 'alarms')}"
             )
             database.register("native", self._published())
+            near = " AND ".join(f"abs(o.{x}_at - c.{x}_at) <= {2 * self.distance}" for x in "lr")
             alarms, crossing, by_spark, false, missed, strange = (
                 int(database.sql(f"SELECT count(*) FROM ({rows})").fetchall()[0][0])
                 for rows in (
@@ -148,8 +149,7 @@ class Pairs:
                     "FROM crossing",
                     "FROM native",
                     f"SELECT {COLUMNS} FROM ours EXCEPT SELECT {COLUMNS} FROM crossing",
-                    f"FROM crossing c ANTI JOIN ours o ON o.k = c.k AND o.value >= c.value "
-                    f"AND abs(o.l_at - c.l_at) <= {2 * self.distance} AND abs(o.r_at - c.r_at) <= {2 * self.distance}",
+                    f"FROM crossing c ANTI JOIN ours o ON o.k = c.k AND o.value >= c.value AND {near}",
                     "SELECT k, l_id, r_id FROM native EXCEPT SELECT k, l_id, r_id FROM crossing",
                 )
             )

@@ -10,7 +10,7 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_SOURCES = [(p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(Path(__file__).parent.glob("*.py"))]
+_SOURCES = [(p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(Path(__file__).parent.rglob("*.py"))]
 
 
 def compiled(function: Function) -> Function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +55,7 @@ class SparkRun:
         self._silence = Silence(job.idle_after, job.clock())
         self._error: TidegateError | None = None
         self._finished = False
-        self._seconds_reading = 0.0
+        self._seconds_reading = math.inf  # there may be much to read at first
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
