@@ -49,7 +49,7 @@ def _warm(stage: Stage) -> None:
     state = NO_STATE
     schemas = port_schemas(stage.root)
     # Times that were decoded cannot be written to, those that were computed can: kernels are compiled for both.
-    for start, watermark, is_decoded in ((0, 1, False), (1, FOREVER, False), (2, FOREVER, True)):
+    for start, watermark, is_decoded in ((0, 1, False), (1, 2, True), (2, FOREVER, False)):
         inputs = [_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
         state = stage.step(state, inputs, [watermark] * len(inputs)).state
 
