@@ -1,0 +1,1 @@
+"""Registered ranges with thresholds: which element completes which of them."""

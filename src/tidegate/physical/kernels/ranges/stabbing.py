@@ -1,0 +1,181 @@
+"""Range thresholds by stabbing: find the queries that an element is in, and count it for each of them.
+
+In one dimension the queries are in an interval tree; in more, in segment trees of all dimensions but the
+last, with interval trees below their nodes. A comparison: an element costs as much as it has queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.ranges.model import Elements, Floats, Ints, Ranges
+from tidegate.physical.kernels.ranges.tracking_cuts import Cells, Cuts, cell_of, in_cells
+from tidegate.physical.kernels.ranges.tracking_levels import Complete, LevelTracker
+from tidegate.physical.kernels.ranges.tracking_signals import LEVELS
+from tidegate.physical.kernels.ranges.tracking_trees import Grove, Trees, leaf_of, range_trees
+
+
+class Intervals(NamedTuple):
+    """Intervals at the node that is the first to separate them from others: its leaf is within them.
+
+    Those of node v are in the rows from `at[v]` to `at[v + 1]`, once in order of their first leaf, once by the
+    leaf after their last, greatest first.
+    """
+
+    at: Ints
+    low: Cells
+    by_low: Cells
+    high: Cells
+    by_high: Cells
+
+
+@dataclass(slots=True, eq=False)
+class IntervalTrees:
+    """Interval trees of the last dimension below segment trees of the others."""
+
+    cuts: Cuts
+    trees: Trees
+    intervals: Intervals
+    left: Ints
+
+    @classmethod
+    def over(cls, ranges: Ranges, needed: Ints) -> Self:
+        boxes = in_cells(ranges)
+        trees, grove = range_trees(boxes, boxes.not_empty())
+        return cls(boxes.cuts, trees, _intervals(grove), needed.copy())
+
+    def copy(self) -> Self:
+        return type(self)(self.cuts, self.trees, self.intervals, self.left.copy())
+
+    def remove(self, rows: Ints) -> None:
+        self.left[rows] = 0
+
+    def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
+        rows, element = np.empty(live, np.int64), np.empty(live, np.int64)
+        state = (self.trees, self.intervals, self.left)
+        counted, found = _absorb(self.cuts, elements.value, elements.weight, *state, enough, rows, element)
+        return counted, Complete(rows[:found], element[:found], self.left[rows[:found]])
+
+    def lacking(self) -> Ints:
+        return self.left.copy()
+
+
+class StabbingTracker(LevelTracker):
+    """Live queries in levels of interval trees."""
+
+    index = IntervalTrees
+
+
+def _intervals(grove: Grove) -> Intervals:
+    leaves, tree = grove.leaves, grove.members.tree
+    node = _centres(grove.low_leaf, grove.high_leaf, leaves[tree]) + (np.cumsum(2 * leaves) - 2 * leaves)[tree]
+    counts = np.bincount(node, minlength=2 * int(leaves.sum()))
+    by_low, by_high = np.lexsort((grove.low_leaf, node)), np.lexsort((-grove.high_leaf, node))
+    query = grove.members.query.astype(np.int32)
+    return Intervals(
+        np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
+        grove.low_leaf[by_low].astype(np.int32),
+        query[by_low],
+        grove.high_leaf[by_high].astype(np.int32),
+        query[by_high],
+    )
+
+
+@compiled
+def _centres(low: Ints, high: Ints, leaves: Ints) -> Ints:
+    """The first leaf within each interval that halving the leaves again and again comes upon."""
+    centres = np.empty(len(low), np.int64)
+    for i in range(len(low)):
+        begin, end = 0, leaves[i]
+        while True:
+            middle = (begin + end) >> 1
+            if high[i] <= middle:
+                end = middle
+            elif low[i] > middle:
+                begin = middle + 1
+            else:
+                break
+        centres[i] = middle
+    return centres
+
+
+@compiled
+def _absorb(
+    cuts: Cuts,
+    value: Floats,
+    weight: Ints,
+    trees: Trees,
+    intervals: Intervals,
+    left: Ints,
+    enough: int,
+    query: Ints,
+    element: Ints,
+) -> tuple[int, int]:
+    """Count elements until `enough` queries are complete; how many elements were counted, and queries completed."""
+    dimensions, found = value.shape[1], 0
+    cells = np.empty(dimensions, np.int64)
+    waiting = np.empty(dimensions * LEVELS, np.int64)
+    for i in range(len(value)):
+        for dimension in range(dimensions):
+            cells[dimension] = cell_of(cuts, dimension, value[i, dimension])
+        before, waiting[0], depth = found, 0, 1
+        while depth:
+            depth -= 1
+            tree = waiting[depth]
+            dimension = trees.dimension[tree]
+            leaf = leaf_of(trees, tree, cells[dimension])
+            if leaf < 0:
+                continue
+            leaves = trees.starts_at[tree + 1] - trees.starts_at[tree] - 1
+            first = trees.nodes_at[tree]
+            if dimension + 1 == dimensions:
+                found = _stab(intervals, first, leaves, leaf, weight[i], left, query, found)
+                continue
+            node = leaf + leaves
+            while node:
+                if trees.below[first + node] >= 0:
+                    waiting[depth] = trees.below[first + node]
+                    depth += 1
+                node >>= 1
+        element[before:found] = i
+        if found >= enough:
+            return i + 1, found
+    return len(value), found
+
+
+@inlined
+def _stab(
+    intervals: Intervals, first: int, leaves: int, leaf: int, weight: int, left: Ints, query: Ints, found: int
+) -> int:
+    """Count for all intervals of a tree that a leaf is in; the number of complete queries."""
+    begin, end = 0, leaves
+    while begin < end:
+        middle = (begin + end) >> 1
+        at, last = intervals.at[first + middle], intervals.at[first + middle + 1]
+        if leaf <= middle:
+            while at < last and intervals.low[at] <= leaf:
+                found = _count(left, intervals.by_low[at], weight, query, found)
+                at += 1
+            begin, end = (begin, middle) if leaf < middle else (0, 0)
+        else:
+            while at < last and intervals.high[at] > leaf:
+                found = _count(left, intervals.by_high[at], weight, query, found)
+                at += 1
+            begin = middle + 1
+    return found
+
+
+@inlined
+def _count(left: Ints, q: int, weight: int, query: Ints, found: int) -> int:
+    """Count for a query unless it has left."""
+    if left[q] <= 0:
+        return found
+    left[q] -= weight
+    if left[q] > 0:
+        return found
+    query[found] = q
+    return found + 1
