@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from tidegate.algebra.alerts import Demand
 from tidegate.physical.batch import Batch, concat, concat_columns
-from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.kernels.brackets import by_group_and_time
 from tidegate.physical.kernels.groups import canonical, group_rows
+from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.omission import omissible
 from tidegate.physical.operator import Chunks
 from tidegate.schema import Schema

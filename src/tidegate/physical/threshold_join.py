@@ -19,8 +19,8 @@ from tidegate.expressions.nodes import columns_of
 from tidegate.physical.alert_scene import Ints, Scene, Side, scene_of
 from tidegate.physical.batch import Batch, concat, concat_columns, take
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.kernels.combinations import Members, Nearness, combinations
+from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.stateless import failed
 from tidegate.schema import Schema
