@@ -110,9 +110,8 @@ class Run:
         return OmitOperator(schema(which), (f"{which}.k",), demands).step(NO_STATE, [made], [0]).output
 
     def copies(self, combination: Combination, alert: Alert) -> int:
-        """How often a combination can be there: equal elements of a stream count once, unless all of it is kept."""
-        whole = [(m, e) for m, e in zip(alert.members, combination, strict=True) if not demands_on(m, self.alerts)]
-        return math.prod(self.streams[m].count(e) for m, e in whole)
+        """How often a combination can be there: as often as there are equal elements."""
+        return math.prod(self.streams[m].count(e) for m, e in zip(alert.members, combination, strict=True))
 
     def needed(self, which: int) -> set[Element]:
         """The elements of an input that some alert cannot do without."""
