@@ -29,7 +29,7 @@ class _Group:
         """For inputs of the join the same inputs here, each at most once."""
         found: dict[int, int] = {}
         for which, plan in enumerate(join.inputs):
-            same = [at for at, own in enumerate(self.inputs) if at not in found.values() and _is_same(own, plan)]
+            same = [at for at, own in enumerate(self.inputs) if at not in found.values() and shape(own) == shape(plan)]
             same = [
                 at for at in same if _positions(self.inputs[at], self.keys[at]) == _positions(plan, join.keys[which])
             ]
@@ -90,10 +90,6 @@ def _read(join: ThresholdJoin, group: _Group, number: int, names: Mapping[str, s
     column = Column(NUMBER.name, NUMBER.type)
     mine = Filter(group.joined, Call("=", (column, Literal(number, Type.INT)), Type.BOOLEAN))
     return Map(mine, tuple(Output(f.name, Column(names.get(f.name, f.name), f.type)) for f in join.schema))
-
-
-def _is_same(own: Plan, other: Plan) -> bool:
-    return shape(own) == shape(other)
 
 
 def _positions(plan: Plan, keys: Sequence[str]) -> list[int]:

@@ -104,10 +104,10 @@ def scene_of(
     stored = [_stored(state, which, schema) for which, schema in enumerate(schemas)]
     new = [_with_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
     known = state.get(_INCIDENTS)
-    groups, founders = _numbered([*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known)
-    many, count = len(schemas), len(founders)
+    groups, count, keys_of_groups = _numbered([*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known)
+    many = len(schemas)
     sides = tuple(_side_of(stored[i], new[i], groups[i], groups[many + i], demands[i]) for i in range(many))
-    return Scene(sides, count, founders.keys, _incidents(known, groups[-1], count) if known is not None else {})
+    return Scene(sides, count, keys_of_groups, _incidents(known, groups[-1], count) if known is not None else {})
 
 
 def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
@@ -120,21 +120,10 @@ def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demand
     return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Founders:
-    """The keys of each group."""
-
-    count: int
-    keys: tuple[pa.Array, ...]
-
-    def __len__(self) -> int:
-        return self.count
-
-
 def _numbered(
     sides: Sequence[tuple[Batch, tuple[str, ...]]], known: pa.RecordBatch | None
-) -> tuple[list[Ints], _Founders]:
-    """The groups of the elements of all sides, and of the known incidents; and the keys of each group."""
+) -> tuple[list[Ints], int, tuple[pa.Array, ...]]:
+    """The groups of the elements of all sides, and of the known incidents; how many there are, and their keys."""
     lengths = [len(batch) for batch, _ in sides] + [known.num_rows if known is not None else 0]
     columns = []
     for place in range(len(sides[0][1])):
@@ -143,7 +132,7 @@ def _numbered(
         columns.append(pa.concat_arrays(parts))
     found = group_rows([c[:0] for c in columns], columns, groups=0, rows=sum(lengths))
     keys = tuple(column.take(pa.array(found.founders)) for column in columns)
-    return np.split(found.groups, np.cumsum(lengths)[:-1]), _Founders(len(found.founders), keys)
+    return np.split(found.groups, np.cumsum(lengths)[:-1]), len(found.founders), keys
 
 
 def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Incidents]:

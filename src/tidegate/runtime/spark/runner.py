@@ -20,16 +20,13 @@ from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
-from tidegate.runtime.spark.tasks import Orders, Setup, read_table, run_levels, watermarks_after
+from tidegate.runtime.spark.tasks import ROWS_PER_BATCH, Orders, Setup, read_table, run_levels, watermarks_after
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence
 
 NOWHERE: Mapping[str, str] = {}
 WORTH_A_SHUFFLE = 0.2
 """If tasks read for longer than so many seconds in the step before, they read at the same time, and shuffle."""
-
-ROWS_OF_TABLE = 200_000
-"""So many rows of a table are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,7 @@ class SparkRun:
         """The rows of a step and those of tables, which are read here."""
         for name in tables:
             source, columns = self.job.sources[name], self.job.graph.columns(name)
-            batches = [batch for batch, _ in source.read(None, ROWS_OF_TABLE, columns=columns)]
+            batches = [batch for batch, _ in source.read(None, ROWS_PER_BATCH, columns=columns)]
             made = read_table(self.setup, orders, name, self.job.decoder(name), batches)
             rows = rows.union(self.spark.createDataFrame(made, TRAVELLING))
         return rows

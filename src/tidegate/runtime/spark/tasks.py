@@ -36,7 +36,7 @@ _CACHE: dict[tuple[str, int, int], Version] = {}
 
 
 ROWS_PER_BATCH = 200_000
-"""So many rows of a file are looked at together."""
+"""So many rows of a file or table are looked at together."""
 
 WANTED = "wanted__"
 """The column with Spark's mark."""
