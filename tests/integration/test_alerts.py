@@ -92,6 +92,22 @@ def test_a_stream_that_stops_for_ten_minutes_costs_little_and_no_alarm():
     assert_none_missed(found, every, left, right)
 
 
+def test_an_incident_is_counted_on_from_step_to_step_until_there_is_a_pause():
+    engine = engine_of(alert(1))
+    counted = []
+    for seconds in (0, 5, 12, 60, 63):
+        table = pa.table(
+            {"k": pa.array([1], pa.int32()), "v": [0.9], "ts": pa.array([(1000 + seconds) * SECOND], pa.int64())}
+        )
+        outbox, _ = engine.step({n: table.to_batches() for n in "lr"})
+        rows = [row for _, batch in outbox.results for row in batch.columns.to_pylist()]
+        counted.append([(int(row["incident"].timestamp()) - 1000, row["alarm"]) for row in rows])
+    assert [{incident for incident, _ in step} for step in counted] == [{0}, {0}, {0}, {60}, {60}]
+    first = sorted(number for step in counted[:3] for _, number in step)
+    assert first == list(range(1, 1 + len(first)))
+    assert [number for _, number in counted[3]] == [1]
+
+
 def test_what_a_device_omits_changes_no_alarm():
     left, right = (stream(seed, seconds=60, per_second=50, keys=1) for seed in (3, 4))
     sent = []
