@@ -1,0 +1,52 @@
+"""Combinations near each other in time against all combinations, found some at a time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.physical.kernels.combinations import Members, Nearness, combinations
+
+Element = tuple[int, bool]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Members, Nearness]:
+    many, groups = draw(st.integers(2, 4)), draw(st.integers(1, 2))
+    element = st.tuples(st.integers(-4, 6), st.booleans())
+    parts = [[sorted(draw(st.lists(element, max_size=4))) for _ in range(groups)] for _ in range(many)]
+    flat: list[Element] = [e for member in parts for group in member for e in group]
+    ends = np.cumsum([0, *(len(group) for member in parts for group in member)])
+    bounds = np.array([ends[i * groups : (i + 1) * groups + 1] for i in range(many)])
+    distance = st.integers(0, 5)
+    most = np.array([[0 if i == j else draw(distance) for j in range(many)] for i in range(many)])
+    step, length = draw(st.sampled_from([(1, 9), (1, 9), (2, 3), (3, 5)]))
+    time, is_new = np.array([t for t, _ in flat], np.int64), np.array([n for _, n in flat], np.bool_)
+    return Members(time, is_new, bounds), Nearness(most, step, length)
+
+
+def by_definition(members: Members, near: Nearness) -> set[tuple[int, ...]]:
+    many, found = len(near.most), set()
+    for group in range(members.bounds.shape[1] - 1):
+        for rows in product(*(range(b[group], b[group + 1]) for b in members.bounds)):
+            times = [int(members.time[row]) for row in rows]
+            fits = all(times[i] - times[j] <= near.most[i, j] for i in range(many) for j in range(many))
+            held = near.step == 1 or max(times) < min(times) // near.step * near.step + near.length
+            if fits and held and any(members.is_new[row] for row in rows):
+                found.add(rows)
+    return found
+
+
+@given(cases(), st.integers(1, 5))
+@settings(max_examples=200, deadline=None)
+def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, Nearness], enough: int) -> None:
+    members, near = case
+    start, found = 0, list[tuple[int, ...]]()
+    while start < len(members.time):
+        rows, start = combinations(members, near, start=start, enough=enough)
+        found += [tuple(row) for row in rows.tolist()]
+    assert len(found) == len(set(found))
+    assert set(found) == by_definition(members, near)
