@@ -27,6 +27,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ENDED_WELL = (0, 3)  # 3: there were dead letters
 ATTEMPTS = 5
 
+ALERT = """
+CREATE ALERT bargain FROM bid b, auction a WITHIN 100 MICROSECONDS
+  WHERE b.auction = a.id WHEN b.price - a.reserve > 10;
+"""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -87,7 +92,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("auctions")
     write_auctions(folder)
     path = folder / "query.sql"
-    path.write_text(program(folder))
+    path.write_text(program(folder) + ALERT)
     return path
 
 
@@ -111,7 +116,7 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
     finished(query, run)
     found = run.published
     assert run.commit(FILES - 1).exists(), "each file is a micro-batch of its own"
-    assert found.relations.keys() == {"query_1", "query_2", "query_3"}
+    assert found.relations.keys() == {"query_1", "query_2", "query_3", "bargain"}
     assert all(found.relations.values())
     assert found.reasons == {"late", "malformed", "division_by_zero"}
     return found
