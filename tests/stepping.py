@@ -115,9 +115,9 @@ class Outcome:
     states: list[dict[str, Chunks]]
 
 
-def run(plan: Plan, delivery: Delivery, *, emit: Emit = Emit.CHANGES) -> Outcome:
+def run(plan: Plan, delivery: Delivery, *, emit: Emit = Emit.CHANGES, lowered: PhysicalPlan | None = None) -> Outcome:
     """Run a plan's operators; every element must start at or after what was promised before."""
-    physical = lower(plan, emit=emit)
+    physical = lowered or lower(plan, emit=emit)
     found = Outcome([], [], [], [])
     state: dict[str, Chunks] = {}
     promised = BEGINNING

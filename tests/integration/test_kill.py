@@ -27,9 +27,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ENDED_WELL = (0, 3)  # 3: there were dead letters
 ATTEMPTS = 5
 
-ALERT = """
+ALERTS = """
 CREATE ALERT bargain FROM bid b, auction a WITHIN 100 MICROSECONDS
   WHERE b.auction = a.id WHEN b.price - a.reserve > 10;
+CREATE ALERTS wanted FROM bid b, auction a
+  WHERE b.auction = a.id AND b.price >= a.reserve WHEN COUNT(*) >= 3;
+CREATE ALERTS crowded FROM bid b, auction a WITHIN 150 MICROSECONDS
+  WHERE b.price BETWEEN a.reserve AND a.reserve + 20 REPEAT WHEN TOTAL(b.bidder + 1) >= 15 + a.seller;
+CREATE ALERT busy FROM bid MATCHING auction REPEAT WHEN COUNT(*) >= 4;
 """
 
 
@@ -92,7 +97,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("auctions")
     write_auctions(folder)
     path = folder / "query.sql"
-    path.write_text(program(folder) + ALERT)
+    path.write_text(program(folder) + ALERTS)
     return path
 
 
@@ -116,9 +121,9 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
     finished(query, run)
     found = run.published
     assert run.commit(FILES - 1).exists(), "each file is a micro-batch of its own"
-    assert found.relations.keys() == {"query_1", "query_2", "query_3", "bargain"}
+    assert found.relations.keys() == {"query_1", "query_2", "query_3", "bargain", "wanted", "crowded", "busy"}
     assert all(found.relations.values())
-    assert found.reasons == {"late", "malformed", "division_by_zero"}
+    assert found.reasons == {"late", "malformed", "division_by_zero", "registered_twice"}
     return found
 
 

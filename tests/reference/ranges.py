@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 Side = tuple[float, bool, float, bool]
 """Low end, whether it is open, high end, whether it is open."""
 
+Answer = tuple[int, int, int]
+"""Id, position of the element, total."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -29,8 +32,9 @@ def _inside(side: Side, number: float) -> bool:
 
 @dataclass
 class BruteForce:
-    """Live queries with their totals so far."""
+    """Live queries with their totals so far; if they repeat, a complete one starts anew."""
 
+    repeats: bool = False
     live: dict[int, tuple[Query, int]] = field(default_factory=dict)
 
     def register(self, queries: Sequence[Query]) -> None:
@@ -39,8 +43,8 @@ class BruteForce:
     def terminate(self, ids: Sequence[int]) -> list[bool]:
         return [self.live.pop(each, None) is not None for each in ids]
 
-    def absorb(self, elements: Sequence[tuple[Sequence[float], int]]) -> list[tuple[int, int, int]]:
-        """Who becomes complete, as (id, position of the element, total), in order of position and id."""
+    def absorb(self, elements: Sequence[tuple[Sequence[float], int]]) -> list[Answer]:
+        """Who becomes complete, in order of position and id."""
         matured = []
         for position, (value, weight) in enumerate(elements):
             for query, total in sorted(self.live.values(), key=lambda each: each[0].id):
@@ -48,5 +52,21 @@ class BruteForce:
                     self.live[query.id] = (query, total + weight)
                     if total + weight >= query.threshold:
                         matured.append((query.id, position, total + weight))
-                        del self.live[query.id]
+                        self._start_anew(query)
+        return matured
+
+    def _start_anew(self, query: Query) -> None:
+        if self.repeats:
+            self.live[query.id] = (query, 0)
+        else:
+            del self.live[query.id]
+
+    def absorb_with(
+        self, elements: Sequence[tuple[Sequence[float], int]], queries: Sequence[Query], position: Sequence[int]
+    ) -> list[Answer]:
+        """The same with queries that are registered before the elements at their positions."""
+        matured = []
+        for here in range(len(elements) + 1):
+            self.register([query for query, place in zip(queries, position, strict=True) if place == here])
+            matured += [(number, here, total) for number, _, total in self.absorb(elements[here : here + 1])]
         return matured

@@ -16,6 +16,7 @@ from reference.bags import combined, limited
 from reference.changes import is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
 from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
+from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
 from tidegate.algebra.plan import (
@@ -30,10 +31,12 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
+    TotalThreshold,
     Union,
     Window,
     walk,
@@ -167,6 +170,10 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
         case Distinct():
             rows = dict.fromkeys(m.values for m in history.members(plan.source, instant))
             return Outcome(without_identity(rows, instant), [])
+        case TotalThreshold():
+            return Outcome(total_alarms(plan, history, instant).alarms, [])
+        case RangeThreshold():
+            return Outcome(range_alarms(plan, history, instant).alarms, [])
 
 
 def _scanned(scan: Scan, elements: Sequence[tuple[int, int, Mapping[str, object]]], instant: int) -> list[Member]:

@@ -150,7 +150,7 @@ def test_a_stream_may_be_joined_with_a_table_below_an_alert():
     ("sources", "message"),
     [
         ("humidity h, place a", "Q212: an alert cannot read the table 'place': its rows have no times"),
-        ("humidity h", "Q212: an alert is about several streams"),
+        ("humidity h", "Q212: an alert is about several streams, or about a total"),
         ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert has no window of its own"),
         ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert has no window of its own"),
         ("humidity h CROSS JOIN air a", "Q212: the streams of an alert are not joined in FROM"),
@@ -338,7 +338,7 @@ def test_the_condition_is_the_comparison_as_it_is_written():
         ("h.at > a.at", "Q213: a threshold is about a number, and this is TIMESTAMP"),
         ("h.value + a.value > NULL", "Q213: a threshold is about a number, and this is NULL"),
         ("MAX(h.value) > a.value", "Q107: an aggregate cannot stand in the WHEN of an alert"),
-        ("COUNT(*) > 3", "Q107: an aggregate cannot stand in the WHEN of an alert"),
+        ("COUNT(*) > 3", "Q212: an alert on a total reads one stream"),
         ("h.value > (SELECT MAX(value) FROM air)", "Q116: a query cannot stand in the WHEN of an alert"),
         ("h.values > a.value", "Q102: humidity has no column 'values'"),
         ("value > 3", "Q103: column 'value' is ambiguous"),

@@ -131,7 +131,7 @@ def test_registering_a_few_leaves_what_is_stored_of_many(dimensions):
     tracker = tracker.copy().register(some_ranges(rng, 300, dimensions, (10**6, 10**7), first=5000))
     tracker, _ = tracker.absorb(some_elements(rng, 10, dimensions))
     after = tracker.to_columns()
-    same = "piece 1 queries", "piece 1 boundaries" if dimensions == 1 else "piece 1 missing"
+    same = "piece 1 queries", "piece 1 boundaries" if dimensions == 1 else "piece 1 aims"
     for name in same:
         assert all(after[name][key] is column for key, column in before[name].items())
     assert sum(len(columns["id"]) for name, columns in after.items() if name.endswith("queries")) == 5300

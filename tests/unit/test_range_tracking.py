@@ -35,7 +35,7 @@ def rows(matured):
 
 
 def rounds(tracker):
-    (level,) = [level for level in tracker._levels if level]
+    (level,) = [level for level in tracker.levels if level]
     return level.index.rounds
 
 
@@ -135,7 +135,7 @@ def one_value_of_each_node(tracker, query):
     """Points of a range that are counted at different nodes."""
     found = {}
     for value in np.arange(STAIRS[query][0], STAIRS[query][1] + 0.5, 0.5):
-        index = tracker.copy().absorb(points(value))[0]._levels[0].index
+        index = tracker.copy().absorb(points(value))[0].levels[0].index
         entries = slice(*index.rounds.entries_at[query : query + 2])
         found[int(np.flatnonzero(index.heaps.nodes[index.heaps.node[entries], TOTAL])[0])] = value
     return list(found.values())
@@ -157,26 +157,26 @@ def test_levels_hold_twice_as_many_queries_each_and_the_first_ones_are_merged():
     live = DistributedTracker(smallest=1)
     for number in range(100):
         live = live.register(closed((0, 9), threshold=1000, first=number))
-        assert all(level is None or level.count <= 2**i for i, level in enumerate(live._levels))
-    assert [level.count if level else 0 for level in live._levels] == [0, 0, 4, 0, 0, 32, 64]
+        assert all(level is None or level.count <= 2**i for i, level in enumerate(live.levels))
+    assert [level.count if level else 0 for level in live.levels] == [0, 0, 4, 0, 0, 32, 64]
 
 
 def test_registering_a_few_does_not_build_the_many_anew():
     live = DistributedTracker().register(closed(*STAIRS * 100, threshold=1000))
-    many = live._levels[-1]
+    many = live.levels[-1]
     live = live.register(closed((0, 9), threshold=5, first=5000))
-    assert live._levels[-1] is many
+    assert live.levels[-1] is many
 
 
 def test_a_level_is_built_anew_when_half_of_its_queries_have_left():
     live = DistributedTracker().register(closed(*STAIRS, threshold=1000))
     live, _ = live.absorb(points(*range(23)))
-    before = live._levels[0]
+    before = live.levels[0]
     live, _ = live.terminate(np.arange(7))
-    assert live._levels[0] is before
+    assert live.levels[0] is before
     live, _ = live.terminate(np.arange(7, 9))
-    assert live._levels[0] is not before
-    assert live._levels[0].ranges.id.tolist() == list(range(9, 16))
+    assert live.levels[0] is not before
+    assert live.levels[0].ranges.id.tolist() == list(range(9, 16))
     assert rounds(live).needed.tolist() == [992] * 7
 
 

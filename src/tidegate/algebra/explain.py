@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -17,16 +19,20 @@ from tidegate.algebra.plan import (
     Order,
     Output,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
     inputs,
 )
-from tidegate.expressions.nodes import TRUE, Column
+from tidegate.algebra.ranges import Dimension, Waiting
+from tidegate.expressions.coercion import cast_can_fail
+from tidegate.expressions.nodes import TRUE, Cast, Column, Expression, Literal, transform
 from tidegate.expressions.text import to_sql
 from tidegate.time import MICROSECONDS
 
@@ -93,6 +99,64 @@ def describe(plan: Plan) -> str:
             return "Distinct"
         case ThresholdJoin(alerts=alerts):
             return "Threshold join " + "; ".join(f"{a.name} when {to_sql(a.condition)}" for a in alerts)
+        case TotalThreshold(source=source, keys=keys, waiting=waiting, threshold=threshold):
+            per = f" of each {', '.join(keys)}" if keys else ""
+            return f"Total threshold {_reached(waiting, source, str(threshold))}{per}{_waiting(waiting)}"
+        case RangeThreshold():
+            return f"Range threshold {_subscribed(plan)}"
+
+
+def _subscribed(plan: RangeThreshold) -> str:
+    """What is counted for whom, and how subscriptions come and go."""
+    said = plan.subscribed
+    threshold = _shown(plan.subscriptions, said.threshold)
+    conditions = [_dimension(each, plan) for each in said.dimensions]
+    pairs = zip(*plan.keys, strict=True)
+    conditions += [f"{_shown(plan.elements, own)} = {_shown(plan.subscriptions, theirs)}" for own, theirs in pairs]
+    within = f" for {', '.join(conditions)}" if conditions else ""
+    ended = "" if said.ended is None else f", ended by {_shown(plan.subscriptions, said.ended)}"
+    reached = _reached(plan.waiting, plan.elements, threshold)
+    return f"{reached}{within}{_waiting(plan.waiting)}, of each {said.id}{ended}"
+
+
+def _reached(waiting: Waiting, elements: Plan, threshold: str) -> str:
+    match _meaning(elements, waiting.weight):
+        case Literal(value=1):
+            return f"{waiting.name} when count >= {threshold}"
+    return f"{waiting.name} when total of {_shown(elements, waiting.weight)} >= {threshold}"
+
+
+def _waiting(waiting: Waiting) -> str:
+    within = "" if waiting.within is None else f" within {in_words(waiting.within)}"
+    return within + (", repeated" if waiting.repeats else "")
+
+
+def _dimension(dimension: Dimension, plan: RangeThreshold) -> str:
+    """A range as mathematicians write it: a bracket is an end that belongs to it, a parenthesis one that does not."""
+    low, high = (None if c is None else _shown(plan.subscriptions, c) for c in (dimension.low, dimension.high))
+    start = "(-∞" if low is None else f"{'(' if dimension.low_open else '['}{low}"
+    end = "∞)" if high is None else f"{high}{')' if dimension.high_open else ']'}"
+    return f"{_shown(plan.elements, dimension.value)} in {start}, {end}"
+
+
+def _shown(plan: Plan, column: str) -> str:
+    match _meaning(plan, column):
+        case Cast(argument=argument, type=type_) if not cast_can_fail(argument.type, type_):
+            return to_sql(argument)
+        case expression:
+            return to_sql(expression)
+
+
+def _meaning(plan: Plan, column: str) -> Expression:
+    """How a column is computed, if that is done right below; else the column."""
+    match plan:
+        case Filter(source=source):
+            return _meaning(source, column)
+        case Map(outputs=outputs) if ":" in column:
+            names = {o.expression.name: o.name for o in outputs if isinstance(o.expression, Column)}
+            made = next(o.expression for o in outputs if o.name == column)
+            return transform(made, lambda e: replace(e, name=names.get(e.name, e.name)) if isinstance(e, Column) else e)
+    return Column(column, plan.schema.type_of(column))
 
 
 def in_words(microseconds: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tidegate.algebra.alerts import ALARM, INCIDENT, NUMBER, VALUE, Alert
+from tidegate.algebra.ranges import TOTAL, Subscribed, Waiting
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
@@ -318,6 +319,47 @@ class ThresholdJoin:
         return Schema((NUMBER, *columns, VALUE, INCIDENT, ALARM))
 
 
+@dataclass(frozen=True, slots=True)
+class TotalThreshold:
+    """Alarms when the total weight of the elements of a key, from the beginning on, reaches a threshold.
+
+    A row is an alarm: the element that completed the total, and the total; it is valid when the element
+    is. Elements count in the order of time; of one instant, in the order of their columns.
+    """
+
+    source: Plan
+    keys: tuple[str, ...]
+    waiting: Waiting
+    threshold: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.source.schema, TOTAL))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeThreshold:
+    """Alarms when the total weight of elements in the range of a subscription reaches its threshold.
+
+    Elements count for subscriptions that they agree with in the keys, from the first instant after the
+    registration to that of the termination, in the order of time; of one instant, in the order of their
+    columns. A subscription is known by its id and keys. Of rows of one instant, terminations are first.
+    A row is an alarm: the element that completed the total, the subscription, and the total.
+    """
+
+    elements: Plan
+    subscriptions: Plan
+    keys: tuple[tuple[str, ...], tuple[str, ...]]
+    waiting: Waiting
+    subscribed: Subscribed
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.elements.schema, *self.subscriptions.schema, TOTAL))
+
+
 Plan = (
     Scan
     | Window
@@ -336,6 +378,8 @@ Plan = (
     | Aggregate
     | Distinct
     | ThresholdJoin
+    | TotalThreshold
+    | RangeThreshold
 )
 
 Pair = Join | SemiJoin | SetOperation
@@ -350,6 +394,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return many
         case Join(left=left, right=right) | SemiJoin(left=left, right=right) | SetOperation(left=left, right=right):
             return (left, right)
+        case RangeThreshold(elements=elements, subscriptions=subscriptions):
+            return (elements, subscriptions)
         case _:
             return (plan.source,)
 
@@ -365,6 +411,8 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
             return replace(plan, inputs=new)
         case Join() | SemiJoin() | SetOperation():
             return replace(plan, left=new[0], right=new[1])
+        case RangeThreshold():
+            return replace(plan, elements=new[0], subscriptions=new[1])
         case _:
             return replace(plan, source=new[0])
 

@@ -15,10 +15,21 @@ from tidegate.language.binder_alerts import bind_alert
 from tidegate.language.binder_commands import described, drop_from, refuse_in_use, shown
 from tidegate.language.binder_create import refuse_known, source_stream
 from tidegate.language.binder_query import bind_query
+from tidegate.language.binder_totals import bind_total
 from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
 from tidegate.language.surroundings import Surroundings
-from tidegate.language.syntax import CreateAlert, CreateDerived, CreateSource, Insert, Name, QueryStatement, Statement
+from tidegate.language.syntax import (
+    AnyAlert,
+    CreateAlert,
+    CreateDerived,
+    CreateSource,
+    CreateTotalAlert,
+    Insert,
+    Name,
+    QueryStatement,
+    Statement,
+)
 
 EMPTY = Catalog()
 
@@ -74,7 +85,7 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
             draft.queries += [] if _is_read(name, after) else [_query(stream.name, stream.plan, stream.reads)]
-        case CreateAlert(notify=notify):
+        case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
             query = _query(alert.name, alert.plan, alert.reads)
@@ -99,8 +110,8 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
                 draft.commands.append(DropQuery(name.text))
 
 
-def _explained(query: syntax.Query | CreateAlert, around: Surroundings, known: Sequence[Query]) -> Query:
-    if isinstance(query, CreateAlert):
+def _explained(query: syntax.Query | AnyAlert, around: Surroundings, known: Sequence[Query]) -> Query:
+    if isinstance(query, AnyAlert):
         alert = _alert_stream(query, around, known)
         return Query(alert.name, alert.plan, None, alert.reads, is_alert=True)
     return _query("explained", _plan(query, around), reads(query))
@@ -138,12 +149,13 @@ def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedSt
     return DerivedStream(statement.name.text, _plan(statement.query, around), reads(statement.query))
 
 
-def _alert_stream(statement: CreateAlert, around: Surroundings, known: Sequence[Query]) -> DerivedStream:
+def _alert_stream(statement: AnyAlert, around: Surroundings, known: Sequence[Query]) -> DerivedStream:
     refuse_known(statement.name, around.catalog)
     name = statement.name.text
     if _is_known(statement.name, known):
         raise QueryError("Q105", f"there already is a query '{name}'", statement.name.span, hint="choose another name")
-    plan = bind_alert(statement, replace(around, making=name))
+    making = replace(around, making=name)
+    plan = bind_alert(statement, making) if isinstance(statement, CreateAlert) else bind_total(statement, making)
     refuse_unsupported(plan)
     return DerivedStream(name, plan, reads(statement), is_alert=True)
 
@@ -174,17 +186,17 @@ def _number(before: Sequence[Statement]) -> int:
 def _made(statements: Sequence[Statement]) -> Iterator[str]:
     """Streams that the statements make, in lower case."""
     for statement in statements:
-        if isinstance(statement, (CreateSource, CreateDerived, CreateAlert)):
+        if isinstance(statement, (CreateSource, CreateDerived, AnyAlert)):
             yield statement.name.text.lower()
 
 
 def _is_read(name: Name, later: Sequence[Statement]) -> bool:
     queries = (s.query for s in later if isinstance(s, (CreateDerived, QueryStatement, Insert)))
-    alerts = (s for s in later if isinstance(s, CreateAlert))
+    alerts = (s for s in later if isinstance(s, AnyAlert))
     return any(name.text.lower() in reads(each) for each in (*queries, *alerts))
 
 
-def reads(query: syntax.Query | CreateAlert) -> frozenset[str]:
+def reads(query: syntax.Query | AnyAlert) -> frozenset[str]:
     """The streams that a query reads, in lower case, wherever in it; not those that it defines itself."""
     nodes = list(syntax.walk(query))
     own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidegate.algebra.alerts import ALARM, INCIDENT, VALUE, Alert
-from tidegate.algebra.plan import Filter, Map, Output, Plan, ThresholdJoin
-from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.plan import Map, Output, Plan, ThresholdJoin
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import cast
 from tidegate.expressions.functions import resolve
@@ -14,13 +13,11 @@ from tidegate.expressions.nodes import Column, Expression, Literal, columns_of, 
 from tidegate.language import syntax
 from tidegate.language.alert_keys import Key, common_keys, is_implied
 from tidegate.language.alert_links import links_of, place
-from tidegate.language.binder_create import kind_of
-from tidegate.language.binder_expressions import AggregateNode, Context, bind_condition, bind_expression
-from tidegate.language.binder_query import bind_query
-from tidegate.language.binder_sources import read_apart
+from tidegate.language.alert_sources import alert_context, filtered, read_by, read_streams
+from tidegate.language.binder_expressions import bind_condition, bind_expression
 from tidegate.language.names import Scope, all_unique
-from tidegate.language.surroundings import Read, Surroundings
-from tidegate.language.syntax import CreateAlert, Operation, Source
+from tidegate.language.surroundings import Surroundings
+from tidegate.language.syntax import CreateAlert, Operation
 from tidegate.schema import Type
 
 _THRESHOLDS = frozenset({">", ">=", "<", "<="})
@@ -28,7 +25,7 @@ _THRESHOLDS = frozenset({">", ">=", "<", "<="})
 
 def bind_alert(statement: CreateAlert, around: Surroundings) -> Plan:
     """The plan of an alert; its rows are alarms."""
-    reads = _members(statement.sources, around)
+    reads = read_streams(statement.sources, around)
     scope = tuple(visible for read in reads for visible in read.scope)
     value, crossing = _threshold(statement.when, scope)
     terms = () if statement.where is None else conjuncts(_where(statement.where, scope))
@@ -40,48 +37,17 @@ def bind_alert(statement: CreateAlert, around: Surroundings) -> Plan:
         tuple(range(len(reads))),
         links,
         value,
-        conjunction((crossing, *(term for term in wanted if len(_read_by(term, scope)) != 1))),
+        conjunction((crossing, *(term for term in wanted if len(read_by(term, scope)) != 1))),
         step,
         statement.everything,
         _assumed(statement.assumption, scope),
     )
-    inputs = tuple(_filtered(read.plan, i, wanted, scope) for i, read in enumerate(reads))
+    inputs = tuple(
+        filtered(read.plan, [term for term in wanted if read_by(term, scope) == [i]]) for i, read in enumerate(reads)
+    )
     columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
     joined = ThresholdJoin(inputs, columns, (alert,), statement.span)
     return Map(joined, _outputs(keys, scope, alert, statement.name.span), statement.span)
-
-
-# ---- FROM
-
-
-def _members(sources: Sequence[Source], around: Surroundings) -> list[Read]:
-    for source in sources:
-        _refuse_source(source, around)
-    if len(sources) == 1:
-        hint = "for one stream, a query will do: CREATE STREAM name AS SELECT … FROM stream WHERE …"
-        raise QueryError("Q212", "an alert is about several streams", sources[0].span, hint=hint)
-    reads = read_apart(sources, around, bind_query)
-    for source, read in zip(sources, reads, strict=True):
-        if not is_chronon(read.plan):
-            message = f"WITHIN is about the times of elements, and '{read.scope[0].alias}' has elements that last"
-            hint = "read a stream with TIMESTAMP BY, or a query that only filters it and computes columns"
-            raise QueryError("Q212", message, source.span, hint=hint)
-    return reads
-
-
-def _refuse_source(source: Source, around: Surroundings) -> None:
-    if isinstance(source, syntax.JoinClause):
-        hint = "write FROM a, b: WITHIN says which of their elements meet"
-        raise QueryError("Q212", "the streams of an alert are not joined in FROM", source.span, hint=hint)
-    if (window := source.window or source.granularity) is not None:
-        hint = "leave it out: WITHIN is the window, it says how near in time elements must be"
-        raise QueryError("Q212", "a stream of an alert has no window of its own", window.span, hint=hint)
-    if isinstance(source, syntax.StreamReference):
-        stream = around.catalog.find(source.name.text)
-        if stream is not None and kind_of(stream) == "table":
-            message = f"an alert cannot read the table '{stream.name}': its rows have no times"
-            hint = "join it with a stream first: FROM (SELECT … FROM stream, table WHERE …) x, …"
-            raise QueryError("Q212", message, source.name.span, hint=hint)
 
 
 # ---- WHEN and WHERE
@@ -108,7 +74,7 @@ def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expre
 
 
 def _side(node: syntax.Expression, scope: Scope) -> Expression:
-    side = bind_expression(node, _context(scope, "WHEN"))
+    side = bind_expression(node, alert_context(scope, "WHEN"))
     if not side.type.is_numeric:
         hint = "compare numbers; epoch_seconds(…) makes one of a time"
         raise QueryError("Q213", f"a threshold is about a number, and this is {side.type.name}", node.span, hint=hint)
@@ -116,7 +82,7 @@ def _side(node: syntax.Expression, scope: Scope) -> Expression:
 
 
 def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
-    match [scope[i].alias for i in _read_by(comparison, scope)]:
+    match [scope[i].alias for i in read_by(comparison, scope)]:
         case []:
             hint = "write columns into it, for instance WHEN a.value + b.value > 10"
             raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
@@ -126,32 +92,7 @@ def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
 
 
 def _where(condition: syntax.Expression, scope: Scope) -> Expression:
-    return bind_condition(condition, _context(scope, "WHERE"))
-
-
-def _context(scope: Scope, place_: str) -> Context:
-    def refuse(node: AggregateNode) -> Expression:
-        hint = "an alert is about single elements; for groups write SELECT … GROUP BY … HAVING …"
-        raise QueryError("Q107", f"an aggregate cannot stand in the {place_} of an alert", node.span, hint=hint)
-
-    def refuse_query(node: syntax.QueryExpression) -> Expression:
-        hint = "join with it in FROM: FROM (SELECT … FROM stream, table WHERE …) x, …"
-        raise QueryError("Q116", f"a query cannot stand in the {place_} of an alert", node.span, hint=hint)
-
-    return Context(scope, refuse, refuse_query)
-
-
-def _read_by(expression: Expression, scope: Scope) -> list[int]:
-    """The members whose columns an expression reads."""
-    columns = columns_of(expression)
-    return [i for i, visible in enumerate(scope) if columns & set(visible.plan_names)]
-
-
-def _filtered(plan: Plan, member: int, terms: Sequence[Expression], scope: Scope) -> Plan:
-    """The elements of a member for which all that is said of it alone is true."""
-    own = tuple(term for term in terms if _read_by(term, scope) == [member])
-    predicate = conjunction(own)
-    return Filter(plan, predicate, predicate.span) if own else plan
+    return bind_condition(condition, alert_context(scope, "WHERE"))
 
 
 # ---- what else it says

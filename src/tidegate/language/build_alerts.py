@@ -7,14 +7,13 @@ from dataclasses import replace
 from lark import Token, v_args
 from lark.tree import Meta
 
-from tidegate.errors import QueryError, Span
+from tidegate.errors import QueryError
 from tidegate.language import syntax
 from tidegate.language.build_clauses import Clause, each_once
 from tidegate.language.build_expressions import microseconds, span_of, unquote
+from tidegate.language.build_kinds import Written, is_about_total, joining_alert, total_alert
 from tidegate.language.build_queries import QueryBuilder
 from tidegate.language.syntax import Distance, Expression, Name, Source, Statement
-
-_Nearness = tuple[syntax.Within, tuple[Name, ...]]
 
 
 @v_args(meta=True, inline=True)
@@ -24,40 +23,20 @@ class AlertBuilder(QueryBuilder):
     def create_alert(
         self,
         meta: Meta,
-        _word: Token,
+        word: Token,
         name: Name,
         sources: tuple[Source, ...],
-        nearness: _Nearness | None,
-        *clauses: Clause,
+        within: syntax.Within | None,
+        *clauses: Clause | None,
     ) -> Statement:
-        span, said = span_of(meta), each_once(clauses)
-        if nearness is None:
-            hint = "write behind FROM how near to each other their times must be, for instance WITHIN 5 SECONDS"
-            raise QueryError("Q210", "this alert does not say which elements meet", _before(clauses, span), hint=hint)
-        if "WHEN" not in said:
-            hint = "write for instance WHEN a.value + b.value > 10"
-            raise QueryError("Q210", "this alert does not say when there is an alarm", name.span, hint=hint)
-        within, matching = nearness
-        return syntax.CreateAlert(
-            name,
-            sources,
-            within,
-            matching,
-            said["WHEN"],
-            said.get("WHERE"),
-            said.get("ASSUME QUASICONVEX"),
-            "EMIT ALL" in said,
-            said.get("NOTIFY"),
-            span,
-        )
+        given = tuple(clause for clause in clauses if clause is not None)
+        written = Written(word.upper() == "ALERTS", name, sources, within, each_once(given), given, span_of(meta))
+        return total_alert(written) if is_about_total(written) else joining_alert(written)
 
     def member(self, meta: Meta, token: Token) -> Name:
         return Name(unquote(token), span_of(meta))
 
     # ---- WITHIN
-
-    def nearness(self, meta: Meta, within: syntax.Within, matching: tuple[Name, ...] | None) -> _Nearness:
-        return within, matching or ()
 
     def distance(self, meta: Meta, minus: Token | None, number: Token, unit: Token | None) -> Distance:
         if minus is not None:
@@ -89,9 +68,6 @@ class AlertBuilder(QueryBuilder):
             raise QueryError("Q211", "elements between two windows would meet nobody", slide.span, hint=hint)
         return syntax.Hops(length.length, slide.length, span_of(meta))
 
-    def matching(self, meta: Meta, *names: Name) -> tuple[Name, ...]:
-        return names
-
     # ---- other clauses
 
     def when_clause(self, meta: Meta, condition: Expression) -> Clause:
@@ -99,6 +75,20 @@ class AlertBuilder(QueryBuilder):
 
     def where_clause(self, meta: Meta, condition: Expression) -> Clause:
         return Clause("WHERE", condition, span_of(meta))
+
+    def matching_clause(self, meta: Meta, *names: Name) -> Clause:
+        return Clause("MATCHING", names, span_of(meta))
+
+    def repeat_clause(self, meta: Meta, _word: Token) -> Clause:
+        return Clause("REPEAT", True, span_of(meta))  # noqa: FBT003 - that it is there is all it says
+
+    def id_clause(self, meta: Meta, first: Name, second: Name | None) -> Clause:
+        qualifier, name = (None, first) if second is None else (first, second)
+        place = first.span if second is None else first.span.to(second.span)
+        return Clause("ID", syntax.ColumnReference(qualifier, name, place), span_of(meta))
+
+    def terminate_clause(self, meta: Meta, condition: Expression) -> Clause:
+        return Clause("TERMINATE WHEN", condition, span_of(meta))
 
     def assume_clause(self, meta: Meta, *names: Name | None) -> Clause:
         given = tuple(name for name in names if name is not None)
@@ -119,8 +109,3 @@ def _ended(distance: Distance, ends: Token | None) -> Distance:
         raise QueryError("Q211", "no two elements are less than nothing apart", span_of(ends), hint=hint)
     word = ends.lower()
     return replace(distance, left_open=not word.startswith("right"), right_open=not word.startswith("left"))
-
-
-def _before(clauses: tuple[Clause, ...], span: Span) -> Span:
-    """Where WITHIN should stand."""
-    return clauses[0].span if clauses else Span(span.end, span.end + 1)

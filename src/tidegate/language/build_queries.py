@@ -118,6 +118,9 @@ class QueryBuilder(WindowBuilder):
     def alias(self, meta: Meta, name: Name) -> Name:
         return name
 
+    def repeat_alias(self, meta: Meta, word: Token) -> Name:
+        return Name(str(word), span_of(word))
+
     def where(self, meta: Meta, condition: Expression) -> Expression:
         return condition
 

@@ -31,7 +31,7 @@ class StatementBuilder(AlertBuilder):
     def insert(self, meta: Meta, path: Token, query: Query) -> Statement:
         return syntax.Insert(unquote(path), query, span_of(meta))
 
-    def explain(self, meta: Meta, query: Query | syntax.CreateAlert) -> Statement:
+    def explain(self, meta: Meta, query: Query | syntax.AnyAlert) -> Statement:
         return syntax.ExplainStatement(query, span_of(meta))
 
     def describe(self, meta: Meta, name: Name) -> Statement:

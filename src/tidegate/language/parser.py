@@ -71,7 +71,9 @@ _RARE = frozenset(
 
 _INCOMPLETE = {
     "WITHIN": ("_WITHIN", "write for instance WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
-    "MATCHING": ("_WITHIN", "MATCHING stands behind WITHIN: WITHIN 5 SECONDS MATCHING machine"),
+    "MATCHING": ("_MATCHING", "write the columns behind it that are to be equal: MATCHING machine"),
+    "ID": ("_ID", "write the column behind it that names a subscription: ID r.name"),
+    "TERMINATE": ("_TERMINATE_WHEN", "write which rows end a subscription: TERMINATE WHEN r.gone"),
     "ASSUME": ("_ASSUME_QUASICONVEX", "write ASSUME QUASICONVEX, or ASSUME QUASICONVEX IN x"),
     "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
     "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
@@ -165,7 +167,9 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
         return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
     hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
     wanted, advice = _INCOMPLETE.get(token.upper(), (None, None))
-    if wanted in expected:
+    if token.type == "_WITHIN":
+        advice = "WITHIN stands right behind FROM, before the other clauses"
+    if wanted in expected or token.type == "_WITHIN":
         return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
     if token.upper() == "SELECT" and words.startswith("an expression"):
         hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
@@ -191,7 +195,7 @@ def _nearly(word: str, keywords: list[str]) -> str | None:
 def _keywords(terminals: set[str]) -> list[str]:
     """Those of the terminals that are words, as they are written."""
     words = (name.strip("_").replace("_", " ") for name in terminals - _SYMBOLS - _SIGNS.keys() - _NOT_YET.keys())
-    return sorted(word for word in words if "ANON" not in word)
+    return sorted(word for word in words if "ANON" not in word and word != "LAST REPEAT")
 
 
 def _in_words(expected: set[str]) -> str:

@@ -18,11 +18,13 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
 )
@@ -81,6 +83,11 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed.union(*keys, *(columns_of(e) for a in alerts for e in (a.value, a.condition)))
             wanted |= {demand.value for a in alerts for demand in a.demands if isinstance(demand, Demand)}
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
+        case TotalThreshold(source=source):
+            # All columns decide which of the elements of an instant completes a total.
+            return replace(plan, source=prune_columns(source))
+        case RangeThreshold(elements=elements, subscriptions=subscriptions):
+            return replace(plan, elements=prune_columns(elements), subscriptions=prune_columns(subscriptions))
 
 
 def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:

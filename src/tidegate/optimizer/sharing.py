@@ -24,17 +24,20 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
     inputs,
     walk,
     with_inputs,
 )
+from tidegate.algebra.ranges import Subscribed, Waiting
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import rename
 from tidegate.optimizer.rule import apply_rules
@@ -116,6 +119,11 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
                 tuple(tuple(at[k] for k in each) for each in keys),
                 *(_alert(a, at) for a in alerts),
             )
+        case TotalThreshold(keys=keys, waiting=waiting, threshold=threshold):
+            return ("total threshold", tuple(at[k] for k in keys), _waiting(waiting, at), threshold)
+        case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
+            meeting = tuple(tuple(at[k] for k in each) for each in keys)
+            return ("range threshold", meeting, _waiting(waiting, at), _subscribed(subscribed, at))
 
 
 def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
@@ -123,6 +131,22 @@ def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
     demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
     value, condition = rename(alert.value, at), rename(alert.condition, at)
     return replace(alert, name="", value=value, condition=condition, demands=demands)
+
+
+def _waiting(waiting: Waiting, at: Mapping[str, str]) -> Waiting:
+    return replace(waiting, name="", weight=at[waiting.weight])
+
+
+def _subscribed(subscribed: Subscribed, at: Mapping[str, str]) -> Subscribed:
+    def place(name: str | None) -> str | None:
+        return None if name is None else at[name]
+
+    dimensions = tuple(
+        replace(each, value=at[each.value], low=place(each.low), high=place(each.high))
+        for each in subscribed.dimensions
+    )
+    ended = place(subscribed.ended)
+    return Subscribed(at[subscribed.id], at[subscribed.threshold], dimensions, ended)
 
 
 def _positions(plan: Plan) -> dict[str, str]:

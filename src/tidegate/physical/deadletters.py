@@ -20,6 +20,12 @@ class Reason(Enum):
     INVALID_CAST = "invalid_cast"
     DOMAIN = "domain"
     USER_FUNCTION = "user_function"
+    BAD_WEIGHT = "bad_weight"
+    BAD_THRESHOLD = "bad_threshold"
+    EMPTY_RANGE = "empty_range"
+    NO_ID = "no_id"
+    REGISTERED_TWICE = "registered_twice"
+    NOT_REGISTERED = "not_registered"
 
 
 DEAD_LETTER = pa.schema(

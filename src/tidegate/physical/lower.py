@@ -18,11 +18,13 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
 )
@@ -37,6 +39,9 @@ from tidegate.physical.limit import LimitOperator
 from tidegate.physical.omission import OmitOperator
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.prune import PruneOperator
+from tidegate.physical.ranges.checks import AdmitOperator, WeighOperator
+from tidegate.physical.ranges.operator import RangeThresholdOperator
+from tidegate.physical.ranges.total import TotalThresholdOperator
 from tidegate.physical.semi_join import SemiJoinOperator
 from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
@@ -95,6 +100,10 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return _lower_limit(plan, emit)
         case ThresholdJoin():
             return _lower_threshold_join(plan)
+        case TotalThreshold():
+            return _lower_total(plan)
+        case RangeThreshold():
+            return _lower_ranges(plan)
         case _:
             assert_never(plan)
 
@@ -108,6 +117,23 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
         sides.append(Apply(OmitOperator(source.schema, keys, demands), (below,)) if demands else below)
     schemas = tuple(source.schema for source in plan.inputs)
     return Apply(ThresholdJoinOperator(schemas, plan.keys, plan.alerts), tuple(sides))
+
+
+def _lower_total(plan: TotalThreshold) -> PhysicalPlan:
+    schema, waiting = plan.source.schema, plan.waiting
+    weighed = Apply(WeighOperator(schema, waiting, plan.keys), (lower(plan.source, emit=Emit.SETTLED),))
+    return Apply(TotalThresholdOperator(schema, plan.keys, waiting, plan.threshold), (weighed,))
+
+
+def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
+    """Bad rows are found before they travel: elements may go to many buckets, but are one dead letter."""
+    elements, rows = plan.elements.schema, plan.subscriptions.schema
+    needed = (*plan.keys[0], *(each.value for each in plan.subscribed.dimensions))
+    weigh = WeighOperator(elements, plan.waiting, needed)
+    admit = AdmitOperator(rows, plan.waiting.name, plan.keys[1], plan.subscribed)
+    weighed = Apply(weigh, (lower(plan.elements, emit=Emit.SETTLED),))
+    admitted = Apply(admit, (lower(plan.subscriptions, emit=Emit.SETTLED),))
+    return Apply(RangeThresholdOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
 
 
 def _chronons(source: Plan, emit: Emit) -> PhysicalPlan:

@@ -30,9 +30,10 @@ its own; what is small and changes often goes into one chunk.
 
 NO_STATE: Chunks = {}
 
-Meeting = tuple[tuple[str, ...], ...]
+Meeting = tuple[tuple[str, ...] | None, ...]
 """Columns of each input, by position: elements that agree in them must be in the same bucket. Without
-columns all elements must be. A column of that name in the output holds the same value."""
+columns all elements must be. None: the elements of that input must be in every bucket. A column of that
+name in the output holds the same value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

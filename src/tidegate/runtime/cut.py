@@ -81,9 +81,9 @@ def _keeps_state(plan: PhysicalPlan) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """The output of a stage, on its way to whoever reads it, hashed by columns."""
+    """The output of a stage, on its way to whoever reads it, hashed by columns; None: to all buckets."""
 
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | None
 
 
 @dataclass(slots=True)
@@ -139,20 +139,20 @@ class _Cutter:
         for branches, names in zip(sides, keys, strict=True):
             parts = []
             for branch in branches:
-                inside = self.partitioned(branch, tuple(names[i] for i in chosen))
+                inside = self.partitioned(branch, None if names is None else tuple(names[i] for i in chosen))
                 parts.append(_shifted(inside.root, len(feeds)))
                 feeds += inside.feeds
             inputs.append(parts[0] if len(parts) == 1 else Node(UnionOperator(parts[0].schema), tuple(parts)))
         known = frozenset(operator.schema.names)
-        partitioning = tuple(frozenset(names[i] for names in keys) & known for i in chosen)
+        partitioning = tuple(frozenset(names[i] for names in keys if names is not None) & known for i in chosen)
         return _Fragment(Node(operator, tuple(inputs)), feeds, partitioning)
 
-    def partitioned(self, branch: _Fragment, keys: tuple[str, ...]) -> _Fragment:
+    def partitioned(self, branch: _Fragment, keys: tuple[str, ...] | None) -> _Fragment:
         """The branch hashed by the keys: as it is if it already is so, else through an exchange."""
-        if _is_partitioned(branch, keys):
+        if keys is not None and _is_partitioned(branch, keys):
             return branch
         feed = self.close(branch, _Exchange(keys))
-        return _Fragment(Port(0, branch.schema), (feed,), tuple(frozenset([k]) for k in keys))
+        return _Fragment(Port(0, branch.schema), (feed,), tuple(frozenset([k]) for k in keys or ()))
 
     def close(self, fragment: _Fragment, end: _Exchange | ToQuery) -> FromStage:
         """Give the fragment an end; answers how its output can be read."""
@@ -194,13 +194,14 @@ def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
 
 def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
     """Which of the keys to hash by: those that some branch is hashed by already, else all."""
-    for branches, names in zip(sides, keys, strict=True):
+    hashed = [(branches, names) for branches, names in zip(sides, keys, strict=True) if names is not None]
+    for branches, names in hashed:
         for branch in branches:
             if branch.partitioning and branch.shared is None:
                 found = tuple(next((i for i, n in enumerate(names) if n in held), -1) for held in branch.partitioning)
                 if -1 not in found:
                     return found
-    return tuple(range(len(keys[0])))
+    return tuple(range(len(hashed[0][1])))
 
 
 def _is_partitioned(branch: _Fragment, keys: tuple[str, ...]) -> bool:

@@ -31,6 +31,8 @@ def target_words(target: ToStage | ToQuery) -> str:
 
 def way_words(target: ToStage) -> str:
     """How elements are spread over the buckets of the stage that they go to."""
+    if target.keys is None:
+        return "all to every bucket"
     return f"hashed by {', '.join(target.keys)}" if target.keys else "all to one bucket"
 
 

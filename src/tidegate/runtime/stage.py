@@ -61,11 +61,14 @@ class FromStage:
 
 @dataclass(frozen=True, slots=True)
 class ToStage:
-    """Output goes to a port of another stage: hashed by columns, or all to one bucket without any."""
+    """Output goes to a port of another stage: hashed by columns, or all to one bucket without any.
+
+    If the keys are None, every bucket gets all of it.
+    """
 
     stage: int
     port: int
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

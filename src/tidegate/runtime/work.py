@@ -123,9 +123,12 @@ def _marks(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> l
     return [Mark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
 
 
-def split(batch: Batch, keys: tuple[str, ...], buckets: int) -> Iterator[tuple[int, Batch]]:
-    """The batch by bucket; all of it to bucket 0 when there are no keys."""
+def split(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[tuple[int, Batch]]:
+    """The batch by bucket; all of it to bucket 0 when there are no keys, to every bucket when they are None."""
     if not len(batch):
+        return
+    if keys is None:
+        yield from ((bucket, batch) for bucket in range(buckets))
         return
     if not keys or buckets == 1:
         yield 0, batch

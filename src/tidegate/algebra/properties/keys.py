@@ -16,12 +16,14 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     SetRule,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
 )
@@ -51,7 +53,7 @@ def unique_keys(plan: Plan) -> Keys:
     [['item']]
     """
     match plan:
-        case Scan() | Union() | ThresholdJoin():
+        case Scan() | Union() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
             return _NONE
         case Window(source=source, size=size, slide=slide):
             return unique_keys(source) if size == slide == 1 else _NONE

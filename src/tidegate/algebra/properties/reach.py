@@ -19,12 +19,14 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     SetRule,
     Split,
     ThresholdJoin,
+    TotalThreshold,
     Union,
     Validity,
     Window,
@@ -86,6 +88,8 @@ def is_chronon(plan: Plan) -> bool:
             return False
         case ThresholdJoin():
             return False
+        case TotalThreshold() | RangeThreshold():
+            return True
 
 
 def ends_in_order(plan: Plan) -> bool:
@@ -152,7 +156,7 @@ def reach(plan: Plan) -> Reach:
         case Split(source=source, length=length):
             known = reach(source)
             return Reach(min(length, known.length or length), ends=True, bounded=known.bounded)
-        case Changes():
+        case Changes() | TotalThreshold() | RangeThreshold():
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
             return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
@@ -169,7 +173,7 @@ def reach(plan: Plan) -> Reach:
 def granule(plan: Plan) -> int:
     """The steps, in microseconds, in which the output can change (PIPES, section 20)."""
     match plan:
-        case Scan() | Changes() | ThresholdJoin():
+        case Scan() | Changes() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
             return CHRONON
         case Granularity(size=size):
             return size

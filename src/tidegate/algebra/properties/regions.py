@@ -13,13 +13,18 @@ from tidegate.algebra.plan import (
     Join,
     Map,
     Plan,
+    RangeThreshold,
     Scan,
     Split,
+    ThresholdJoin,
+    TotalThreshold,
     Union,
     Window,
     inputs,
 )
 from tidegate.algebra.properties import calls
+
+_Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ def is_reducible(plan: Plan) -> bool:
 
     Split and coalesce do not change any instant: they do not end a region (lemma 12.1).
     """
-    return not (isinstance(plan, Scan | Window | CountWindow | Granularity | Changes) or sees_starts(plan))
+    return not (isinstance(plan, Scan | Window | CountWindow | Granularity | Changes | _Alarms) or sees_starts(plan))
 
 
 def sees_starts(plan: Plan) -> bool:
@@ -46,7 +51,7 @@ def sees_starts(plan: Plan) -> bool:
 def has_starts(plan: Plan) -> bool:
     """Whether it is defined where validities start: no operator below is free to cut them, or to join them again."""
     match plan:
-        case Scan() | Window() | Changes() | Split(length=1):
+        case Scan() | Window() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
             return True
         case Filter() | Map() | Granularity() | Union() | Join():
             return all(has_starts(each) for each in inputs(plan))

@@ -1,13 +1,16 @@
 """The syntax tree: what was written, and where; nothing is looked up yet."""
 
 from tidegate.language.syntax.alerts import (
+    AnyAlert,
     Assumption,
     CreateAlert,
+    CreateTotalAlert,
     Distance,
     EveryPair,
     Hops,
     NamedPair,
     NamedPairs,
+    Subscribing,
     Within,
 )
 from tidegate.language.syntax.expressions import (
@@ -68,6 +71,7 @@ from tidegate.language.syntax.statements import (
 from tidegate.language.syntax.trees import walk
 
 __all__ = [
+    "AnyAlert",
     "AnyWindow",
     "Assumption",
     "Between",
@@ -81,6 +85,7 @@ __all__ = [
     "CreateAlert",
     "CreateDerived",
     "CreateSource",
+    "CreateTotalAlert",
     "Definition",
     "DescribeStatement",
     "Distance",
@@ -121,6 +126,7 @@ __all__ = [
     "Statement",
     "StreamReference",
     "Subquery",
+    "Subscribing",
     "UnionAll",
     "WindowClause",
     "WithQuery",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.errors import Span
-from tidegate.language.syntax.expressions import Expression, Name
+from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
 from tidegate.language.syntax.queries import Source
 
 
@@ -83,3 +83,30 @@ class CreateAlert:
     everything: bool
     notify: str | None
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """``ID column`` and ``TERMINATE WHEN condition``: how rows of subscriptions are told apart."""
+
+    id: ColumnReference | None
+    ended: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTotalAlert:
+    """An alert on the total of what is counted; with `subscribing`, CREATE ALERTS: one for each subscription."""
+
+    name: Name
+    sources: tuple[Source, ...]
+    within: Within | None
+    matching: tuple[Name, ...]
+    when: Expression
+    where: Expression | None
+    repeats: bool
+    notify: str | None
+    subscribing: Subscribing | None
+    span: Span
+
+
+AnyAlert = CreateAlert | CreateTotalAlert

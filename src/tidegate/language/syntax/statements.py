@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.errors import Span
-from tidegate.language.syntax.alerts import CreateAlert
+from tidegate.language.syntax.alerts import AnyAlert
 from tidegate.language.syntax.expressions import Expression, Name
 from tidegate.language.syntax.queries import Query
 
@@ -87,14 +87,14 @@ class DescribeStatement:
 
 @dataclass(frozen=True, slots=True)
 class ExplainStatement:
-    query: Query | CreateAlert
+    query: Query | AnyAlert
     span: Span
 
 
 Statement = (
     CreateSource
     | CreateDerived
-    | CreateAlert
+    | AnyAlert
     | QueryStatement
     | Insert
     | DropStatement

@@ -2,76 +2,45 @@
 
 What a query has is the difference of two sums of cells. Queries that are alike lie in one block; what
 falls in the cover of a block bounds what falls in any of its ranges, so that a query which lacks r is
-not looked at before the weight in the cover has grown by r.
+not looked at before the weight in the cover has grown by r. With keys, cells are in order of key, then
+of place, and a range lies within those of its key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.ranges import batch_counting, batch_keys
+from tidegate.physical.kernels.ranges.batch_counting import GROUP, Cells, Dues, Queries
+from tidegate.physical.kernels.ranges.batch_keys import Keys
 from tidegate.physical.kernels.ranges.batch_model import GONE, Found, Settings, nothing
-from tidegate.physical.kernels.ranges.batch_search import Levels, completing, levels_of
-from tidegate.physical.kernels.ranges.cells import Boxes, Points, count_to, packed
+from tidegate.physical.kernels.ranges.batch_saved import LEFT, Saved, saved_from
+from tidegate.physical.kernels.ranges.batch_search import levels_of
+from tidegate.physical.kernels.ranges.cells import Boxes, Points, packed
+from tidegate.physical.kernels.ranges.journal import Journal
 from tidegate.physical.kernels.ranges.model import Columns, Ints, Mask
-
-Places = npt.NDArray[np.int32]
-
-_GROUP = 32
-"""Cells that are summed one by one; a power of two."""
 
 _FEW = 32
 """Completed queries for which the batch is searched directly."""
 
-
-class Queries(NamedTuple):
-    """A query is complete when the cells from `first` to before `last` reach its target."""
-
-    id: Ints
-    first: Places
-    last: Places
-    threshold: Ints
-    target: Ints
+_SAME = ("queries", "boundaries", "keys")
 
 
-class Cells(NamedTuple):
-    """Cell c has the places from boundary c - 1 to before boundary c."""
-
-    boundary: Ints
-    weight: Ints
-    group: Ints
-    """The weight of each group of cells."""
-    before: Ints
-    """The weight of all groups before each one, as of the last look at the queries."""
-
-
-class Dues(NamedTuple):
-    """When to look at a query: its due weight is one of its block's cover."""
-
-    due: Ints
-    least: Ints
-    """Of each block, the least due weight."""
-    first: Ints
-    """Of each block, the groups of cells that cover it, up to `last`."""
-    last: Ints
-    rest: Ints
-    """How many queries are live, and the weight that can come before any of them is due."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CellPiece:
-    """Queries, which never change, and their totals and due weights, which do."""
+    """Queries, which never change, and their totals, targets and due weights, which do."""
 
     number: int
     queries: Queries
+    keys: Keys | None
     cells: Cells
     dues: Dues
     block: int
+    repeats: bool
+    saved: Saved
 
     @property
     def ids(self) -> Ints:
@@ -81,24 +50,51 @@ class CellPiece:
     def live(self) -> int:
         return int(self.dues.rest[0])
 
+    @property
+    def start(self) -> int | None:
+        """From where on it needs the log, which is only to be written."""
+        return self.saved.start if self.saved.totals is not None else None
+
     def copy(self) -> CellPiece:
         cells = Cells(self.cells.boundary, *(column.copy() for column in self.cells[1:]))
-        dues = self.dues._replace(due=self.dues.due.copy(), least=self.dues.least.copy(), rest=self.dues.rest.copy())
-        return CellPiece(self.number, self.queries, cells, dues, self.block)
+        dues = Dues(*(column.copy() for column in self.dues))
+        return replace(self, cells=cells, dues=dues, saved=self.saved.copy())
 
-    def absorb(self, points: Points, log: Points) -> Found:
-        cell = _counted(self.cells, points.place[0], points.weight, self.dues.rest)
+    def absorb(self, points: Points, log: Journal) -> Found:
+        cell = self._counted(points)
         if self.dues.rest[1] > 0:
             return nothing()
-        row = _due(self.queries, self.cells, self.dues, self.block)
+        row = batch_counting.look(self.queries, self.cells, self.dues, self.block)
         if len(row) == 0:
             return nothing()
+        if self.repeats:
+            return self._repeated(row, cell, points.weight)
+        self.saved.leave(row)
+        some = self.queries, self.cells, self.dues.target, row
         if len(row) <= _FEW:
-            return Found(row, *_one_by_one(self.queries, self.cells, row, cell, points.weight))
-        levels = levels_of(cell, points.weight)
-        return Found(row, *_all_at_once(self.queries, self.cells, row, levels, points.weight))
+            return Found(row, *batch_counting.one_by_one(*some, cell, points.weight))
+        return Found(row, *batch_counting.all_at_once(*some, levels_of(cell, points.weight), points.weight))
 
-    def slim(self, number: int, log: Points) -> CellPiece:
+    def _counted(self, points: Points) -> Ints:
+        if self.keys is None:
+            return batch_counting.counted(self.cells, points.place[0], points.weight, self.dues.rest)
+        places = points.place[0], points.place[1]
+        return batch_counting.counted_by_key(self.cells, self.keys, *places, points.weight, self.dues.rest)
+
+    def _repeated(self, row: Ints, cell: Ints, weight: Ints) -> Found:
+        piece = self.queries, self.cells, self.dues, self.block
+        found = Found(*batch_counting.again_and_again(*piece, row, levels_of(cell, weight), weight))
+        self.saved.note(row, self.dues.target[row])
+        return found
+
+    def settled(self, log: Journal) -> CellPiece:
+        """The same; totals are written again when the elements since then are half as much."""
+        columns = 2 if self.keys is None else 3
+        if 2 * columns * (log.end - self.saved.start) > len(self.cells.weight):
+            self.saved.totals = None
+        return self
+
+    def slim(self, number: int, log: Journal) -> CellPiece:
         """The same without queries that are gone, and without ends that only they had."""
         row = np.flatnonzero(self.dues.due != GONE)
         kept = self.queries.first[row] - 1, self.queries.last[row] - 1
@@ -106,178 +102,105 @@ class CellPiece:
         used[kept[0]] = used[kept[1]] = True
         new, total = np.cumsum(used, dtype=np.int32), np.cumsum(self.cells.weight)
         count = np.diff(total[:-1][used], prepend=0, append=total[-1])
-        ids, threshold, target = (self.queries.id[row], self.queries.threshold[row], self.queries.target[row])
-        queries = Queries(ids, new[kept[0]], new[kept[1]], threshold, target)
-        gone = np.zeros(len(row), np.bool_)
-        return _filed(number, queries, self.cells.boundary[used], count, gone, self.block)
+        queries = Queries(self.queries.id[row], new[kept[0]], new[kept[1]], self.queries.threshold[row])
+        keys = self.keys and batch_keys.keys_kept(self.keys, used)
+        place = _Place(number, keys, self.cells.boundary[used], self.block, self.repeats)
+        return _filed(place, queries, self.dues.target[row], count)
 
     def forget(self, rows: Ints) -> None:
         """Terminate these rows, which are live."""
         self.dues.due[rows] = GONE
         self.dues.rest[0] -= len(rows)
+        self.saved.leave(rows)
 
     def alive(self, rows: Ints) -> Mask:
         return self.dues.due[rows] != GONE
 
-    def boxes(self, log: Points) -> Boxes:
+    def boxes(self, log: Journal) -> Boxes:
         """The live queries and what they lack."""
-        _summed(self.cells)
+        batch_counting.summed(self.cells)
         row = np.flatnonzero(self.dues.due != GONE)
         first, last = self.queries.first[row], self.queries.last[row]
-        missing = self.queries.target[row] - _totals(self.cells, first, last)
-        ends = (self.cells.boundary[first - 1][None], self.cells.boundary[last - 1][None])
+        missing = self.dues.target[row] - batch_counting.totals_of(self.cells, first, last)
+        low, high = self.cells.boundary[first - 1], self.cells.boundary[last - 1]
+        ends = low[None], high[None]
+        if self.keys is not None:
+            key = batch_keys.key_at(self.keys, first - 1)
+            ends = np.stack([key, low]), np.stack([key + 1, high])
         return Boxes(self.queries.id[row], *ends, self.queries.threshold[row], missing)
 
-    def to_columns(self) -> dict[str, Columns]:
-        return {
-            "queries": self.queries._asdict(),
-            "boundaries": {"boundary": self.cells.boundary},
-            "totals": {"weight": self.cells.weight},
-            "gone": {"gone": self.dues.due == GONE},
-        }
+    def to_columns(self, log: Journal) -> dict[str, Columns]:
+        if self.saved.aims is None:
+            self.saved.begin(self.dues.target, self.dues.due == GONE)
+        if self.saved.totals is None:
+            self.saved.totals, self.saved.start = {"weight": self.cells.weight.copy()}, log.end
+        return self.saved.to_columns()
 
 
-def piece_of(number: int, boxes: Boxes, settings: Settings) -> CellPiece:
-    order = packed(np.vstack([boxes.low, boxes.high]), settings.block)
-    low, high = boxes.low[0][order], boxes.high[0][order]
-    boundary = np.unique(np.concatenate([low, high]))
-    first = (np.searchsorted(boundary, low) + 1).astype(np.int32)
-    last = (np.searchsorted(boundary, high) + 1).astype(np.int32)
-    queries = Queries(boxes.id[order], first, last, boxes.threshold[order], boxes.missing[order])
-    count = np.zeros(len(boundary) + 1, np.int64)
-    return _filed(number, queries, boundary, count, np.zeros(len(first), np.bool_), settings.block)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Where queries are filed."""
+
+    number: int
+    keys: Keys | None
+    boundary: Ints
+    block: int
+    repeats: bool
 
 
-def piece_from(number: int, parts: Mapping[str, Columns], settings: Settings) -> CellPiece:
+def piece_of(number: int, boxes: Boxes, settings: Settings, *, repeats: bool) -> CellPiece:
+    keyed, low, high = len(boxes.low) == 2, boxes.low[-1], boxes.high[-1]
+    if keyed:
+        order = batch_keys.packed_by_key(boxes.low[0], np.stack([low, high]), settings.block)
+        key = np.concatenate([boxes.low[0][order]] * 2)
+        keys, boundary, rank = batch_keys.ranked(key, np.concatenate([low[order], high[order]]))
+        first, last = np.split(rank, 2)
+    else:
+        order, keys = packed(np.stack([low, high]), settings.block), None
+        boundary = np.unique(np.concatenate([low, high]))
+        first, last = np.searchsorted(boundary, low[order]), np.searchsorted(boundary, high[order])
+    cells = (first + 1).astype(np.int32), (last + 1).astype(np.int32)
+    queries = Queries(boxes.id[order], *cells, boxes.threshold[order])
+    place = _Place(number, keys, boundary, settings.block, repeats)
+    return _filed(place, queries, boxes.missing[order], np.zeros(len(boundary) + 1, np.int64))
+
+
+def piece_from(
+    number: int, parts: Mapping[str, Columns], start: int, log: Journal, settings: Settings, *, repeats: bool
+) -> CellPiece:
+    saved, target = saved_from(parts, _SAME, start)
     columns = parts["queries"]
     queries = Queries(*(np.require(columns[name], requirements=["C", "W"]) for name in Queries._fields))
     boundary = np.require(parts["boundaries"]["boundary"], requirements=["C", "W"])
-    return _filed(number, queries, boundary, np.array(parts["totals"]["weight"]), parts["gone"]["gone"], settings.block)
+    keys = batch_keys.keys_from(parts["keys"], len(boundary)) if "keys" in parts else None
+    place = _Place(number, keys, boundary, settings.block, repeats)
+    piece = _unfiled(place, queries, target, np.array(parts["totals"]["weight"], np.int64), saved)
+    *axes, weight = log.since(start)
+    if len(weight):
+        piece._counted(Points(np.stack(axes), np.require(weight, requirements=["C", "W"])))  # noqa: SLF001 - of its own
+    batch_counting.look(piece.queries, piece.cells, piece.dues, piece.block)
+    return piece
 
 
-def _filed(number: int, queries: Queries, boundary: Ints, count: Ints, gone: Mask, block: int) -> CellPiece:
-    starts = np.arange(0, len(queries.id), block)
-    groups = -(-(len(count) + 1) // _GROUP)
-    padded = np.zeros(groups * _GROUP, np.int64)
+def _filed(place: _Place, queries: Queries, target: Ints, count: Ints) -> CellPiece:
+    same: dict[str, Columns] = {"queries": queries._asdict(), "boundaries": {"boundary": place.boundary}}
+    if place.keys is not None:
+        same["keys"] = batch_keys.to_columns(place.keys)
+    piece = _unfiled(place, queries, target, count, Saved(same, 0))
+    batch_counting.look(piece.queries, piece.cells, piece.dues, piece.block)
+    return piece
+
+
+def _unfiled(place: _Place, queries: Queries, target: Ints, count: Ints, saved: Saved) -> CellPiece:
+    """A piece whose queries are all due; a target of LEFT says that one is gone."""
+    starts = np.arange(0, len(queries.id), place.block)
+    groups = -(-(len(count) + 1) // GROUP)
+    padded = np.zeros(groups * GROUP, np.int64)
     padded[: len(count)] = count
-    cells = Cells(boundary, count, padded.reshape(groups, _GROUP).sum(axis=1), np.zeros(groups + 1, np.int64))
-    first = np.minimum.reduceat(queries.first, starts).astype(np.int64) // _GROUP
-    last = -(-np.maximum.reduceat(queries.last, starts).astype(np.int64) // _GROUP)
-    due = np.where(gone, GONE, 0)
-    rest = np.array([len(due) - np.count_nonzero(gone), 0], np.int64)
-    dues = Dues(due, np.zeros(len(starts), np.int64), first, last, rest)
-    _due(queries, cells, dues, block)
-    return CellPiece(number, queries, cells, dues, block)
-
-
-@compiled
-def _counted(cells: Cells, place: Ints, weight: Ints, rest: Ints) -> Ints:
-    """Add the weights to the cells of the elements, which are returned."""
-    cell = _cells_of(cells.boundary, place)
-    for row in range(len(place)):
-        cells.weight[cell[row]] += weight[row]
-        cells.group[cell[row] // _GROUP] += weight[row]
-        rest[1] -= weight[row]
-    return cell
-
-
-@inlined
-def _cells_of(boundary: Ints, place: Ints) -> Ints:
-    """How many boundaries are not above each place; all are searched in step, so that memory is read ahead."""
-    cell, length = np.zeros(len(place), np.int64), len(boundary)
-    while length > 0:
-        half = (length + 1) >> 1
-        for row in range(len(place)):
-            cell[row] += half if boundary[cell[row] + half - 1] <= place[row] else 0
-        length -= half
-    return cell
-
-
-@compiled
-def _due(queries: Queries, cells: Cells, dues: Dues, block: int) -> Ints:
-    """Look at the queries that are due, and say which of them are complete."""
-    _summed(cells)
-    found, out, rest = np.empty(len(queries.id), np.int64), 0, GONE
-    for number in range(len(dues.least)):
-        cover = cells.before[dues.last[number]] - cells.before[dues.first[number]]
-        if cover >= dues.least[number]:
-            least = GONE
-            for row in range(number * block, min((number + 1) * block, len(queries.id))):
-                if dues.due[row] <= cover:
-                    missing = queries.target[row] - _total(cells, queries.first[row], queries.last[row])
-                    if missing <= 0:
-                        found[out] = row
-                        out += 1
-                        dues.due[row] = GONE
-                    else:
-                        dues.due[row] = cover + min(missing, GONE - 1 - cover)
-                least = min(least, dues.due[row])
-            dues.least[number] = least
-        rest = min(rest, dues.least[number] - cover)
-    dues.rest[0] -= out
-    dues.rest[1] = rest
-    return found[:out].copy()
-
-
-@compiled
-def _summed(cells: Cells) -> None:
-    total = 0
-    for group in range(len(cells.group)):
-        cells.before[group] = total
-        total += cells.group[group]
-    cells.before[len(cells.group)] = total
-
-
-@inlined
-def _sum_before(cells: Cells, cell: int) -> int:
-    group = cell // _GROUP
-    total = cells.before[group]
-    for each in range(group * _GROUP, cell):
-        total += cells.weight[each]
-    return total
-
-
-@inlined
-def _total(cells: Cells, first: int, last: int) -> int:
-    return _sum_before(cells, last) - _sum_before(cells, first)
-
-
-@compiled
-def _totals(cells: Cells, first: Places, last: Places) -> Ints:
-    total = np.empty(len(first), np.int64)
-    for row in range(len(first)):
-        total[row] = _total(cells, first[row], last[row])
-    return total
-
-
-@compiled
-def _one_by_one(queries: Queries, cells: Cells, rows: Ints, cell: Ints, weight: Ints) -> tuple[Ints, Ints]:
-    """Go back from the end of the batch until a query is not complete any more."""
-    element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    for out in range(len(rows)):
-        row = rows[out]
-        first, last = queries.first[row], queries.last[row]
-        surplus = _total(cells, first, last) - queries.target[row]
-        each = len(cell) - 1
-        while True:
-            if first <= cell[each] < last:
-                if weight[each] > surplus:
-                    break
-                surplus -= weight[each]
-            each -= 1
-        element[out], total[out] = each, queries.threshold[row] + surplus
-    return element, total
-
-
-@compiled
-def _all_at_once(queries: Queries, cells: Cells, rows: Ints, levels: Levels, weight: Ints) -> tuple[Ints, Ints]:
-    element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    for out in range(len(rows)):
-        row = rows[out]
-        first, last = queries.first[row], queries.last[row]
-        begin, end = count_to(levels.cell, first - 1), count_to(levels.cell, last - 1)
-        new = levels.below[end] - levels.below[begin]
-        lacking = queries.target[row] - _total(cells, first, last) + new
-        each, brought = completing(levels, begin, end, lacking)
-        element[out], total[out] = each, queries.threshold[row] + weight[each] - brought
-    return element, total
+    cells = Cells(place.boundary, count, padded.reshape(groups, GROUP).sum(axis=1), np.zeros(groups + 1, np.int64))
+    first = np.minimum.reduceat(queries.first, starts).astype(np.int64) // GROUP
+    last = -(-np.maximum.reduceat(queries.last, starts).astype(np.int64) // GROUP)
+    due = np.where(target == LEFT, GONE, 0)
+    rest = np.array([np.count_nonzero(target != LEFT), 0], np.int64)
+    dues = Dues(target, due, np.zeros(len(starts), np.int64), first, last, rest)
+    return CellPiece(place.number, queries, place.keys, cells, dues, place.block, place.repeats, saved)

@@ -1,7 +1,7 @@
 """Values as integers in the same order, so that every end of a range lies between two of them.
 
 "Before y" is the integer of y and "after y" the next one: no double lies between them. All ranges so
-become half-open, and an end is exact whatever it was.
+become half-open, and an end is exact whatever it was. Values that are integers are their own places.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled, inlined
-from tidegate.physical.kernels.ranges.model import Elements, Floats, Ints, Ranges
+from tidegate.physical.kernels.ranges.model import Elements, Ints, Ranges, Values
 
 _ALL_BUT_SIGN = 2**63 - 1
-
-_LAST = int(np.array(np.inf).view(np.int64))
-"""The place of infinity; NaNs lie beyond the infinities, where no range reaches."""
-
 
 STRETCH = 256
 """Points that are looked at together."""
@@ -41,21 +37,23 @@ class Points(NamedTuple):
     weight: Ints
 
 
-def places(value: Floats) -> Ints:
-    """The place of each value, -0.0 being 0.0.
+def places(value: Values) -> Ints:
+    """The place of each value, -0.0 being 0.0; NaNs lie beyond the infinities, where no range reaches.
 
     Examples
     --------
     >>> places(np.array([0.0, -0.0, 5e-324, -5e-324])).tolist()
     [0, 0, 1, -2]
     """
+    if value.dtype.kind == "i":
+        return np.require(value, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
     bits = (np.ascontiguousarray(value, np.float64) + 0.0).view(np.int64)
     place: Ints = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
     return place
 
 
 def points_of(elements: Elements) -> Points:
-    return Points(places(elements.value.T), np.ascontiguousarray(elements.weight, np.int64))
+    return Points(places(elements.value.T), np.require(elements.weight, np.int64, ["C", "W"]))
 
 
 def points_from(points: Points, begin: int, end: int | None = None) -> Points:
@@ -72,14 +70,9 @@ def boxes_of(ranges: Ranges) -> Boxes:
 
 
 def ranges_of(boxes: Boxes) -> Ranges:
-    """The boxes as ranges that have the same values in them, though their ends may be others."""
-    low_open, high_open = boxes.low.T > _LAST, boxes.high.T <= _LAST
-    return Ranges(boxes.id, _values(boxes.low.T), _values(boxes.high.T), low_open, high_open, boxes.threshold)
-
-
-def _values(place: Ints) -> Floats:
-    place = np.ascontiguousarray(np.minimum(place, _LAST))
-    return np.where(place < 0, place ^ _ALL_BUT_SIGN, place).view(np.float64)
+    """The boxes as ranges of places."""
+    closed, opened = np.zeros(boxes.low.T.shape, np.bool_), np.ones(boxes.low.T.shape, np.bool_)
+    return Ranges(boxes.id, boxes.low.T, boxes.high.T, closed, opened, boxes.threshold)
 
 
 def no_boxes(dimensions: int) -> Boxes:
@@ -171,3 +164,35 @@ def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
                     element[row], total[row] = each, boxes.threshold[row] - missing
                     break
     return element, total
+
+
+@compiled
+def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints, Ints]:
+    """The same for boxes that start anew whenever they are complete: box, point and total each time."""
+    found, out, scratch = np.empty((3, 2 * len(boxes.id) + 16), np.int64), 0, np.empty(STRETCH, np.int64)
+    for row in range(len(boxes.id)):
+        missing = boxes.missing[row]
+        for begin in range(position[row], len(points.weight), STRETCH):
+            end = min(begin + STRETCH, len(points.weight))
+            here = weight_inside(boxes.low, boxes.high, row, points, begin, end, scratch)
+            if here < missing:
+                missing -= here
+                continue
+            for each in range(begin, end):
+                missing -= scratch[each - begin]
+                if missing <= 0:
+                    if out == found.shape[1]:
+                        found = with_room(found)
+                    found[0, out], found[1, out], found[2, out] = row, each, boxes.threshold[row] - missing
+                    missing = boxes.threshold[row]
+                    out += 1
+        boxes.missing[row] = missing
+    return found[0, :out].copy(), found[1, :out].copy(), found[2, :out].copy()
+
+
+@inlined
+def with_room(found: Ints) -> Ints:
+    """The same rows with as much room again."""
+    wider = np.empty((len(found), 2 * found.shape[1]), np.int64)
+    wider[:, : found.shape[1]] = found
+    return wider

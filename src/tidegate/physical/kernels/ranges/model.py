@@ -13,6 +13,14 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+Values = Floats | Ints
+"""Doubles, or integers which are places: a value is its own place.
+
+Who gives integers keeps values and ends within [-2**63 + 1, 2**63 - 2], so that there is a place after
+each of them; an end that is infinite is the last one there, closed. Elements and ranges of one tracker
+are of one kind.
+"""
+
 Columns = Mapping[str, npt.NDArray[Any]]
 """Arrays by name, all with the same number of rows."""
 
@@ -26,8 +34,8 @@ class Ranges:
     """
 
     id: Ints
-    low: Floats
-    high: Floats
+    low: Values
+    high: Values
     low_open: Mask
     high_open: Mask
     threshold: Ints
@@ -48,7 +56,7 @@ class Ranges:
 class Elements:
     """Points with positive weights, in the order in which they count; a point with a NaN is in no range."""
 
-    value: Floats
+    value: Values
     weight: Ints
 
     def __len__(self) -> int:
@@ -62,7 +70,8 @@ class Elements:
 class Matured:
     """Queries that are complete, in order of the element that completed them, then of id.
 
-    An element is given by its position in the batch; the total is exact, that element included.
+    An element is given by its position in the batch; the total is exact, that element included. Queries
+    that repeat may be there several times.
     """
 
     id: Ints
@@ -84,6 +93,13 @@ def in_order(ids: Ints, element: Ints, total: Ints) -> Matured:
     return Matured(ids[order], element[order], total[order])
 
 
+def joined_answers(answers: list[Matured]) -> Matured:
+    """All of them in the order in which they are reported."""
+    none = np.empty(0, np.int64)
+    columns = ([m.id for m in answers], [m.element for m in answers], [m.total for m in answers])
+    return in_order(*(np.concatenate([none, *column]) for column in columns))
+
+
 class RangeTracker(Protocol):
     """Live queries and how far they have come.
 
@@ -91,24 +107,51 @@ class RangeTracker(Protocol):
     that many small changes cost little: who needs this one again makes a copy before.
     """
 
+    def __len__(self) -> int:
+        """How many queries are live."""
+        ...
+
     def copy(self) -> Self:
         """One that can be changed while this one stays as it is; what never changes is shared."""
+        ...
+
+    def known(self, ids: Ints) -> Mask:
+        """Which of the ids are live."""
         ...
 
     def register(self, ranges: Ranges) -> Self:
         """Count for these, too, from the next element on."""
         ...
 
+    def resume(self, ranges: Ranges, missing: Ints) -> Self:
+        """Register queries that lack no more than this."""
+        ...
+
+    def rest(self) -> tuple[Ranges, Ints]:
+        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        ...
+
     def terminate(self, ids: Ints) -> tuple[Self, Mask]:
-        """Forget these; the mask says which were known."""
+        """Forget these; the mask says which were known, of an id that is there twice the first one."""
         ...
 
     def absorb(self, elements: Elements) -> tuple[Self, Matured]:
-        """Count the next elements; queries that are complete are reported once, and forgotten."""
+        """Count the next elements.
+
+        Queries that are complete are reported once, and forgotten; in a tracker that repeats they start
+        anew behind the element that completed them.
+        """
+        ...
+
+    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+        """Count the next elements, and register ranges among them: each before the element at its position.
+
+        Positions are ascending. This is what cutting the batch at all positions would do.
+        """
         ...
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts; a part that has not changed has the same arrays as before."""
+        """The state in named parts that never change; one that is as it was the last time is the same object."""
         ...
 
     @classmethod

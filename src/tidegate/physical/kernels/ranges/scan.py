@@ -9,9 +9,11 @@ from typing import Self
 import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled
-from tidegate.physical.kernels.ranges.model import Columns, Elements, Floats, Ints, Mask, Matured, Ranges, in_order
-from tidegate.physical.kernels.ranges.tracking_cuts import Cells, first_beyond, first_inside, places
-from tidegate.physical.kernels.ranges.tracking_levels import columns_of, ranges_of
+from tidegate.physical.kernels.ranges.cells import places
+from tidegate.physical.kernels.ranges.model import Columns, Elements, Ints, Mask, Matured, Ranges, in_order
+from tidegate.physical.kernels.ranges.tracking_columns import columns_of, no_ranges, ranges_of
+from tidegate.physical.kernels.ranges.tracking_cuts import Cells, first_beyond, first_inside, places_among
+from tidegate.physical.kernels.ranges.tracking_levels import absorbed_in_cuts
 
 _Side = tuple[int, Cells, Cells]
 """A point in one dimension, and where queries begin and end in it."""
@@ -25,7 +27,7 @@ class ScanTracker:
     """
 
     count: int = 0
-    values: list[Floats] = field(default_factory=list)
+    values: list[Ints] = field(default_factory=list)
     low: Cells = field(default_factory=lambda: np.empty((0, 0), np.int32))
     high: Cells = field(default_factory=lambda: np.empty((0, 0), np.int32))
     numbers: Ints = field(default_factory=lambda: np.empty((3, 0), np.int64))
@@ -41,20 +43,20 @@ class ScanTracker:
     def register(self, ranges: Ranges) -> Self:
         return self.resume(ranges, ranges.threshold)
 
-    def resume(self, ranges: Ranges, left: Ints) -> Self:
-        """Register queries of which so much is left."""
+    def resume(self, ranges: Ranges, missing: Ints) -> Self:
+        """Register queries that lack no more than this."""
         if not self.values:
-            self.values = [np.empty(0)] * ranges.dimensions
+            self.values = [np.empty(0, np.int64)] * ranges.dimensions
             self.low, self.high = np.empty((2, ranges.dimensions, 0), np.int32)
         self._make_room(len(ranges))
         new = slice(self.count, self.count + len(ranges))
         for dimension in range(ranges.dimensions):
-            low, high = ranges.low[:, dimension], ranges.high[:, dimension]
+            low, high = places(ranges.low[:, dimension]), places(ranges.high[:, dimension])
             self._know(dimension, np.concatenate((low, high)))
             values = self.values[dimension]
             self.low[dimension, new] = first_inside(values, low, ranges.low_open[:, dimension])
             self.high[dimension, new] = first_beyond(values, high, ranges.high_open[:, dimension])
-        self.numbers[:, new] = ranges.id, ranges.threshold, left
+        self.numbers[:, new] = ranges.id, ranges.threshold, missing
         self.count = new.stop
         return self
 
@@ -65,10 +67,10 @@ class ScanTracker:
             self.low, self.high = np.pad(self.low, more), np.pad(self.high, more)
             self.numbers = np.pad(self.numbers, more)
 
-    def _know(self, dimension: int, ends: Floats) -> None:
+    def _know(self, dimension: int, ends: Ints) -> None:
         """Add ends to the values of a dimension; the places of others move."""
         before = self.values[dimension]
-        values = np.union1d(before, ends[places(before, ends) % 2 == 0])
+        values = np.union1d(before, ends[places_among(before, ends) % 2 == 0])
         if len(values) == len(before):
             return
         moved = 2 * (np.searchsorted(values, before) - np.arange(len(before)))
@@ -99,12 +101,20 @@ class ScanTracker:
 
     def absorb(self, elements: Elements) -> tuple[Self, Matured]:
         complete = np.empty((3, self.count), np.int64)
-        points = np.empty(elements.value.shape[::-1], np.int32)
+        points, value = np.empty(elements.value.shape[::-1], np.int32), places(elements.value)
         for dimension, values in enumerate(self.values):
-            points[dimension] = places(values, elements.value[:, dimension])
+            points[dimension] = places_among(values, value[:, dimension])
         before = self.count
         self.count = _scan(points, np.array(elements.weight), self.low, self.high, self.numbers, before, complete)
         return self, in_order(*complete[:, : before - self.count])
+
+    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+        """Count the next elements, and register ranges among them: each before the element at its position."""
+        return self, absorbed_in_cuts(self, elements, ranges, position)
+
+    def rest(self) -> tuple[Ranges, Ints]:
+        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        return (self._ranges() if self.values else no_ranges()), self.numbers[2, : self.count].copy()
 
     def to_columns(self) -> Mapping[str, Columns]:
         if not self.values:

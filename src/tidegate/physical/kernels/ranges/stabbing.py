@@ -6,15 +6,17 @@ last, with interval trees below their nodes. A comparison: an element costs as m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled, inlined
-from tidegate.physical.kernels.ranges.model import Elements, Floats, Ints, Ranges
+from tidegate.physical.kernels.ranges.cells import places
+from tidegate.physical.kernels.ranges.model import Elements, Ints, Ranges
 from tidegate.physical.kernels.ranges.tracking_cuts import Cells, Cuts, cell_of, in_cells
-from tidegate.physical.kernels.ranges.tracking_levels import Complete, LevelTracker
+from tidegate.physical.kernels.ranges.tracking_level import Complete
+from tidegate.physical.kernels.ranges.tracking_levels import LevelTracker
 from tidegate.physical.kernels.ranges.tracking_signals import LEVELS
 from tidegate.physical.kernels.ranges.tracking_trees import Grove, Trees, leaf_of, range_trees
 
@@ -33,6 +35,14 @@ class Intervals(NamedTuple):
     by_high: Cells
 
 
+class _Queries(NamedTuple):
+    """What completes queries, and what they lack; those that have left lack nothing."""
+
+    threshold: Ints
+    left: Ints
+    repeats: bool
+
+
 @dataclass(slots=True, eq=False)
 class IntervalTrees:
     """Interval trees of the last dimension below segment trees of the others."""
@@ -40,25 +50,28 @@ class IntervalTrees:
     cuts: Cuts
     trees: Trees
     intervals: Intervals
+    threshold: Ints
     left: Ints
+    repeats: bool
 
     @classmethod
-    def over(cls, ranges: Ranges, needed: Ints) -> Self:
+    def over(cls, ranges: Ranges, needed: Ints, *, repeats: bool) -> Self:
         boxes = in_cells(ranges)
         trees, grove = range_trees(boxes, boxes.not_empty())
-        return cls(boxes.cuts, trees, _intervals(grove), needed.copy())
+        return cls(boxes.cuts, trees, _intervals(grove), ranges.threshold, needed.copy(), repeats)
 
     def copy(self) -> Self:
-        return type(self)(self.cuts, self.trees, self.intervals, self.left.copy())
+        return replace(self, left=self.left.copy())
 
     def remove(self, rows: Ints) -> None:
         self.left[rows] = 0
 
     def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
-        rows, element = np.empty(live, np.int64), np.empty(live, np.int64)
-        state = (self.trees, self.intervals, self.left)
-        counted, found = _absorb(self.cuts, elements.value, elements.weight, *state, enough, rows, element)
-        return counted, Complete(rows[:found], element[:found], self.left[rows[:found]])
+        complete = np.empty((3, live + enough), np.int64)
+        points, state = (self.cuts, places(elements.value), elements.weight), (self.trees, self.intervals)
+        queries = _Queries(self.threshold, self.left, self.repeats)
+        counted, found = _absorb(*points, *state, queries, enough, complete)
+        return counted, Complete(*complete[:, :found])
 
     def lacking(self) -> Ints:
         return self.left.copy()
@@ -106,14 +119,13 @@ def _centres(low: Ints, high: Ints, leaves: Ints) -> Ints:
 @compiled
 def _absorb(
     cuts: Cuts,
-    value: Floats,
+    value: Ints,
     weight: Ints,
     trees: Trees,
     intervals: Intervals,
-    left: Ints,
+    queries: _Queries,
     enough: int,
-    query: Ints,
-    element: Ints,
+    complete: Ints,
 ) -> tuple[int, int]:
     """Count elements until `enough` queries are complete; how many elements were counted, and queries completed."""
     dimensions, found = value.shape[1], 0
@@ -133,7 +145,7 @@ def _absorb(
             leaves = trees.starts_at[tree + 1] - trees.starts_at[tree] - 1
             first = trees.nodes_at[tree]
             if dimension + 1 == dimensions:
-                found = _stab(intervals, first, leaves, leaf, weight[i], left, query, found)
+                found = _stab(intervals, first, leaves, leaf, weight[i], queries, complete, found)
                 continue
             node = leaf + leaves
             while node:
@@ -141,7 +153,7 @@ def _absorb(
                     waiting[depth] = trees.below[first + node]
                     depth += 1
                 node >>= 1
-        element[before:found] = i
+        complete[1, before:found] = i
         if found >= enough:
             return i + 1, found
     return len(value), found
@@ -149,7 +161,14 @@ def _absorb(
 
 @inlined
 def _stab(
-    intervals: Intervals, first: int, leaves: int, leaf: int, weight: int, left: Ints, query: Ints, found: int
+    intervals: Intervals,
+    first: int,
+    leaves: int,
+    leaf: int,
+    weight: int,
+    queries: _Queries,
+    complete: Ints,
+    found: int,
 ) -> int:
     """Count for all intervals of a tree that a leaf is in; the number of complete queries."""
     begin, end = 0, leaves
@@ -158,24 +177,26 @@ def _stab(
         at, last = intervals.at[first + middle], intervals.at[first + middle + 1]
         if leaf <= middle:
             while at < last and intervals.low[at] <= leaf:
-                found = _count(left, intervals.by_low[at], weight, query, found)
+                found = _count(queries, intervals.by_low[at], weight, complete, found)
                 at += 1
             begin, end = (begin, middle) if leaf < middle else (0, 0)
         else:
             while at < last and intervals.high[at] > leaf:
-                found = _count(left, intervals.by_high[at], weight, query, found)
+                found = _count(queries, intervals.by_high[at], weight, complete, found)
                 at += 1
             begin = middle + 1
     return found
 
 
 @inlined
-def _count(left: Ints, q: int, weight: int, query: Ints, found: int) -> int:
+def _count(queries: _Queries, q: int, weight: int, complete: Ints, found: int) -> int:
     """Count for a query unless it has left."""
-    if left[q] <= 0:
+    if queries.left[q] <= 0:
         return found
-    left[q] -= weight
-    if left[q] > 0:
+    queries.left[q] -= weight
+    if queries.left[q] > 0:
         return found
-    query[found] = q
+    complete[0, found], complete[2, found] = q, queries.threshold[q] - queries.left[q]
+    if queries.repeats:
+        queries.left[q] = queries.threshold[q]
     return found + 1

@@ -13,10 +13,12 @@ from typing import Self
 import numpy as np
 
 from tidegate.physical.kernels.ranges import tracking_heaps, tracking_signals
+from tidegate.physical.kernels.ranges.cells import places
 from tidegate.physical.kernels.ranges.model import Elements, Ints, Ranges
 from tidegate.physical.kernels.ranges.tracking_cuts import Cuts, in_cells
 from tidegate.physical.kernels.ranges.tracking_heaps import Heaps, heaps_of
-from tidegate.physical.kernels.ranges.tracking_levels import Complete, LevelTracker
+from tidegate.physical.kernels.ranges.tracking_level import Complete
+from tidegate.physical.kernels.ranges.tracking_levels import LevelTracker
 from tidegate.physical.kernels.ranges.tracking_signals import Rounds, slack_of
 from tidegate.physical.kernels.ranges.tracking_trees import Trees, canonical, range_trees
 
@@ -31,7 +33,7 @@ class EndpointTrees:
     rounds: Rounds
 
     @classmethod
-    def over(cls, ranges: Ranges, needed: Ints) -> Self:
+    def over(cls, ranges: Ranges, needed: Ints, *, repeats: bool) -> Self:
         boxes = in_cells(ranges)
         trees, grove = range_trees(boxes, boxes.not_empty())
         entries = canonical(grove, np.argsort(grove.members.query, kind="stable"))
@@ -41,8 +43,8 @@ class EndpointTrees:
         heaps = heaps_of(entries.node.astype(np.int32), np.maximum(slack, 1)[entries.query], count)
         entries_at = np.concatenate((np.zeros(1, np.int64), np.cumsum(nodes)))
         signals = np.zeros(len(ranges), np.int32)
-        rounds = Rounds(entries_at, entries.query.astype(np.int32), needed, needed.copy(), slack, signals)
-        return cls(boxes.cuts, trees, heaps, rounds)
+        owner, weights = entries.query.astype(np.int32), (ranges.threshold, needed.copy(), needed.copy())
+        return cls(boxes.cuts, trees, heaps, Rounds(entries_at, owner, *weights, slack, signals, repeats))
 
     def copy(self) -> Self:
         heaps, rounds = tracking_heaps.copied(self.heaps), tracking_signals.copied(self.rounds)
@@ -52,10 +54,10 @@ class EndpointTrees:
         tracking_signals.all_leave(self.heaps, self.rounds, rows)
 
     def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
-        rows, element = np.empty(live, np.int64), np.empty(live, np.int64)
-        points, state = (self.cuts, elements.value, elements.weight), (self.trees, self.heaps, self.rounds)
-        counted, found = tracking_signals.absorb(*points, *state, enough, rows, element)
-        return counted, Complete(rows[:found], element[:found], self.rounds.left[rows[:found]])
+        complete = np.empty((3, live + enough), np.int64)
+        points, state = (self.cuts, places(elements.value), elements.weight), (self.trees, self.heaps, self.rounds)
+        counted, found = tracking_signals.absorb(*points, *state, enough, complete)
+        return counted, Complete(*complete[:, :found])
 
     def lacking(self) -> Ints:
         return tracking_signals.all_lacking(self.heaps, self.rounds)

@@ -9,19 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.kernels.compiled import compiled, inlined
-from tidegate.physical.kernels.ranges.model import Floats, Ints, Mask, Ranges
+from tidegate.physical.kernels.ranges.cells import places
+from tidegate.physical.kernels.ranges.model import Ints, Mask, Ranges
 
 Cells = npt.NDArray[np.int32]
 
 
-def places(values: Floats, points: Floats) -> Ints:
+def places_among(values: Ints, points: Ints) -> Ints:
     """Where points are among sorted distinct values: 2i + 1 is at value i, 2i before it, 2i + 2 after it.
-
-    NaN is after all values.
 
     Examples
     --------
-    >>> places(np.array([1.0, 5.0]), np.array([0.0, 1.0, 3.0, 5.0, 9.0])).tolist()
+    >>> places_among(np.array([1, 5]), np.array([0, 1, 3, 5, 9])).tolist()
     [0, 1, 2, 3, 4]
     """
     before = np.searchsorted(values, points)
@@ -30,12 +29,12 @@ def places(values: Floats, points: Floats) -> Ints:
     return 2 * before + (values[np.minimum(before, len(values) - 1)] == points)
 
 
-def first_inside(values: Floats, low: Floats, low_open: Mask) -> Ints:
+def first_inside(values: Ints, low: Ints, low_open: Mask) -> Ints:
     """The first place that belongs to ranges with these lower ends, which are among the values."""
     return 2 * np.searchsorted(values, low) + 1 + low_open
 
 
-def first_beyond(values: Floats, high: Floats, high_open: Mask) -> Ints:
+def first_beyond(values: Ints, high: Ints, high_open: Mask) -> Ints:
     """The first place after ranges with these upper ends, which are among the values."""
     return 2 * np.searchsorted(values, high) + 2 - high_open
 
@@ -49,7 +48,7 @@ class Cuts(NamedTuple):
 
     values_at: Ints
     """The values of dimension k are those from `values_at[k]` to `values_at[k + 1]`."""
-    values: Floats
+    values: Ints
     cell: Cells
     """The cell of each place; n values have 2n + 1 places."""
 
@@ -75,9 +74,9 @@ def in_cells(ranges: Ranges) -> Boxes:
     return Boxes(Cuts(values_at, np.concatenate(values), np.concatenate(cells)), np.array(low), np.array(high))
 
 
-def _side(ranges: Ranges, dimension: int) -> tuple[Floats, Cells, Cells, Cells]:
+def _side(ranges: Ranges, dimension: int) -> tuple[Ints, Cells, Cells, Cells]:
     """The distinct ends in a dimension, the cells of places among them, and those where ranges begin and end."""
-    low, high = ranges.low[:, dimension], ranges.high[:, dimension]
+    low, high = places(ranges.low[:, dimension]), places(ranges.high[:, dimension])
     values = np.unique(np.concatenate((low, high)))
     inside = first_inside(values, low, ranges.low_open[:, dimension])
     beyond = first_beyond(values, high, ranges.high_open[:, dimension])
@@ -88,7 +87,7 @@ def _side(ranges: Ranges, dimension: int) -> tuple[Floats, Cells, Cells, Cells]:
 
 
 @compiled
-def cells_of(cuts: Cuts, points: Floats) -> Cells:
+def cells_of(cuts: Cuts, points: Ints) -> Cells:
     """The cells of points, a column for each dimension."""
     cells = np.empty(points.shape, np.int32)
     for i in range(len(points)):
@@ -98,14 +97,13 @@ def cells_of(cuts: Cuts, points: Floats) -> Cells:
 
 
 @inlined
-def cell_of(cuts: Cuts, dimension: int, point: float) -> int:
+def cell_of(cuts: Cuts, dimension: int, point: int) -> int:
     """The cell of a point in one dimension."""
     first, last = cuts.values_at[dimension], cuts.values_at[dimension + 1]
     low, high = first, last
     while low < high:
         middle = (low + high) >> 1
-        # Not the other way round: nothing is less than NaN, which is after all values.
-        if not cuts.values[middle] >= point:
+        if cuts.values[middle] < point:
             low = middle + 1
         else:
             high = middle

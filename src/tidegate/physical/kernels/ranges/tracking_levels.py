@@ -7,148 +7,90 @@ once, and elements visit all levels. A level half of whose queries have left is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from tidegate.physical.kernels.ranges.model import Columns, Elements, Ints, Mask, Matured, Ranges, in_order
+from tidegate.physical.kernels.ranges.cells import places
+from tidegate.physical.kernels.ranges.journal import Journal, journal_from, same_or_new
+from tidegate.physical.kernels.ranges.model import Columns, Elements, Ints, Mask, Matured, Ranges, joined_answers
+from tidegate.physical.kernels.ranges.tracking_columns import in_places, joined, no_ranges
+from tidegate.physical.kernels.ranges.tracking_level import Index, Level
 
 SMALLEST = 64
 """How many queries the first level holds."""
 
 
-class Complete(NamedTuple):
-    """Rows of queries that are complete, the element that completed each, and what it lacks now: nothing, or less."""
-
-    rows: Ints
-    element: Ints
-    left: Ints
-
-
-class Index(Protocol):
-    """Queries by their rows, of which some leave."""
-
-    @classmethod
-    def over(cls, ranges: Ranges, needed: Ints) -> Self:
-        """An index that answers when these queries have got the weight that they need."""
-        ...
-
-    def copy(self) -> Self: ...
-
-    def remove(self, rows: Ints) -> None: ...
-
-    def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
-        """Count elements until `enough` of the live queries are complete, and say how many were counted."""
-        ...
-
-    def lacking(self) -> Ints:
-        """What each query lacks; of those that have left, anything."""
-        ...
-
-
-@dataclass(slots=True, eq=False)
-class Level:
-    """Queries in order of id; those that have left are in the rows, but not live."""
-
-    ranges: Ranges
-    columns: Columns
-    live: Mask
-    count: int
-    index: Index
-
-    @staticmethod
-    def over(index: type[Index], ranges: Ranges, needed: Ints) -> Level:
-        order = np.argsort(ranges.id)
-        ranges = ranges.taken(order)
-        live = np.ones(len(ranges), np.bool_)
-        return Level(ranges, columns_of(ranges), live, len(ranges), index.over(ranges, needed[order]))
-
-    def copy(self) -> Level:
-        return Level(self.ranges, self.columns, self.live.copy(), self.count, self.index.copy())
-
-    @property
-    def spare(self) -> int:
-        """How many may leave before the level is built anew."""
-        return self.count - len(self.ranges) // 2
-
-    def rest(self) -> tuple[Ranges, Ints]:
-        """The live queries and what each of them lacks."""
-        return self.ranges.taken(self.live), self.index.lacking()[self.live]
-
-    def find(self, ids: Ints) -> tuple[Ints, Mask]:
-        """The rows of ids, and which of them are live here."""
-        rows = np.minimum(np.searchsorted(self.ranges.id, ids), len(self.ranges) - 1)
-        return rows, (self.ranges.id[rows] == ids) & self.live[rows]
-
-    def terminate(self, ids: Ints) -> Mask:
-        """Forget distinct queries; the mask says which were live here."""
-        rows, known = self.find(ids)
-        if known.any():
-            self.index.remove(rows[known])
-            self._leave(rows[known])
-        return known
-
-    def absorb(self, elements: Elements) -> tuple[int, Matured]:
-        """Count elements until half of the queries have left; how many were counted, and what is complete."""
-        counted, (rows, element, left) = self.index.absorb(elements, self.count, self.spare)
-        if len(rows):
-            self._leave(rows)
-        return counted, Matured(self.ranges.id[rows], element, self.ranges.threshold[rows] - left)
-
-    def _leave(self, rows: Ints) -> None:
-        self.live[rows] = False
-        self.count -= len(rows)
-
-
+@dataclass(kw_only=True, eq=False)
 class LevelTracker:
     """Queries in levels of a kind of index; it is changed in place."""
 
     index: ClassVar[type[Index]]
 
-    def __init__(self, levels: Iterable[Level | None] = (), *, smallest: int = SMALLEST) -> None:
-        self._levels = list(levels)
-        self._smallest = smallest
+    repeats: bool = False
+    smallest: int = SMALLEST
+    levels: list[Level | None] = field(default_factory=list)
+    log: Journal = field(default_factory=lambda: Journal(("weight",)))
+    """Elements that came since the progress of some level was written."""
+    written: dict[str, Columns] = field(default_factory=dict)
+    """Small parts as they were written the last time."""
 
     def __len__(self) -> int:
-        return sum(level.count for level in self._levels if level)
+        return sum(level.count for level in self._filled())
+
+    def _filled(self) -> list[Level]:
+        return [level for level in self.levels if level]
 
     def copy(self) -> Self:
-        return type(self)([level and level.copy() for level in self._levels], smallest=self._smallest)
+        levels, log = [level and level.copy() for level in self.levels], self.log.copy()
+        return replace(self, levels=levels, log=log, written=dict(self.written))
 
     def register(self, ranges: Ranges) -> Self:
+        return self.resume(ranges, ranges.threshold)
+
+    def resume(self, ranges: Ranges, missing: Ints) -> Self:
         """Build these, and those of the first levels, into the first level that has room for them."""
         if not len(ranges):
             return self
         to = self._with_room(len(ranges))
-        parts = [level.rest() for level in self._levels[: to + 1] if level]
-        self._levels[: to + 1] = [None] * (to + 1)
-        self._levels[to] = _built(self.index, [*parts, (ranges, ranges.threshold)])
+        parts = [level.rest() for level in self.levels[: to + 1] if level]
+        parts.append((in_places(ranges), np.array(missing, np.int64)))
+        self.levels[: to + 1] = [None] * (to + 1)
+        self.levels[to] = self._built(*_together(parts))
+        self.log.names = _log_names(ranges.dimensions)
         return self
+
+    def _built(self, ranges: Ranges, missing: Ints) -> Level:
+        return Level.over(self.index, ranges, missing, repeats=self.repeats)
 
     def _with_room(self, wanted: int) -> int:
         for number in count():
-            level = self._levels[number] if number < len(self._levels) else None
+            level = self.levels[number] if number < len(self.levels) else None
             wanted += level.count if level else 0
-            if wanted <= self._smallest << number:
+            if wanted <= self.smallest << number:
                 return number
         raise AssertionError
+
+    def rest(self) -> tuple[Ranges, Ints]:
+        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        parts = [level.rest() for level in self._filled()]
+        return _together(parts) if parts else (no_ranges(), np.empty(0, np.int64))
 
     def known(self, ids: Ints) -> Mask:
         """Which of the ids are live."""
         known = np.zeros(len(ids), np.bool_)
-        for level in self._levels:
-            if level:
-                known |= level.find(ids)[1]
+        for level in self._filled():
+            known |= level.find(ids)[1]
         return known
 
     def terminate(self, ids: Ints) -> tuple[Self, Mask]:
-        """Forget queries; an id that is there twice is known once."""
+        """Forget queries; of an id that is given twice, only the first one was known."""
         known = np.zeros(len(ids), np.bool_)
         distinct, first = np.unique(ids, return_index=True)
-        for number, level in enumerate(self._levels):
+        for number, level in enumerate(self.levels):
             if level:
                 known[first] |= level.terminate(distinct)
                 self._refresh(number, level)
@@ -156,81 +98,96 @@ class LevelTracker:
 
     def absorb(self, elements: Elements) -> tuple[Self, Matured]:
         # Loops are compiled for arrays that can be written to; elements may come from where they cannot.
-        elements = Elements(np.array(elements.value, order="C"), np.array(elements.weight))
-        found = [matured for number in range(len(self._levels)) for matured in self._absorbed(number, elements)]
-        if not found:
-            nothing = np.empty(0, np.int64)
-            return self, Matured(nothing, nothing, nothing)
-        columns = ([m.id for m in found], [m.element for m in found], [m.total for m in found])
-        return self, in_order(*(np.concatenate(parts) for parts in columns))
+        weight = np.require(elements.weight, np.int64, ["C", "W"])
+        elements = Elements(places(elements.value), weight)
+        if any(level.progress for level in self._filled()):
+            self.log.append(*elements.value.T, weight)
+        else:
+            self.log.skip(len(weight))
+        found = [matured for number in range(len(self.levels)) for matured in self._absorbed(number, elements)]
+        for level in self._filled():
+            level.wait(self.log.end)
+        self._forget_unused()
+        return self, joined_answers(found)
 
     def _absorbed(self, number: int, elements: Elements) -> Iterable[Matured]:
         """What elements complete in one level, which may be built anew on the way."""
         done = 0
-        while done < len(elements) and (level := self._levels[number]):
+        while done < len(elements) and (level := self.levels[number]):
             counted, matured = level.absorb(elements.taken(slice(done, None)) if done else elements)
             if len(matured):
                 yield Matured(matured.id, matured.element + done, matured.total)
                 self._refresh(number, level)
             done += counted
 
+    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+        """Count the next elements, and register ranges among them: each before the element at its position."""
+        return self, absorbed_in_cuts(self, elements, ranges, position)
+
     def _refresh(self, number: int, level: Level) -> None:
         """Build a level anew if half of its queries have left."""
         if not level.count:
-            self._levels[number] = None
+            self.levels[number] = None
         elif level.spare <= 0:
-            self._levels[number] = Level.over(self.index, *level.rest())
+            self.levels[number] = self._built(*level.rest())
+
+    def _forget_unused(self) -> None:
+        needed = [level.start for level in self._filled() if level.progress]
+        self.log.drop(min(needed, default=self.log.end))
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """For each level the queries, which stay the same until it is built anew, and how far they have come."""
+        """The state in named parts that never change; one that is as it was the last time is the same object."""
         parts: dict[str, Columns] = {}
-        for number, level in enumerate(self._levels):
-            if level:
-                parts[f"queries.{number}"] = level.columns
-                parts[f"progress.{number}"] = {"live": level.live.copy(), "left": level.index.lacking()}
-        return parts
+        for number, level in enumerate(self.levels):
+            parts |= level.to_columns(number, self.log.end) if level else {}
+        self._forget_unused()
+        start = [level.start if level else -1 for level in self.levels]
+        small = {"tracker": {"seen": np.array([self.log.end])}, "levels": {"start": np.array(start, np.int64)}}
+        self.written = {name: same_or_new(self.written.get(name), columns) for name, columns in small.items()}
+        return {**self.written, **parts, **self.log.to_columns("log")}
 
     @classmethod
-    def from_columns(cls, parts: Mapping[str, Columns], *, smallest: int = SMALLEST) -> Self:
-        """Build the levels that there were, of the queries that are live."""
-        numbers = sorted(int(name.removeprefix("queries.")) for name in parts if name.startswith("queries."))
-        levels: list[Level | None] = [None] * (max(numbers, default=-1) + 1)
-        for number in numbers:
-            live = parts[f"progress.{number}"]["live"]
-            ranges = ranges_of(parts[f"queries.{number}"]).taken(live)
-            levels[number] = Level.over(cls.index, ranges, parts[f"progress.{number}"]["left"][live])
-        return cls(levels, smallest=smallest)
+    def from_columns(cls, parts: Mapping[str, Columns], *, repeats: bool = False, smallest: int = SMALLEST) -> Self:
+        """The tracker that had these parts."""
+        end = int(parts["tracker"]["seen"][0])
+        dimensions = max(sum(key.startswith("low_open") for key in part) for part in parts.values())
+        log = journal_from("log", _log_names(dimensions), parts, end)
+        levels: list[Level | None] = []
+        for number, start in enumerate(parts["levels"]["start"].tolist()):
+            level = None
+            if start >= 0:
+                *axes, weight = log.since(start)
+                since = Elements(np.stack(axes, axis=1), np.array(weight))
+                level = Level.from_columns(cls.index, number, parts, start, since, repeats=repeats)
+            levels.append(level)
+        written = {name: parts[name] for name in ("tracker", "levels")}
+        return cls(repeats=repeats, smallest=smallest, levels=levels, log=log, written=written)
 
 
-def _built(index: type[Index], parts: Sequence[tuple[Ranges, Ints]]) -> Level:
-    return Level.over(index, joined([ranges for ranges, _ in parts]), np.concatenate([needed for _, needed in parts]))
+class _Registering(Protocol):
+    """What absorbs elements and registers ranges in place."""
+
+    def register(self, ranges: Ranges) -> object: ...
+
+    def absorb(self, elements: Elements) -> tuple[object, Matured]: ...
 
 
-def joined(parts: Sequence[Ranges]) -> Ranges:
-    """Queries one after the other."""
-    return Ranges(
-        np.concatenate([part.id for part in parts]),
-        np.concatenate([part.low for part in parts]),
-        np.concatenate([part.high for part in parts]),
-        np.concatenate([part.low_open for part in parts]),
-        np.concatenate([part.high_open for part in parts]),
-        np.concatenate([part.threshold for part in parts]),
-    )
+def absorbed_in_cuts(tracker: _Registering, elements: Elements, ranges: Ranges, position: Ints) -> Matured:
+    """Cut the elements where ranges are to be registered."""
+    cuts = np.unique(np.append(position, [0, len(elements)]))
+    found = []
+    for number, begin in enumerate(cuts.tolist()):
+        first, last = np.searchsorted(position, [begin, begin + 1])
+        tracker.register(ranges.taken(slice(first, last)))
+        if begin < len(elements):
+            _, matured = tracker.absorb(elements.taken(slice(begin, cuts[number + 1])))
+            found.append(Matured(matured.id, matured.element + begin, matured.total))
+    return joined_answers(found)
 
 
-_ENDS = ("low", "high", "low_open", "high_open")
+def _together(parts: list[tuple[Ranges, Ints]]) -> tuple[Ranges, Ints]:
+    return joined([ranges for ranges, _ in parts]), np.concatenate([missing for _, missing in parts])
 
 
-def columns_of(ranges: Ranges) -> Columns:
-    """Queries as columns: ends have one for each dimension, with its number."""
-    ends = {f"{end}{k}": getattr(ranges, end)[:, k].copy() for k in range(ranges.dimensions) for end in _ENDS}
-    return {"id": ranges.id, "threshold": ranges.threshold, **ends}
-
-
-def ranges_of(columns: Columns) -> Ranges:
-    """The queries that had these columns."""
-    dimensions = (len(columns) - 2) // len(_ENDS)
-    low, high, low_open, high_open = (
-        np.stack([columns[f"{end}{k}"] for k in range(dimensions)], axis=1) for end in _ENDS
-    )
-    return Ranges(columns["id"], low, high, low_open, high_open, columns["threshold"])
+def _log_names(dimensions: int) -> tuple[str, ...]:
+    return (*(f"place{axis}" for axis in range(dimensions)), "weight")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled, inlined
-from tidegate.physical.kernels.ranges.model import Floats, Ints
+from tidegate.physical.kernels.ranges.model import Ints
 from tidegate.physical.kernels.ranges.tracking_cuts import Cells, Cuts, cell_of
 from tidegate.physical.kernels.ranges.tracking_heaps import DUE, TOTAL, Heaps, change_key, take_out
 from tidegate.physical.kernels.ranges.tracking_trees import Trees, leaf_of
@@ -24,6 +24,9 @@ FEW = 6
 
 DIRECT = 0
 """The slack of a query that is told of every change."""
+
+_MOST = 2**63 - 1
+"""A weight that no query ever gets."""
 
 LEVELS = 64
 """More nodes than any path from a leaf to the root has."""
@@ -35,12 +38,15 @@ class Rounds(NamedTuple):
     entries_at: Ints
     owner: Cells
     """The query of each entry."""
+    threshold: Ints
+    """The weight that completes it when it starts anew."""
     needed: Ints
     """The weight that completes the query, counted since the trees were made."""
     left: Ints
     """What it lacked when it was last looked at."""
     slack: Ints
     signals: Cells
+    repeats: bool
 
 
 def slack_of(left: Ints, nodes: Ints) -> Ints:
@@ -50,24 +56,24 @@ def slack_of(left: Ints, nodes: Ints) -> Ints:
 
 def copied(rounds: Rounds) -> Rounds:
     """Rounds that can be changed while these stay as they are."""
-    return rounds._replace(left=rounds.left.copy(), slack=rounds.slack.copy(), signals=rounds.signals.copy())
+    changing = rounds._replace(needed=rounds.needed.copy(), left=rounds.left.copy())
+    return changing._replace(slack=rounds.slack.copy(), signals=rounds.signals.copy())
 
 
 @compiled
 def absorb(
     cuts: Cuts,
-    value: Floats,
+    value: Ints,
     weight: Ints,
     trees: Trees,
     heaps: Heaps,
     rounds: Rounds,
     enough: int,
-    query: Ints,
-    element: Ints,
+    complete: Ints,
 ) -> tuple[int, int]:
     """Count elements until `enough` queries are complete; how many elements were counted, and queries completed.
 
-    `query` and `element` receive what is complete, and the element that completed it.
+    `complete` receives rows of queries, of the elements that completed them, and of totals.
     """
     dimensions, found = value.shape[1], 0
     cells = np.empty(dimensions, np.int64)
@@ -87,7 +93,7 @@ def absorb(
             first = trees.nodes_at[tree]
             if dimension + 1 == dimensions:
                 while node:
-                    found = _grow(heaps, rounds, first + node, weight[i], query, found)
+                    found = _grow(heaps, rounds, first + node, weight[i], complete, found)
                     node >>= 1
             else:
                 while node:
@@ -95,24 +101,24 @@ def absorb(
                         waiting[depth] = trees.below[first + node]
                         depth += 1
                     node >>= 1
-        element[before:found] = i
+        complete[1, before:found] = i
         if found >= enough:
             return i + 1, found
     return len(value), found
 
 
 @inlined
-def _grow(heaps: Heaps, rounds: Rounds, node: int, weight: int, query: Ints, found: int) -> int:
+def _grow(heaps: Heaps, rounds: Rounds, node: int, weight: int, complete: Ints, found: int) -> int:
     """Add weight to a node and let it signal; the number of complete queries."""
     total = heaps.nodes[node, TOTAL] + weight
     heaps.nodes[node, TOTAL] = total
     while heaps.nodes[node, DUE] <= total:
-        found = _signal(heaps, rounds, node, total, query, found)
+        found = _signal(heaps, rounds, node, total, complete, found)
     return found
 
 
 @inlined
-def _signal(heaps: Heaps, rounds: Rounds, node: int, total: int, query: Ints, found: int) -> int:
+def _signal(heaps: Heaps, rounds: Rounds, node: int, total: int, complete: Ints, found: int) -> int:
     """Tell the query that is due at a node; the number of complete queries."""
     slot = heaps.at[node]
     entry, key = heaps.entry[slot], heaps.key[slot]
@@ -136,9 +142,21 @@ def _signal(heaps: Heaps, rounds: Rounds, node: int, total: int, query: Ints, fo
         if rounds.left[q] > 0:
             _begin_round(heaps, rounds, q)
             return found
-    leave(heaps, rounds, q)
-    query[found] = q
+    complete[0, found], complete[2, found] = q, rounds.threshold[q] - rounds.left[q]
+    if rounds.repeats:
+        _start_anew(heaps, rounds, q)
+    else:
+        leave(heaps, rounds, q)
     return found + 1
+
+
+@inlined
+def _start_anew(heaps: Heaps, rounds: Rounds, q: int) -> None:
+    """Count from here on for a query that is complete."""
+    had = rounds.needed[q] - rounds.left[q]
+    rounds.needed[q] = had + min(rounds.threshold[q], _MOST - had)
+    rounds.left[q] = rounds.needed[q] - had
+    _begin_round(heaps, rounds, q)
 
 
 @inlined

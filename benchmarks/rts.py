@@ -1,0 +1,86 @@
+"""Range thresholds: what an element costs by each method, in the set-ups of the paper's section 8.
+
+All methods in one run, on one core, kernels alone, answers compared (query, element and total): the scan, the
+interval tree (in two dimensions the segment-interval tree), the paper's distributed tracking, and our batch
+method with batches of 10,000. `out/rts` gets the table, and pictures in the shape of the paper's Figures 3 to 8.
+Then our method on Spark.
+
+A ratio `…_vs_…` compares the time for taking in elements, on average over a whole life; `…_total_vs_…` the
+time for everything, with building, registrations and terminations. What is smaller than in the paper is said
+in `NOTES`, at the end of the table, and in the pictures.
+"""
+
+from __future__ import annotations
+
+from benchmarks._report import Report, main, say
+from benchmarks._rts_bench import FULL, MILLION, QUICK, Bench
+from benchmarks._rts_figures import draw_figures
+from benchmarks._rts_pictures import HEAD, Outcome, write_table
+from benchmarks._rts_setups import Setup, world
+from benchmarks._rts_spark import spark_figures
+from tidegate.physical.kernels.ranges.batch import BatchTracker
+
+NOTES = """Scan and stabbing are sampled: from some moments of a life, with what is live then, they count for a short
+while; what they cost in between is interpolated, and their registrations and terminations cost nothing, which
+favours them. The others live through everything. A million queries are there in one dimension, static, and in
+two dimensions, static, for scan and batch method; other set-ups have as many as is said (m). New queries then
+come with a probability that is smaller by the same factor: the pictures show the paper's, the table the real one.
+Queries come and go at the ends of batches of 10,000 elements, for all methods."""
+
+QUICK_NOTES = """This was a quick run: thresholds of the pictures are a tenth of the paper's, streams as short, and
+`d1_vs_paper` is of 100,000 queries."""
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+    bench = Bench(QUICK if quick else FULL)
+    bench.warm()
+    say(HEAD)
+    ratios, figures = headlines(bench)
+    draw_figures(bench)
+    notes = f"{NOTES}\n{QUICK_NOTES}" if quick else NOTES
+    write_table(bench.outcomes.values(), notes)
+    say(f"{notes}\n{bench.compared:,} answers of other methods were compared with ours")
+    figures |= {name: cost for outcome in bench.outcomes.values() for name, cost in costs(outcome).items()}
+    on_spark, right = spark_figures(quick=quick)
+    return Report("rts", bench.equal and right, ratios, {**figures, **on_spark})
+
+
+def headlines(bench: Bench) -> tuple[dict[str, float], dict[str, float]]:
+    """What is asked of the method: static queries, with the paper's threshold."""
+    few, paper, one, two = (
+        bench.outcome(setup).costs
+        for setup in (Setup(1, 10_000), Setup(1, bench.scale.tracked), Setup(1, MILLION), Setup(2, MILLION))
+    )
+    ratios = {
+        "d1_vs_scan": one["scan"].per_element / one["batch"].per_element,
+        "d1_vs_paper": paper["tracking"].per_element / paper["batch"].per_element,
+        "d2_vs_scan": two["scan"].per_element / two["batch"].per_element,
+        "growth_10k_to_1m": one["batch"].per_element / few["batch"].per_element,
+        "d1_total_vs_scan": one["scan"].total / one["batch"].total,
+        "d1_total_vs_paper": paper["tracking"].total / paper["batch"].total,
+        "d2_total_vs_scan": two["scan"].total / two["batch"].total,
+    }
+    return ratios, {
+        "bytes_per_query": bytes_per_query(),
+        "microseconds_per_element_1m": one["batch"].per_element,
+    }
+
+
+def bytes_per_query() -> float:
+    """What the state of a million queries takes at most, in one dimension, if it is saved after every batch."""
+    given = world(Setup(1, MILLION))
+    tracker, most = BatchTracker.empty(1).register(given.ranges), 0
+    for number in range(20):
+        tracker, _ = tracker.absorb(given.batch(number))
+        most = max(most, sum(column.nbytes for part in tracker.to_columns().values() for column in part.values()))
+    return most / len(tracker)
+
+
+def costs(outcome: Outcome) -> dict[str, float]:
+    """Nanoseconds for an operation by each method."""
+    name = outcome.setup.name.lower().replace(",", "").replace(" ", "_")
+    return {f"{name}_{method}_ns_per_operation": 1e3 * outcome.per_operation(method) for method in outcome.costs}
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

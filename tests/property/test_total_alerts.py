@@ -1,0 +1,68 @@
+"""Totals that reach a threshold, against their definition, however the stream is cut and spread."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness import rows_of, run_elements
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.semantics import Memory
+from reference.totals import total_alarms
+from reference.values import canonical_row
+from stepping import INSTANTS, Delivery, canonical, deliveries, run
+
+from tidegate.algebra.plan import Scan, TotalThreshold
+from tidegate.algebra.ranges import Waiting
+from tidegate.schema import Schema, Type
+
+ELEMENTS = Schema.of(k=Type.STRING, x=Type.INT, w=Type.BIGINT)
+ROWS = st.tuples(
+    st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, None]), st.sampled_from([1, 1, 2, 3, 0, None])
+)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> TotalThreshold:
+    waiting = Waiting("watch", "w", draw(st.sampled_from([None, 1, 2, 5])), draw(st.booleans()))
+    keys = draw(st.sampled_from([(), ("k",), ("k", "x")]))
+    return TotalThreshold(Scan("left", ELEMENTS), keys, waiting, draw(st.sampled_from([1, 2, 3, 5, 9])))
+
+
+Told = tuple[Counter[tuple[int, tuple[object, ...]]], Counter[tuple[int, str]]]
+
+
+def expected(plan: TotalThreshold, delivery: Delivery) -> Told:
+    """Alarms and dead letters with their times."""
+    history = Memory(named(delivery))
+    alarms, dead = Counter[tuple[int, tuple[object, ...]]](), Counter[tuple[int, str]]()
+    for instant in INSTANTS[:-1]:
+        told = total_alarms(plan, history, instant)
+        alarms.update((instant, tuple(map(canonical, alarm.values))) for alarm in told.alarms)
+        dead.update((instant, reason) for reason, _ in told.dead)
+    return alarms, dead
+
+
+def named(delivery: Delivery) -> dict[str, list[tuple[int, int, dict[str, object]]]]:
+    elements = delivery.streams["left"]
+    return {"left": [(start, end, dict(zip(ELEMENTS.names, row, strict=True))) for start, end, row in elements]}
+
+
+@given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16))
+@settings(max_examples=200, deadline=None)
+def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshold, delivery: Delivery) -> None:
+    outcome = run(plan, delivery)
+    alarms, dead = expected(plan, delivery)
+    assert Counter((start, row) for start, _, row in outcome.elements) == alarms
+    assert Counter((letter["time"], letter["reason"]) for letter in outcome.dead) == dead
+
+
+@given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16), buckets=st.sampled_from([1, 3]))
+@settings(max_examples=100, deadline=None)
+def test_the_number_of_buckets_does_not_matter(plan: TotalThreshold, delivery: Delivery, buckets: int) -> None:
+    if not delivery.streams["left"]:
+        return
+    outboxes = run_elements(plan, named(delivery), buckets=buckets, cuts=3)
+    alarms, _ = expected(plan, delivery)
+    found = Counter((start, tuple(map(canonical, row))) for start, _, row in rows_of(outboxes))
+    assert found == Counter((start, tuple(map(canonical, canonical_row(row)))) for start, row in alarms.elements())
