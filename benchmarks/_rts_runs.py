@@ -135,8 +135,11 @@ def _joined(found: list[Matured]) -> Matured:
 
 
 def least(lives: list[Life]) -> Life:
-    """Of equal lives the one that took the least time to absorb."""
-    return min(lives, key=lambda life: life.costs.absorb.sum())
+    """Equal lives as one, of which everything took the least time that it took in any of them."""
+    all_costs = [life.costs for life in lives]
+    absorb = np.minimum.reduce([costs.absorb for costs in all_costs])
+    change = np.minimum.reduce([costs.change for costs in all_costs])
+    return replace(lives[0], costs=Costs(min(costs.build for costs in all_costs), absorb, change))
 
 
 def same(one: Life, other: Life) -> bool:

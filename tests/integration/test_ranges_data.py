@@ -53,8 +53,8 @@ class Market:
 
 
 MARKETS = {
-    "futures": Market(EMINI, 0.25, 8, 60_000, matching=False),
-    "equities": Market(EQUITIES, 0.05, 6, 4_000_000, matching=True),
+    "futures": Market(EMINI, 0.25, 4, 30_000, matching=False),
+    "equities": Market(EQUITIES, 0.1, 3, 4_000_000, matching=True),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.ranges import BruteForce, Query
-from strategies.ranges import World, elements_of, histories, ranges_of, rows_of, through
+from strategies.ranges import World, dense, elements_of, histories, ranges_of, rows_of, through, worlds
 
 from tidegate.physical.kernels.ranges import batch_cells, batch_sweep, journal
 from tidegate.physical.kernels.ranges.batch import BatchTracker
@@ -26,7 +26,7 @@ sizes = st.builds(
 
 
 @pytest.mark.parametrize("swept", [True, False])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(history=histories, sizes=sizes)
 def test_queries_mature_as_defined_whatever_happens_between(swept, history, sizes):
     with pytest.MonkeyPatch.context() as patch:
@@ -34,6 +34,16 @@ def test_queries_mature_as_defined_whatever_happens_between(swept, history, size
             nothing_is_few(patch)
         patch.setattr(journal, "_MOST", 2)
         check(*history, sizes)
+
+
+@pytest.mark.parametrize("swept", [True, False])
+@settings(max_examples=60, deadline=None)
+@given(world=worlds, seed=st.integers(0, 10**6), sizes=sizes)
+def test_queries_mature_as_defined_when_much_happens(swept, world, seed, sizes):
+    with pytest.MonkeyPatch.context() as patch:
+        if swept:
+            nothing_is_few(patch)
+        check(world, dense(world, seed), sizes)
 
 
 def nothing_is_few(patch):

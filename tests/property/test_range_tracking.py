@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference.ranges import Query
-from strategies.ranges import THRESHOLDS, World, histories, ranges_of, through
+from strategies.ranges import THRESHOLDS, World, dense, histories, ranges_of, through, worlds
 
 from tidegate.physical.kernels.ranges import tracking_level
 from tidegate.physical.kernels.ranges.cells import places
@@ -50,6 +50,17 @@ def test_queries_mature_as_defined_whatever_happens_between(method, often, histo
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
         compare(method, *history, smallest)
+
+
+@pytest.mark.parametrize("often", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+@given(world=worlds, seed=st.integers(0, 10**6), smallest=smallest)
+def test_queries_mature_as_defined_when_much_happens(method, often, world, seed, smallest):
+    with pytest.MonkeyPatch.context() as patch:
+        if not often:
+            patch.setattr(tracking_level, "_REPLAYED", 0)
+            patch.setattr(tracking_level, "_ROOM", 2)
+        compare(method, world, dense(world, seed), smallest)
 
 
 @pytest.mark.parametrize("method", METHODS)

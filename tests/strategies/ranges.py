@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,50 @@ def elements_by_key(rng: np.random.Generator, number: int, keys: int) -> Element
     """Elements of these keys and of two others."""
     value = np.column_stack([rng.integers(-1, keys + 1, number), rng.integers(0, 100_000, number)])
     return Elements(value, rng.integers(1, 20, number))
+
+
+def dense(world: World, seed: int, steps: int = 25) -> list[tuple[str, Any]]:
+    """A long history in which much happens: what Hypothesis draws by itself is mostly short."""
+    random = Random(seed)
+    kinds = ["register", "absorb", "absorb", "absorb_with", "terminate", "save", "save", "reload", "copy", "resume"]
+    return [(kind, _drawn(kind, world, random)) for kind in random.choices(kinds, k=steps)]
+
+
+def _drawn(kind: str, world: World, random: Random) -> Any:
+    match kind:
+        case "register":
+            return _some_queries(world, random, 12)
+        case "absorb":
+            return _some_elements(world, random)
+        case "absorb_with":
+            return _some_elements(world, random), _some_queries(world, random, 6), random.choices(range(17), k=6)
+        case "terminate":
+            return random.choices(range(40), k=random.randrange(8))
+        case _:
+            return None
+
+
+def _some_queries(world: World, random: Random, most: int) -> list[Any]:
+    first, last = (LEAST, GREATEST) if world.integers else (-math.inf, math.inf)
+
+    def side() -> tuple[float, bool, float, bool]:
+        low, high = sorted([random.randint(0, 6), random.randint(0, 6)])
+        ends = random.choices([(low, high), (first, high), (low, last)], [4, 1, 1])[0]
+        return (ends[0], random.random() < 0.3, ends[1], random.random() < 0.3)
+
+    def sides() -> tuple[Any, ...]:
+        key = random.choice([0, 1, 2, 7])
+        front = [(key, False, key, False)] if world.keyed else []
+        return (*front, *(side() for _ in range(world.dimensions - len(front))))
+
+    return [(sides(), random.choice([1, 2, 5, 12, 30, 80])) for _ in range(random.randint(1, most))]
+
+
+def _some_elements(world: World, random: Random) -> list[Any]:
+    def value() -> tuple[Any, ...]:
+        front = [random.choice([0, 1, 2, 7, 8])] if world.keyed else []
+        rare = [LEAST, GREATEST] if world.integers else [math.inf, -math.inf, math.nan, 2.5]
+        numbers = random.choices([*range(7), *rare], [5] * 7 + [1] * len(rare), k=world.dimensions - len(front))
+        return (*front, *numbers)
+
+    return [(value(), random.choice([1, 1, 2, 3, 9])) for _ in range(random.randint(5, 40))]

@@ -23,7 +23,7 @@ def some_ranges(ids, low, high, threshold, *, low_open=CLOSED, high_open=CLOSED)
 
 
 def absorbed(tracker, time, value, weight=1, new=None, position=()):
-    time, value, weight = np.broadcast_arrays(np.atleast_1d(time), value, weight)
+    time, value, weight = (each.copy() for each in np.broadcast_arrays(np.atleast_1d(time), value, weight))
     new = some_ranges(np.empty(0, np.int64), 0.0, 0.0, 1) if new is None else new
     elements = Elements(value[:, None], weight)
     tracker, matured = tracker.absorb_with(elements, time, new, np.array(position, np.int64))

@@ -67,7 +67,7 @@ class Looked(NamedTuple):
 def places_of(value: npt.NDArray[np.generic]) -> Ints:
     """A row of places for each dimension; an integer is its own place."""
     if value.dtype.kind == "i":
-        return np.ascontiguousarray(value.T, np.int64)
+        return np.require(value.T, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
     doubles: Floats = np.asarray(value.T, np.float64)
     return places(doubles)
 
@@ -83,7 +83,7 @@ def closed_of(ranges: Ranges, *, keyed: bool) -> Axes:
 
 
 def points_of(elements: Elements) -> Points:
-    return Points(places_of(elements.value), np.ascontiguousarray(elements.weight, np.int64))
+    return Points(places_of(elements.value), np.require(elements.weight, np.int64, ["C", "W"]))
 
 
 def by_axis(name: str, rows: Ints) -> Columns:
