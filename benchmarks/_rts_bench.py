@@ -61,7 +61,7 @@ QUICK = Scale(
     elements=300_000,
     tracked=100_000,
     patience=0.05,
-    repeats=2,
+    repeats=4,
 )
 
 

@@ -143,6 +143,7 @@ def spark_figures(*, quick: bool) -> tuple[dict[str, float], bool]:
 
 def _are_right(folder: Path, load: Load) -> bool:
     """Whether a sample of subscriptions has the alarms that the elements give when they are looked at as a whole."""
+    rows = files(folder / "subscription")
     every = 50 * max(1, load.subscriptions // 100_000)
     with duckdb.connect() as database:
         database.sql(f"CREATE VIEW alarm AS SELECT * FROM {files(folder / 'out' / 'traded')}")
@@ -151,8 +152,9 @@ def _are_right(folder: Path, load: Load) -> bool:
               SELECT r.id, r.threshold, t.ts, t.price, t.volume,
                 sum(t.volume) OVER (PARTITION BY r.id ORDER BY t.ts, t.price, t.volume
                                     ROWS UNBOUNDED PRECEDING) AS total
-              FROM {files(folder / "subscription")} r JOIN {files(folder / "trade")} t
-                ON t.symbol = r.symbol AND t.price BETWEEN r.low AND r.high AND t.ts > r.ts
+              FROM {rows} r LEFT JOIN (SELECT id, ts FROM {rows} WHERE NOT active) e ON e.id = r.id
+                JOIN {files(folder / "trade")} t ON t.symbol = r.symbol AND t.price BETWEEN r.low AND r.high
+                  AND t.ts > r.ts AND t.ts <= coalesce(e.ts, t.ts)
               WHERE r.active AND r.id % {every} = 0)
             SELECT id, ts, price, total::BIGINT AS total FROM counted
             WHERE total >= threshold AND total - volume < threshold"""
