@@ -27,8 +27,8 @@ paper, and two million without trees; in two dimensions a million without trees.
 said (m). New queries then come with a probability that is smaller by the same factor: the pictures show the
 paper's, the table the real one. Queries come and go at the ends of batches of 10,000 elements, for all methods."""
 
-QUICK_NOTES = """This was a quick run: thresholds of the pictures are a tenth of the paper's, streams as short, and there
-are few queries, for which scans are quick; a million are without trees, and `d1_vs_paper` is of 100,000."""
+QUICK_NOTES = """This was a quick run: thresholds of the pictures are a tenth of the paper's, streams as short, and
+there are few queries, for which scans are quick; a million are without trees, and `d1_vs_paper` is of 100,000."""
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks

@@ -40,7 +40,7 @@ def test_the_python_of_a_page_runs(page):
 
 def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
     monkeypatch.chdir(ROOT)
-    query, _ = blocks(ROOT / "README.md", "sql")
+    query, *_ = blocks(ROOT / "README.md", "sql")
     assert (ROOT / "examples/auction/closing.sql").read_text() == query
     with Session(runtime="embedded") as session:
         running = session.sql(query, once=True)
@@ -51,14 +51,27 @@ def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
 
 
 def test_the_alert_of_the_readme_is_that_of_the_demo():
-    _, text = blocks(ROOT / "README.md", "sql")
+    _, text, _ = blocks(ROOT / "README.md", "sql")
     demo = (ROOT / "examples/condensation/condensation.sql").read_text()
     assert text[text.index("CREATE ALERT") :] == demo[demo.index("CREATE ALERT") :]
 
 
+def test_the_subscribers_of_the_readme_are_told_what_was_traded(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = blocks(ROOT / "README.md", "sql")[-1]
+    assert (ROOT / "examples/trades/watch.sql").read_text() == text
+    with Session(runtime="embedded") as session:
+        running = session.sql(text, once=True)
+        assert running is not None
+        running.wait()
+        told = [(row["r_id"], row["t_price"], row["total"]) for row in running.results().to_pylist()]
+        assert not running.progress().dead
+    assert sorted(told) == [("ann", 20.05, 1150), ("bob", 7.6, 2000), ("cid", 19.9, 700)]
+
+
 def test_the_mistake_of_the_readme_is_shown_as_it_says(monkeypatch):
     monkeypatch.chdir(ROOT)
-    query, _ = blocks(ROOT / "README.md", "sql")
+    query, *_ = blocks(ROOT / "README.md", "sql")
     with pytest.raises(QueryError) as caught:
         bind("SELECT SUM(prise) FROM bid WINDOW(RANGE 1 HOUR)", bind(query).catalog)
     assert caught.value.render() in (ROOT / "README.md").read_text()

@@ -57,7 +57,19 @@ class RangeThresholdOperator:
     @property
     def words(self) -> str:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
-        return f"range thresholds for {self.waiting.name}{by}"
+        return f"range thresholds for {self.waiting.name}{by}, {self._method_words}"
+
+    @property
+    def _method_words(self) -> str:
+        if self.waiting.within is not None:
+            return f"by adding up batches and taking off what is older than {self.waiting.within} µs"
+        match self.method:
+            case None:
+                return "by adding up batches, or by endpoint trees where these are much better"
+            case Method.BATCH:
+                return "by adding up batches"
+            case Method.TRACKING:
+                return "by endpoint trees"
 
     @property
     def kind(self) -> Kind:
