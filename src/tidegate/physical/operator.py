@@ -55,6 +55,15 @@ class Forgetful(Protocol):
         ...
 
 
+@runtime_checkable
+class Warming(Protocol):
+    """An operator whose kernels need more than a few elements to be compiled."""
+
+    def warm_up(self) -> None:
+        """Let them be compiled, or loaded."""
+        ...
+
+
 class Operator(Protocol):
     """One physical operator: parameters in the instance, state passed through."""
 

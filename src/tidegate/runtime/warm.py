@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.batch import Batch
-from tidegate.physical.operator import NO_STATE
+from tidegate.physical.operator import NO_STATE, Warming
 from tidegate.runtime.stage import Stage, StageGraph
 from tidegate.runtime.work import port_schemas
 from tidegate.schema import Schema, Type
@@ -52,6 +52,9 @@ def _warm(stage: Stage) -> None:
     for start, watermark, is_decoded in ((0, 1, False), (1, 2, True), (2, FOREVER, False)):
         inputs = [_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
         state = stage.step(state, inputs, [watermark] * len(inputs)).state
+    for node in stage.nodes:
+        if isinstance(node.operator, Warming):
+            node.operator.warm_up()
 
 
 def _elements(schema: Schema, start: int, count: int = 2, *, is_decoded: bool) -> Batch:

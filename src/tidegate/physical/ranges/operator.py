@@ -29,6 +29,7 @@ from tidegate.physical.ranges.following import Following, Kind
 from tidegate.physical.ranges.memory import Memory
 from tidegate.physical.ranges.places import end_places, value_places
 from tidegate.physical.ranges.registry import GROUP, NUMBER
+from tidegate.physical.ranges.warming import exercise
 from tidegate.physical.waiting import valid_elements
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
@@ -76,6 +77,9 @@ class RangeThresholdOperator:
         # A tracker has one dimension at least: without any, all elements are at the same place.
         dimensions, keyed = max(1, len(self.subscribed.dimensions)), bool(self.keys[0])
         return Kind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats, self.method)
+
+    def warm_up(self) -> None:
+        exercise(self.kind)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = Memory.load(self, state)

@@ -1,0 +1,46 @@
+"""Let everything that is compiled for a kind of tracker be called once, before there is any hurry."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.physical.kernels.ranges.model import Elements, Ints, Mask, Ranges
+from tidegate.physical.operator import NO_STATE
+from tidegate.physical.ranges.following import Following, Kind, following_of
+
+_MANY = 600
+"""Enough queries for a piece, of which many become complete at once."""
+
+
+def exercise(kind: Kind) -> None:
+    """Register, count and terminate, with few and with many completions, before and after the state was saved."""
+    following = following_of(kind, None, NO_STATE, {})
+    _count(following, _ranges(kind, 0, _MANY), 0)
+    _count(following, _ranges(kind, _MANY, 3), 1)
+    following.known(np.arange(4))
+    following.terminate(np.array([_MANY - 1]))
+    loaded = following_of(kind, None, following.chunks(), following.figures())
+    _count(loaded, _ranges(kind, 2 * _MANY, _MANY), 2)
+    _count(loaded, _ranges(kind, 0, 0), 3)
+    loaded.chunks()
+
+
+def _count(following: Following, ranges: Ranges, time: int) -> None:
+    some = Elements(_places(following.kind, 100), np.ones(100, np.int64))
+    following.absorb(some, np.full(100, time), ranges, np.zeros(len(ranges), np.int64))
+
+
+def _ranges(kind: Kind, first: int, count: int) -> Ranges:
+    low, opens = _places(kind, count), np.zeros((count, kind.dimensions), np.bool_)
+    high: Ints = low + np.append([0] if kind.keyed else [], np.full(kind.dimensions - kind.keyed, 40)).astype(np.int64)
+    # Every other one is complete with the first element that it meets.
+    threshold = np.where(np.arange(count) % 2 == 0, 1, 10**9)
+    closed: Mask = opens
+    return Ranges(np.arange(first, first + count), low, high, closed, closed, threshold)
+
+
+def _places(kind: Kind, count: int) -> Ints:
+    places = np.arange(count)[:, None] * np.arange(1, kind.dimensions + 1)[None, :] % 50
+    if kind.keyed:
+        places[:, 0] = np.arange(count) % 3
+    return np.ascontiguousarray(places)
