@@ -22,6 +22,7 @@ sizes = st.builds(
     share=st.sampled_from([0, 1, 2, 4]),
     block=st.sampled_from([1, 2, 3, 100]),
     patience=st.sampled_from([0.0, 1.0, 10.0]),
+    pairs=st.sampled_from([1, 6, 50_000_000]),
 )
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.ranges import batch_boxes, batch_cells, batch_state
+from tidegate.physical.kernels.ranges.batch_ids import ById, by_id, rows_of
 from tidegate.physical.kernels.ranges.batch_model import Settings
 from tidegate.physical.kernels.ranges.batch_state import Kind, Piece, log_of
 from tidegate.physical.kernels.ranges.cells import (
@@ -47,8 +47,8 @@ class BatchTracker:
     """Elements that some piece has not yet counted for all of its queries, or not yet written so."""
     pushed: int = 0
     """Pieces that there have been; each has its number."""
-    by_id: dict[int, Ints] = field(default_factory=dict)
-    """The rows of a piece in order of id, once somebody has asked for an id."""
+    by_id: dict[int, ById] = field(default_factory=dict)
+    """The rows of a piece by id, once somebody has asked for an id."""
     written: dict[str, Columns] = field(default_factory=dict)
     """Small parts as they were written the last time."""
 
@@ -166,9 +166,20 @@ class BatchTracker:
         """Register queries among the points, which all others have met."""
         if len(new.id) == 0:
             return []
+        cut = max(1, self.settings.pairs // len(new.id))
+        if 2 * cut < len(points.weight):
+            return [self._joining_by_parts(new, points, position, cut)]
         rest, found = self._completed(new, points, position)
         self._take(rest)
         return [found]
+
+    def _joining_by_parts(self, new: Boxes, points: Points, position: Ints, cut: int) -> Matured:
+        """The same for many: each is looked at with few of the points, and then files in with those before it."""
+        settings, dimensions = replace(self.settings, cut=cut), self.kind.dimensions
+        others = BatchTracker(self.kind, settings, no_boxes(dimensions), [], log_of(dimensions))
+        found = others._absorbed(points, new, position)
+        self._take(joined([*(piece.boxes(others.log) for piece in others.pieces), others.fresh]))
+        return found
 
     def _completed(self, boxes: Boxes, points: Points, position: Ints) -> tuple[Boxes, Matured]:
         """Those that are live after these points, and those that are complete."""
@@ -224,22 +235,5 @@ class BatchTracker:
 
     def _rows(self, piece: Piece, ids: Ints) -> Ints:
         if piece.number not in self.by_id:
-            self.by_id[piece.number] = np.argsort(piece.ids).astype(np.int32)
-        return _found(piece.ids, self.by_id[piece.number], np.require(ids, np.int64, ["C", "W"]))
-
-
-@compiled
-def _found(ids: Ints, order: Ints, wanted: Ints) -> Ints:
-    """The rows that have the ids, or -1."""
-    rows = np.full(len(wanted), -1, np.int64)
-    for each in range(len(wanted)):
-        begin, end = 0, len(order)
-        while begin < end:
-            middle = (begin + end) // 2
-            if ids[order[middle]] < wanted[each]:
-                begin = middle + 1
-            else:
-                end = middle
-        if begin < len(order) and ids[order[begin]] == wanted[each]:
-            rows[each] = order[begin]
-    return rows
+            self.by_id[piece.number] = by_id(piece.ids)
+        return rows_of(self.by_id[piece.number], ids)

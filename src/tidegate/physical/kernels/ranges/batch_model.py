@@ -27,6 +27,8 @@ class Settings:
     """Queries that are known to be too far from complete all at once."""
     patience: float = 0.5
     """Elements for each live query after which all boxes are brought up to date."""
+    pairs: int = 50_000_000
+    """New queries that join a cut are looked at with each of its elements, if these are not more pairs."""
 
 
 class Found(NamedTuple):
