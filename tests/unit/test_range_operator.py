@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.algebra.ranges import MOST, Dimension, Subscribed, Waiting
-from tidegate.physical.batch import Batch
+from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.ranges.choice import Method
 from tidegate.physical.operator import NO_STATE, Chunks, Step
 from tidegate.physical.ranges.operator import RangeThresholdOperator
@@ -42,8 +42,9 @@ def elements(time: int, count: int) -> Batch:
     return batch(ELEMENTS, time, keys, random.integers(0, 100_000, count), weights)
 
 
+WITH_ENDED = ROWS + Schema.of(ended=Type.BOOLEAN)
 NOTHING = Batch.empty(ELEMENTS)
-NOBODY = Batch.empty(ROWS)
+NOBODY, NOBODY_ENDED = Batch.empty(ROWS), Batch.empty(WITH_ENDED)
 
 
 def stepped(operator: RangeThresholdOperator, state: Chunks, some: Batch, rows: Batch, mark: int) -> Step:
@@ -80,7 +81,7 @@ def test_a_few_elements_do_not_rewrite_all_totals(many: Chunks) -> None:
 
 
 def test_terminating_a_few_does_not_rewrite_the_others() -> None:
-    operator = replace(OPERATOR, subscribed=replace(SUBSCRIBED, ended="ended"), subscriptions=_with_ended())
+    operator = replace(OPERATOR, subscribed=replace(SUBSCRIBED, ended="ended"), subscriptions=WITH_ENDED)
     rows = subscriptions(0, 0, 100_000)
     state = stepped(operator, NO_STATE, NOTHING, _ended(rows, ended=False), 1).state
     after = stepped(operator, state, NOTHING, _ended(subscriptions(1, 0, 100_000).take(np.arange(50)), ended=True), 2)
@@ -88,13 +89,21 @@ def test_terminating_a_few_does_not_rewrite_the_others() -> None:
     assert written(state, after.state) < 300_000
 
 
-def _with_ended() -> Schema:
-    return ROWS + Schema.of(ended=Type.BOOLEAN)
-
-
 def _ended(rows: Batch, *, ended: bool) -> Batch:
     column = pa.array(np.full(len(rows), ended))
-    return rows.with_columns(pa.RecordBatch.from_arrays([*rows.columns.columns, column], schema=_with_ended().arrow))
+    return rows.with_columns(pa.RecordBatch.from_arrays([*rows.columns.columns, column], schema=WITH_ENDED.arrow))
+
+
+def test_an_id_may_end_and_begin_anew_at_one_instant() -> None:
+    operator = replace(OPERATOR, subscribed=replace(SUBSCRIBED, ended="ended"), subscriptions=WITH_ENDED)
+    rows = [batch(ROWS, time, [0], [7], [0], [9], [10]) for time in (0, 5)]
+    both = concat([_ended(rows[1], ended=False), _ended(rows[1], ended=True)])
+    state = stepped(operator, NO_STATE, NOTHING, _ended(rows[0], ended=False), 1).state
+    state = stepped(operator, state, batch(ELEMENTS, 2, [0], [3], [6]), NOBODY_ENDED, 3).state
+    step = stepped(operator, state, NOTHING, both, 6)
+    assert step.dead.num_rows == 0
+    after = stepped(operator, step.state, batch(ELEMENTS, 7, [0, 0], [3, 4], [6, 6]), NOBODY_ENDED, 8)
+    assert [row["alert:total"] for row in after.output.columns.to_pylist()] == [12]
 
 
 @pytest.mark.parametrize("operator", [OPERATOR, SLIDING], ids=["for ever", "within a time"])

@@ -9,6 +9,7 @@ import pytest
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.ranges.lives import NEVER, Events, completions, lives
 from tidegate.physical.kernels.ranges.model import Ints, Mask, Matured
+from tidegate.physical.ranges import registry as registry_module
 from tidegate.physical.ranges.keys import KeyNumbers
 from tidegate.physical.ranges.registry import GROUP, NUMBER, Registry
 from tidegate.schema import Schema, Type
@@ -45,6 +46,13 @@ def test_of_an_id_that_was_registered_again_the_last_one_counts() -> None:
     known = registry().added(rows(0, ["a", "a"]), 2, everybody).added(rows(2, ["a"]), 1, everybody)
     assert known.find(ints(0), pa.array(["a"]), everybody).tolist() == [2]
     assert known.find(ints(0), pa.array(["a"]), lambda n: n != 2).tolist() == [-1]
+
+
+def test_ids_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_hashes", lambda group, ids: np.zeros(len(ids), np.uint64))
+    known = registry().added(rows(0, ["a", "b", "c"]), 3, everybody).added(rows(3, ["a"], group=1), 1, everybody)
+    ids = pa.array(["a", "a", "b", "c", "d"])
+    assert known.find(ints(0, 1, 0, 1, 0), ids, everybody).tolist() == [0, 3, 1, -1, -1]
 
 
 def test_rows_come_in_the_order_in_which_they_are_asked_for() -> None:
