@@ -8,6 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+_LARGE = 100
+"""Figures from here on are shown without decimals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -26,7 +29,10 @@ class Report:
     def as_table(self) -> str:
         lines = [f"{self.benchmark}: results {'equal' if self.equal else 'DIFFER'}"]
         lines += [f"  {name:<36} {value:>16,.2f} ×" for name, value in self.ratios.items()]
-        lines += [f"  {name:<36} {value:>16,.0f}" for name, value in self.figures.items()]
+        lines += [
+            f"  {name:<36} {value:>16,{'.0f' if abs(value) >= _LARGE else '.3f'}}"
+            for name, value in self.figures.items()
+        ]
         return "\n".join(lines)
 
 

@@ -165,4 +165,4 @@ def _are_right(folder: Path, load: Load) -> bool:
         ).fetchall()[0][0]
         some = database.sql("SELECT count(*) FROM wanted").fetchall()[0][0]
     say(f"spark: {some:,} alarms of the sample compared, {wrong:,} wrong")
-    return wrong == 0 and some > 0
+    return bool(wrong == 0 and some > 0)

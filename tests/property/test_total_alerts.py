@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import total_alarms
 from reference.values import canonical_row
-from stepping import INSTANTS, Delivery, canonical, deliveries, run
+from stepping import INSTANTS, Delivery, canonical, deliveries, in_steps, run
 
 from tidegate.algebra.plan import Scan, TotalThreshold
 from tidegate.algebra.ranges import Waiting
@@ -46,6 +46,13 @@ def expected(plan: TotalThreshold, delivery: Delivery) -> Told:
 def named(delivery: Delivery) -> dict[str, list[tuple[int, int, dict[str, object]]]]:
     elements = delivery.streams["left"]
     return {"left": [(start, end, dict(zip(ELEMENTS.names, row, strict=True))) for start, end, row in elements]}
+
+
+def test_what_is_within_the_time_of_the_first_instant_to_come_still_counts() -> None:
+    plan = TotalThreshold(Scan("left", ELEMENTS), (), Waiting("watch", "w", within=5), 2)
+    for first, alarms in ((1, 1), (0, 0)):
+        delivery = in_steps([(first, first + 1, ("a", 0, 1)), (5, 6, ("a", 0, 1))], [5])
+        assert len(run(plan, delivery).elements) == alarms
 
 
 @given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16))

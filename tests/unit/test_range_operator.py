@@ -127,7 +127,7 @@ def test_a_step_without_news_answers_the_state_it_was_given(many: Chunks) -> Non
 
 
 def test_weights_may_be_so_large_that_totals_must_begin_anew() -> None:
-    """Six elements together weigh more than a 64-bit integer can be."""
+    """The elements together weigh more than a 64-bit integer can be."""
     heavy = [MOST, MOST, MOST - 1, MOST, MOST, 5]
     rows = batch(ROWS, 0, [0, 0], [1, 2], [0, 10], [5, 20], [MOST, 3])
     some = batch(ELEMENTS, 1, [0] * 7, [7, 7, 1, 7, 7, 12, 7], [*heavy[:2], MOST - 1, *heavy[3:5], 4, MOST])
@@ -137,6 +137,17 @@ def test_weights_may_be_so_large_that_totals_must_begin_anew() -> None:
     assert [(row["id"], row["alert:total"]) for row in first.output.columns.to_pylist()] == [(2, 4)]
     second = stepped(OPERATOR, first.state, last, NOBODY, 3)
     assert [(row["id"], row["alert:total"]) for row in second.output.columns.to_pylist()] == [(1, MOST)]
+
+
+def test_what_is_beside_a_range_may_weigh_more_than_an_integer_can_be() -> None:
+    everybody = batch(ROWS, 0, [0] * 300, np.arange(300), [0] * 300, [10] * 300, [MOST] * 300)
+    state = stepped(OPERATOR, NO_STATE, NOTHING, everybody, 1).state
+    for time in range(1, 5):
+        step = stepped(OPERATOR, state, batch(ELEMENTS, time, [0] * 20, [11] * 20, [MOST] * 20), NOBODY, time + 1)
+        assert len(step.output) == 0
+        state = step.state
+    last = stepped(OPERATOR, state, batch(ELEMENTS, 5, [0] * 9, [11] * 8 + [5], [MOST] * 9), NOBODY, 6)
+    assert [row["alert:total"] for row in last.output.columns.to_pylist()] == [MOST] * 300
 
 
 def test_a_tracker_that_is_no_longer_the_better_one_is_left_and_nothing_changes() -> None:
