@@ -72,7 +72,8 @@ def test_buckets_and_steps_make_no_difference(name):
             agree_with_expected(case, query, results.get(query.name, []))
 
 
-@pytest.mark.parametrize("name", names())
+# What a range alert does at an instant depends on all that came before: `test_ranges_data.py` has its SQL.
+@pytest.mark.parametrize("name", [name for name in names() if name != "totals"])
 def test_duckdb_computes_the_same_at_sampled_instants(name):
     case = load(name)
     results = run_embedded(case.program, buckets=1)
