@@ -115,6 +115,7 @@ def test_the_element_that_completes_each_query() -> None:
     [
         pytest.param(NEVER, -1, NEVER, [False, True, False, True], [-1, -1, 10, -1], id="twice, then ended twice"),
         pytest.param(2, -1, NEVER, [False, False, False, True], [-1, -1, 11, -1], id="complete, and then begun anew"),
+        pytest.param(4, -1, NEVER, [False, True, True, True], [-1, -1, -1, -1], id="complete behind the second"),
         pytest.param(NEVER, 5, NEVER, [True, True, False, True], [-1, -1, 5, -1], id="there before"),
         pytest.param(NEVER, 5, 0, [False, True, False, True], [-1, -1, 10, -1], id="there before, and complete"),
     ],

@@ -1,0 +1,1 @@
+"""Joins that remember only what may still find a partner."""
