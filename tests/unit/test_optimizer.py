@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.plan import Aggregate, AggregateCall, Map, Plan, Scan, Split, Window
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Map,
+    Output,
+    Plan,
+    RangeThreshold,
+    Scan,
+    Split,
+    TotalThreshold,
+    Window,
+)
+from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
+from tidegate.expressions.nodes import Column
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import shape, share
@@ -142,3 +155,16 @@ def test_what_differs_in_more_than_names_does_not():
     plans = [optimize(bind(STREAMS + query).queries[0].plan)[0] for query in queries]
     assert len({shape(plan) for plan in plans}) == len(plans)
     assert share(plans) == tuple(plans)
+
+
+def test_all_columns_of_what_is_counted_stay_since_they_decide_which_element_is_the_last():
+    elements = Scan("trade", Schema.of(other=Type.STRING, x=Type.INT, w=Type.BIGINT))
+    rows = Scan("subscription", Schema.of(id=Type.INT, low=Type.INT, n=Type.BIGINT, note=Type.STRING))
+    waiting, subscribed = Waiting("watch", "w"), Subscribed("id", "n", (Dimension("x", "low", None),))
+    for alarms in (
+        RangeThreshold(elements, rows, ((), ()), waiting, subscribed),
+        TotalThreshold(elements, (), waiting, 5),
+    ):
+        plan, _ = optimize(Map(alarms, (Output("total", Column("alert:total", Type.BIGINT)),)))
+        assert plan.schema.names == ("total",)
+        assert plan.source == alarms

@@ -1,0 +1,108 @@
+"""Join graphs: streams, and edges from many elements of a parent to the one element of a child."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Literal, NamedTuple
+
+Shape = Literal["tree", "acyclic", "cyclic"]
+
+
+class Edge(NamedTuple):
+    """A many-one join between two streams, which are given by number."""
+
+    parent: int
+    child: int
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Streams by name and the edges between them; all that is asked of a graph is derived from these.
+
+    A *cover* is a set of streams from which all others are reached.
+
+    Examples
+    --------
+    >>> graph = Graph(("orders", "customers", "items"), (Edge(0, 1), Edge(0, 2)))
+    >>> graph.shape, graph.covers
+    ('tree', ((0,),))
+    """
+
+    streams: tuple[str, ...]
+    edges: tuple[Edge, ...]
+
+    def __post_init__(self) -> None:
+        count = len(self.streams)
+        for edge in self.edges:
+            if edge.parent == edge.child or not (0 <= edge.parent < count and 0 <= edge.child < count):
+                raise ValueError(f"the edge {edge} must lead from one of {count} streams to another")
+        if len(self._connected) < count:
+            raise ValueError("a join graph must be connected")
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    @cached_property
+    def below(self) -> tuple[tuple[int, ...], ...]:
+        """For each stream, the edges that lead to its children."""
+        return tuple(tuple(i for i, e in enumerate(self.edges) if e.parent == s) for s in range(len(self)))
+
+    @cached_property
+    def above(self) -> tuple[tuple[int, ...], ...]:
+        """For each stream, the edges that come from its parents."""
+        return tuple(tuple(i for i, e in enumerate(self.edges) if e.child == s) for s in range(len(self)))
+
+    @cached_property
+    def reached(self) -> tuple[frozenset[int], ...]:
+        """For each stream, all that are reached from it; itself is among them."""
+        found = [{s} for s in range(len(self))]
+        for _ in range(len(self)):
+            for edge in self.edges:
+                found[edge.parent] |= found[edge.child]
+        return tuple(frozenset(each) for each in found)
+
+    @cached_property
+    def sources(self) -> tuple[tuple[int, ...], ...]:
+        """Groups of streams: each cover has one of every group, and that is enough.
+
+        Without cycles these are the streams without parents; else each may be a cycle that nobody else leads to.
+        """
+        groups = []
+        for stream in range(len(self)):
+            leading = [other for other in range(len(self)) if stream in self.reached[other]]
+            if leading[0] == stream and all(other in self.reached[stream] for other in leading):
+                groups.append(tuple(leading))
+        return tuple(groups)
+
+    @cached_property
+    def covers(self) -> tuple[tuple[int, ...], ...]:
+        """All minimal covers."""
+        return tuple(product(*self.sources))
+
+    @cached_property
+    def singles(self) -> frozenset[int]:
+        """Streams that are covers by themselves."""
+        return frozenset(self.sources[0]) if len(self.sources) == 1 else frozenset()
+
+    @cached_property
+    def shape(self) -> Shape:
+        if len(self.edges) == len(self) - 1:
+            return "tree"
+        cyclic = any(edge.parent in self.reached[edge.child] for edge in self.edges)
+        return "cyclic" if cyclic else "acyclic"
+
+    @cached_property
+    def children_first(self) -> tuple[int, ...]:
+        """The streams in an order in which children precede parents, as far as there are no cycles."""
+        return tuple(sorted(range(len(self)), key=lambda s: len(self.reached[s])))
+
+    @cached_property
+    def _connected(self) -> set[int]:
+        found = {0}
+        for _ in range(len(self)):
+            for edge in self.edges:
+                if edge.parent in found or edge.child in found:
+                    found |= set(edge)
+        return found

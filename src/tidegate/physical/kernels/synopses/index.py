@@ -1,0 +1,85 @@
+"""Where the element with a key is: open addressing, changed in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.synopses.model import GONE, REPEATED, Components, Ints, Positions
+
+
+@dataclass(slots=True, eq=False)
+class KeyIndex:
+    """Slots with a key and a position each, and how many are used; there are twice as many as keys, a power of two."""
+
+    slots: Ints
+    used: int
+
+    @classmethod
+    def sized(cls, keys: int) -> KeyIndex:
+        size = 16
+        while size < 4 * keys:
+            size *= 2
+        slots = np.empty((size, 2), np.int64)
+        slots[:, 1] = -1
+        return cls(slots, 0)
+
+    def has_room(self, more: int) -> bool:
+        return 2 * (self.used + more) <= len(self.slots)
+
+    def insert(self, keys: Ints, first: int, after: int, component: Components, number: Ints) -> None:
+        """Make the elements of [first, after) be found; of two live ones with one key the earlier one stays."""
+        self.used += int(_insert(self.slots, keys, first, after, component, number))
+
+    def find(self, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
+        """Write at each of the positions where the wanted key is, or -1; what is gone is not found."""
+        _find_all(self.slots, wanted, at, component, found)
+
+
+@inlined
+def home(key: Any, size: Any) -> Any:
+    """The slot at which the search for a key begins."""
+    bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((bits ^ (bits >> np.uint64(29))) >> np.uint64(16)) & (size - 1)
+
+
+@inlined
+def slot_of(slots: Any, key: Any) -> Any:
+    """The slot of a key, or the free one where it would be."""
+    size = len(slots)
+    slot = home(key, size)
+    while slots[slot, 1] >= 0 and slots[slot, 0] != key:
+        slot = (slot + 1) & (size - 1)
+    return slot
+
+
+@compiled
+def _insert(slots: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
+    used = 0
+    for row in range(first, after):
+        if component[row] >= GONE:
+            continue
+        slot = slot_of(slots, keys[row])
+        other = slots[slot, 1]
+        if other < 0:
+            used += 1
+        elif component[other] < GONE:
+            if other < first or number[other] <= number[row]:
+                component[row] = REPEATED
+                continue
+            component[other] = REPEATED
+        slots[slot, 0], slots[slot, 1] = keys[row], row
+    return used
+
+
+@compiled
+def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> None:
+    for i in range(len(at)):
+        row = at[i]
+        if found[row] >= 0:
+            continue
+        position = slots[slot_of(slots, wanted[row]), 1]
+        found[row] = position if position >= 0 and component[position] < GONE else -1
