@@ -14,8 +14,9 @@ from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
 from strategies.streams import Delivery, Streams, deliveries
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand
-from tidegate.algebra.plan import ThresholdJoin, walk
+from tidegate.algebra.plan import walk
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize

@@ -15,7 +15,8 @@ from reference.totals import range_alarms
 from reference.values import canonical_row
 from stepping import INSTANTS, Delivery, canonical, deliveries, run
 
-from tidegate.algebra.plan import RangeThreshold, Scan
+from tidegate.algebra.alarms import RangeThreshold
+from tidegate.algebra.plan import Scan
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
 from tidegate.physical.kernels.ranges.choice import Method
 from tidegate.physical.lower import lower

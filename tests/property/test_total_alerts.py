@@ -12,7 +12,8 @@ from reference.totals import total_alarms
 from reference.values import canonical_row
 from stepping import INSTANTS, Delivery, canonical, deliveries, in_steps, run
 
-from tidegate.algebra.plan import Scan, TotalThreshold
+from tidegate.algebra.alarms import TotalThreshold
+from tidegate.algebra.plan import Scan
 from tidegate.algebra.ranges import Waiting
 from tidegate.schema import Schema, Type
 

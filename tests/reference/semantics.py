@@ -19,6 +19,7 @@ from reference.members import Elements, Member, Outcome, Raw, failed, without_id
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
+from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -31,12 +32,10 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
-    TotalThreshold,
     Union,
     Window,
     walk,

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 from reference.ranges import BruteForce, Query
 
-from tidegate.physical.kernels.ranges.model import Elements, Ranges
+from tidegate.physical.kernels.ranges.model import Elements, Matured, Ranges, in_order
 
 LEAST, GREATEST = -(2**63) + 1, 2**63 - 2
 """The first and the last value among integers."""
@@ -234,3 +234,14 @@ def _some_elements(world: World, random: Random) -> list[Any]:
         return (*front, *numbers)
 
     return [(value(), random.choice([1, 1, 2, 3, 9])) for _ in range(random.randint(5, 40))]
+
+
+def by_definition(ranges: Ranges, elements: Elements) -> Matured:
+    """Who is complete, of ranges that are all registered before the elements."""
+    value = elements.value[:, None, :]
+    above = np.where(ranges.low_open, value > ranges.low, value >= ranges.low)
+    below = np.where(ranges.high_open, value < ranges.high, value <= ranges.high)
+    total = np.cumsum((above & below).all(axis=2) * elements.weight[:, None], axis=0)
+    done = np.flatnonzero(total[-1] >= ranges.threshold)
+    element = (total[:, done] >= ranges.threshold[done]).argmax(axis=0)
+    return in_order(ranges.id[done], element, total[element, done])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Link
-from tidegate.algebra.plan import Filter, Map, Scan, ThresholdJoin, walk
+from tidegate.algebra.plan import Filter, Map, Scan, walk
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query, ShowAlerts, ShowQueries
 from tidegate.errors import QueryError

@@ -1,7 +1,7 @@
 """The binder: alerts on totals, one or one for each subscription; and what is said about wrong ones.
 
 Wrong statements are in ``wrong_ranges.txt``: a statement, an arrow, the message. After a change of words,
-``python tests/unit/test_binder_ranges.py`` writes the messages anew, for a person to read.
+``PYTHONPATH=tests python tests/unit/test_binder_ranges.py`` writes the messages anew, for a person to read.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from wrong import cases, said_of, write_anew
 
+from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import describe, explain
-from tidegate.algebra.plan import Filter, Map, Plan, RangeThreshold, Scan, TotalThreshold
+from tidegate.algebra.plan import Filter, Map, Plan, Scan
 from tidegate.algebra.properties import is_chronon
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
 from tidegate.catalog.answers import answer
@@ -23,7 +25,6 @@ from tidegate.optimizer.optimize import optimize
 from tidegate.schema import Type
 
 TEXTS = Path(__file__).with_name("wrong_ranges.txt")
-ARROW, END = "\n=>\n", "\n----\n"
 
 CATALOG = bind("""
 CREATE STREAM trade (symbol STRING, price DOUBLE, shares INT, size BIGINT, code INT, at TIMESTAMP)
@@ -379,31 +380,18 @@ def test_plans_that_were_changed_are_still_described():
 # ---- wrong statements
 
 
-def cases() -> list[tuple[str, str]]:
-    parts = [part.split(ARROW) for part in TEXTS.read_text().split(END) if part.strip()]
-    return [(statement.strip("\n"), message) for statement, message in parts]
-
-
-def said(statement: str) -> str:
-    try:
-        bind(statement, CATALOG)
-    except QueryError as error:
-        return error.render()
-    return "nothing is wrong with it"
-
-
-@pytest.mark.parametrize(("statement", "message"), cases())
+@pytest.mark.parametrize(("statement", "message"), cases(TEXTS))
 def test_a_wrong_statement_is_answered_with_what_to_write_instead(statement, message):
-    assert said(statement) == message
+    assert said_of(statement, CATALOG) == message
 
 
 def test_every_message_shows_the_place_and_says_what_to_write():
-    statements = [statement for statement, _ in cases()]
+    statements = [statement for statement, _ in cases(TEXTS)]
     assert len(set(statements)) == len(statements) >= 80
-    for statement, message in cases():
+    for statement, message in cases(TEXTS):
         assert "\n   | " in message, statement
         assert "\n   = hint: " in message, statement
 
 
 if __name__ == "__main__":
-    TEXTS.write_text(END.join(f"{statement}{ARROW}{said(statement)}" for statement, _ in cases()) + END)
+    write_anew(TEXTS, CATALOG)

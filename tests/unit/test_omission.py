@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand, Link, Whole
 from tidegate.algebra.explain_alerts import certificates
-from tidegate.algebra.plan import Plan, ThresholdJoin, walk
+from tidegate.algebra.plan import Plan, walk
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import TRUE
 from tidegate.language.binder import bind

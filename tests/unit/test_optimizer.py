@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import explain
-from tidegate.algebra.plan import (
-    Aggregate,
-    AggregateCall,
-    Map,
-    Output,
-    Plan,
-    RangeThreshold,
-    Scan,
-    Split,
-    TotalThreshold,
-    Window,
-)
+from tidegate.algebra.plan import Aggregate, AggregateCall, Map, Output, Plan, Scan, Split, Window
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
 from tidegate.expressions.nodes import Column
 from tidegate.language.binder import bind

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from strategies.ranges import by_definition
 
 from tidegate.physical.kernels.ranges.batch import BatchTracker
 from tidegate.physical.kernels.ranges.batch_model import Settings
 from tidegate.physical.kernels.ranges.cells import packed, places
-from tidegate.physical.kernels.ranges.model import Elements, Matured, Ranges, in_order
+from tidegate.physical.kernels.ranges.model import Elements, Ranges, in_order
 
 CLOSED, OPEN = False, True
 
@@ -31,16 +32,6 @@ def some_ranges(rng, number, dimensions, thresholds, first=0):
 
 def some_elements(rng, number, dimensions):
     return Elements(rng.integers(0, 1000, (number, dimensions)) / 8.0, rng.integers(1, 20, number))
-
-
-def by_definition(ranges: Ranges, elements: Elements) -> Matured:
-    value = elements.value[:, None, :]
-    above = np.where(ranges.low_open, value > ranges.low, value >= ranges.low)
-    below = np.where(ranges.high_open, value < ranges.high, value <= ranges.high)
-    total = np.cumsum((above & below).all(axis=2) * elements.weight[:, None], axis=0)
-    done = np.flatnonzero(total[-1] >= ranges.threshold)
-    element = (total[:, done] >= ranges.threshold[done]).argmax(axis=0)
-    return in_order(ranges.id[done], element, total[element, done])
 
 
 def rows_of(matured):

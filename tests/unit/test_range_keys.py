@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies.ranges import elements_by_key, ranges_by_key, rows_of
+from strategies.ranges import by_definition, elements_by_key, ranges_by_key, rows_of
 
 from tidegate.physical.kernels.ranges.batch import BatchTracker
 from tidegate.physical.kernels.ranges.batch_model import Settings
-from tidegate.physical.kernels.ranges.model import Elements, Matured, Ranges, in_order
-
-
-def by_definition(ranges: Ranges, elements: Elements) -> Matured:
-    value = elements.value[:, None, :]
-    above = np.where(ranges.low_open, value > ranges.low, value >= ranges.low)
-    below = np.where(ranges.high_open, value < ranges.high, value <= ranges.high)
-    total = np.cumsum((above & below).all(axis=2) * elements.weight[:, None], axis=0)
-    done = np.flatnonzero(total[-1] >= ranges.threshold)
-    element = (total[:, done] >= ranges.threshold[done]).argmax(axis=0)
-    return in_order(ranges.id[done], element, total[element, done])
+from tidegate.physical.kernels.ranges.model import Elements, Ranges
 
 
 @pytest.mark.parametrize("keys", [1, 7, 1000])

@@ -1,7 +1,7 @@
 """Wrong statements, and exactly what is said about each: what is wrong, where, and what to write instead.
 
 The texts are in ``wrong_statements.txt``: a statement, an arrow, the message. After a change of
-words, ``python tests/unit/test_wrong_statements.py`` writes the messages anew, for a person to read.
+words, ``PYTHONPATH=tests python tests/unit/test_wrong_statements.py`` writes the messages anew, for a person to read.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wrong import cases, said_of, write_anew
 
-from tidegate.errors import QueryError
 from tidegate.language.binder import bind
 
 TEXTS = Path(__file__).with_name("wrong_statements.txt")
-ARROW, END = "\n=>\n", "\n----\n"
 
 CATALOG = bind("""
 CREATE STREAM auction (itemID INT, seller INT, start_price REAL, at TIMESTAMP) FROM 'auction.csv' TIMESTAMP BY at;
@@ -23,34 +22,21 @@ CREATE TABLE person (id INT, name STRING) FROM 'person.csv';
 """).catalog
 
 
-def cases() -> list[tuple[str, str]]:
-    parts = [part.split(ARROW) for part in TEXTS.read_text().split(END) if part.strip()]
-    return [(statement.strip("\n"), message) for statement, message in parts]
-
-
-def answer(statement: str) -> str:
-    try:
-        bind(statement, CATALOG)
-    except QueryError as error:
-        return error.render()
-    return "nothing is wrong with it"
-
-
-@pytest.mark.parametrize(("statement", "message"), cases())
+@pytest.mark.parametrize(("statement", "message"), cases(TEXTS))
 def test_a_wrong_statement_is_answered_with_what_to_write_instead(statement, message):
-    assert answer(statement) == message
+    assert said_of(statement, CATALOG) == message
 
 
 def test_there_are_many_wrong_statements_and_no_two_are_the_same():
-    statements = [statement for statement, _ in cases()]
+    statements = [statement for statement, _ in cases(TEXTS)]
     assert len(set(statements)) == len(statements) >= 100
 
 
 def test_every_message_shows_the_place_and_says_what_to_write():
-    for statement, message in cases():
+    for statement, message in cases(TEXTS):
         assert "\n   | " in message, statement
         assert "\n   = hint: " in message or ": expected " in message, statement
 
 
 if __name__ == "__main__":
-    TEXTS.write_text(END.join(f"{statement}{ARROW}{answer(statement)}" for statement, _ in cases()) + END)
+    write_anew(TEXTS, CATALOG)

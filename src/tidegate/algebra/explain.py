@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -19,13 +20,10 @@ from tidegate.algebra.plan import (
     Order,
     Output,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
     inputs,

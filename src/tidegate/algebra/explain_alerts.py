@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand, Link, Whole
 from tidegate.algebra.explain import in_words
-from tidegate.algebra.plan import Plan, ThresholdJoin, walk
+from tidegate.algebra.plan import Plan, walk
 
 
 def certificates(plan: Plan) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import ALARM, INCIDENT, VALUE, Alert
-from tidegate.algebra.plan import Map, Output, Plan, ThresholdJoin
+from tidegate.algebra.plan import Map, Output, Plan
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import cast
 from tidegate.expressions.functions import resolve

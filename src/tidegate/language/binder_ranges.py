@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.algebra.plan import Map, Plan, RangeThreshold
+from tidegate.algebra.alarms import RangeThreshold
+from tidegate.algebra.plan import Map, Plan
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
 from tidegate.errors import QueryError, nearest
 from tidegate.expressions.functions import resolve

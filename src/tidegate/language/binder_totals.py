@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.plan import Map, Plan, TotalThreshold
+from tidegate.algebra.alarms import TotalThreshold
+from tidegate.algebra.plan import Map, Plan
 from tidegate.algebra.ranges import Waiting
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Expression, conjuncts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import Demand
 from tidegate.algebra.plan import (
     Aggregate,
@@ -18,13 +19,10 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import NUMBER, Alert
-from tidegate.algebra.plan import Filter, Map, Output, Plan, ThresholdJoin, rewrite, walk
+from tidegate.algebra.plan import Filter, Map, Output, Plan, rewrite, walk
 from tidegate.expressions.nodes import Call, Column, Literal
 from tidegate.optimizer.names import rename
 from tidegate.optimizer.sharing import shape

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand, Link, Whole
-from tidegate.algebra.plan import Map, Output, Plan, ThresholdJoin, rewrite
+from tidegate.algebra.plan import Map, Output, Plan, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import Alert, Demand
 from tidegate.algebra.plan import (
     Aggregate,
@@ -24,13 +25,10 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
     inputs,

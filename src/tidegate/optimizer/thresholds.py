@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand, Link
-from tidegate.algebra.plan import Distinct, Join, Map, Plan, ThresholdJoin, Window, walk
+from tidegate.algebra.plan import Distinct, Join, Map, Plan, Window, walk
 from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.joins import parts_of_join

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import demands_on
 from tidegate.algebra.plan import (
     Aggregate,
@@ -18,13 +19,10 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -16,14 +17,11 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     SetRule,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
 )

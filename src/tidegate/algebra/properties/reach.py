@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import span
 from tidegate.algebra.plan import (
     Aggregate,
@@ -19,14 +20,11 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
-    RangeThreshold,
     Scan,
     SemiJoin,
     SetOperation,
     SetRule,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Validity,
     Window,

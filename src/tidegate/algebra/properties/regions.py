@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -13,11 +14,8 @@ from tidegate.algebra.plan import (
     Join,
     Map,
     Plan,
-    RangeThreshold,
     Scan,
     Split,
-    ThresholdJoin,
-    TotalThreshold,
     Union,
     Window,
     inputs,

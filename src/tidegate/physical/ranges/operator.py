@@ -159,9 +159,10 @@ class RangeThresholdOperator:
 
     def _told(self, matured: Matured, events: Events, verdict: Lives, begun: _Begun) -> Matured:
         """Without those that were not registered, and those that were ended before they were complete."""
-        until = begun.until(events, verdict)
         numbers = np.concatenate([begun.number, verdict.ended[verdict.ended >= 0]])
-        limit = np.concatenate([until, events.position[verdict.ended >= 0]])
+        # For those that are refused nothing counts, from the first element on.
+        refused = np.where(verdict.refused[begun.place], 0, NEVER)
+        limit = np.concatenate([refused, events.position[verdict.ended >= 0]])
         if not len(numbers):
             return matured
         order = np.lexsort((limit, numbers))
@@ -219,7 +220,3 @@ class _Begun(NamedTuple):
     def of(rows: Batch, group: Ints, position: Ints, place: Ints, first: int) -> _Begun:
         number = np.arange(first, first + len(place))
         return _Begun(rows.take(place), place, group[place], position[place], number)
-
-    def until(self, events: Events, verdict: Lives) -> Ints:
-        """From which element on nothing counts for them any more: from the first, for those that are refused."""
-        return np.where(verdict.refused[self.place], 0, NEVER)
