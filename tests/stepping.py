@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+from reference.totals import Told
 
 from tidegate.algebra.plan import Plan, Scan, Validity
 from tidegate.physical.aggregate import Emit
@@ -76,6 +77,30 @@ def canonical(value: object) -> object:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
+
+
+def named(delivery: Delivery, **schemas: Schema) -> dict[str, list[tuple[int, int, dict[str, object]]]]:
+    """The elements of all streams, rows with the names of their columns."""
+    return {
+        name: [(start, end, dict(zip(schemas[name].names, row, strict=True))) for start, end, row in elements]
+        for name, elements in delivery.streams.items()
+    }
+
+
+Timed = tuple[int, tuple[object, ...]]
+"""When an alarm is, and its values in canonical form."""
+
+
+def counted_told(
+    tell: Callable[[int], Told], instants: Iterable[int]
+) -> tuple[Counter[Timed], Counter[tuple[int, str]]]:
+    """All alarms, and the times and reasons of all dead letters."""
+    alarms, dead = Counter[Timed](), Counter[tuple[int, str]]()
+    for instant in instants:
+        told = tell(instant)
+        alarms.update((instant, tuple(map(canonical, alarm.values))) for alarm in told.alarms)
+        dead.update((instant, reason) for reason, _ in told.dead)
+    return alarms, dead
 
 
 # --- random deliveries ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import range_alarms
 from reference.values import canonical_row
-from stepping import INSTANTS, Delivery, canonical, deliveries, run
+from stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, named, run
 
 from tidegate.algebra.alarms import RangeThreshold
 from tidegate.algebra.plan import Scan
@@ -63,27 +63,10 @@ def by(method: Method, plan: RangeThreshold) -> PhysicalPlan:
     return replace(physical, operator=replace(physical.operator, method=method))
 
 
-Told = tuple[Counter[tuple[int, tuple[object, ...]]], Counter[tuple[int, str]]]
-
-
-def named(delivery: Delivery) -> dict[str, list[tuple[int, int, dict[str, object]]]]:
-    """The elements with their columns' names."""
-    schemas = {"left": ELEMENTS, "right": ROWS}
-    return {
-        name: [(start, end, dict(zip(schemas[name].names, row, strict=True))) for start, end, row in elements]
-        for name, elements in delivery.streams.items()
-    }
-
-
-def expected(plan: RangeThreshold, delivery: Delivery) -> Told:
+def expected(plan: RangeThreshold, delivery: Delivery) -> tuple[Counter[Timed], Counter[tuple[int, str]]]:
     """Alarms and dead letters with their times."""
-    history = Memory(named(delivery))
-    alarms, dead = Counter[tuple[int, tuple[object, ...]]](), Counter[tuple[int, str]]()
-    for instant in INSTANTS[:-1]:
-        told = range_alarms(plan, history, instant)
-        alarms.update((instant, tuple(map(canonical, alarm.values))) for alarm in told.alarms)
-        dead.update((instant, reason) for reason, _ in told.dead)
-    return alarms, dead
+    history = Memory(named(delivery, left=ELEMENTS, right=ROWS))
+    return counted_told(lambda instant: range_alarms(plan, history, instant), INSTANTS[:-1])
 
 
 @pytest.mark.parametrize("method", Method)
@@ -109,7 +92,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(
 def test_the_number_of_buckets_does_not_matter(
     plan: RangeThreshold, delivery: Delivery, buckets: int, cuts: int
 ) -> None:
-    given_ = named(delivery)
+    given_ = named(delivery, left=ELEMENTS, right=ROWS)
     if not any(given_.values()):
         return
     outboxes = run_elements(plan, given_, buckets=buckets, cuts=cuts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import total_alarms
 from reference.values import canonical_row
-from stepping import INSTANTS, Delivery, canonical, deliveries, in_steps, run
+from stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, in_steps, named, run
 
 from tidegate.algebra.alarms import TotalThreshold
 from tidegate.algebra.plan import Scan
@@ -30,23 +30,10 @@ def plans(draw: st.DrawFn) -> TotalThreshold:
     return TotalThreshold(Scan("left", ELEMENTS), keys, waiting, draw(st.sampled_from([1, 2, 3, 5, 9])))
 
 
-Told = tuple[Counter[tuple[int, tuple[object, ...]]], Counter[tuple[int, str]]]
-
-
-def expected(plan: TotalThreshold, delivery: Delivery) -> Told:
+def expected(plan: TotalThreshold, delivery: Delivery) -> tuple[Counter[Timed], Counter[tuple[int, str]]]:
     """Alarms and dead letters with their times."""
-    history = Memory(named(delivery))
-    alarms, dead = Counter[tuple[int, tuple[object, ...]]](), Counter[tuple[int, str]]()
-    for instant in INSTANTS[:-1]:
-        told = total_alarms(plan, history, instant)
-        alarms.update((instant, tuple(map(canonical, alarm.values))) for alarm in told.alarms)
-        dead.update((instant, reason) for reason, _ in told.dead)
-    return alarms, dead
-
-
-def named(delivery: Delivery) -> dict[str, list[tuple[int, int, dict[str, object]]]]:
-    elements = delivery.streams["left"]
-    return {"left": [(start, end, dict(zip(ELEMENTS.names, row, strict=True))) for start, end, row in elements]}
+    history = Memory(named(delivery, left=ELEMENTS))
+    return counted_told(lambda instant: total_alarms(plan, history, instant), INSTANTS[:-1])
 
 
 def test_what_is_within_the_time_of_the_first_instant_to_come_still_counts() -> None:
@@ -70,7 +57,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshol
 def test_the_number_of_buckets_does_not_matter(plan: TotalThreshold, delivery: Delivery, buckets: int) -> None:
     if not delivery.streams["left"]:
         return
-    outboxes = run_elements(plan, named(delivery), buckets=buckets, cuts=3)
+    outboxes = run_elements(plan, named(delivery, left=ELEMENTS), buckets=buckets, cuts=3)
     alarms, _ = expected(plan, delivery)
     found = Counter((start, tuple(map(canonical, row))) for start, _, row in rows_of(outboxes))
     assert found == Counter((start, tuple(map(canonical, canonical_row(row)))) for start, row in alarms.elements())
