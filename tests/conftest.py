@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 # Kernels are compiled on first use, which no deadline for one example can allow for.
 settings.register_profile(
-    "tidegate", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "tidegate", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("thorough", parent=settings.get_profile("tidegate"), max_examples=2000)
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "tidegate"))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
 import pyarrow as pa
 
@@ -22,6 +23,29 @@ class Type(Enum):
     TIMESTAMP = pa.timestamp("us", tz="UTC")
     INTERVAL = pa.duration("us")
     NULL = pa.null()
+    ARRAY_BOOLEAN = pa.list_(pa.bool_())
+    ARRAY_INT = pa.list_(pa.int32())
+    ARRAY_BIGINT = pa.list_(pa.int64())
+    ARRAY_REAL = pa.list_(pa.float32())
+    ARRAY_DOUBLE = pa.list_(pa.float64())
+    ARRAY_STRING = pa.list_(pa.string())
+    ARRAY_TIMESTAMP = pa.list_(pa.timestamp("us", tz="UTC"))
+    ARRAY_INTERVAL = pa.list_(pa.duration("us"))
+    MAP_INT_INT = pa.map_(pa.int32(), pa.int32())
+    MAP_INT_BIGINT = pa.map_(pa.int32(), pa.int64())
+    MAP_INT_DOUBLE = pa.map_(pa.int32(), pa.float64())
+    MAP_BIGINT_INT = pa.map_(pa.int64(), pa.int32())
+    MAP_BIGINT_BIGINT = pa.map_(pa.int64(), pa.int64())
+    MAP_BIGINT_DOUBLE = pa.map_(pa.int64(), pa.float64())
+    MAP_STRING_INT = pa.map_(pa.string(), pa.int32())
+    MAP_STRING_BIGINT = pa.map_(pa.string(), pa.int64())
+    MAP_STRING_DOUBLE = pa.map_(pa.string(), pa.float64())
+
+    @property
+    def name(self) -> str:
+        """How the type is written: ``ARRAY<INT>``."""
+        word, *parts = self._name_.split("_")
+        return f"{word}<{', '.join(parts)}>" if parts else word
 
     @property
     def arrow(self) -> pa.DataType:
@@ -39,10 +63,45 @@ class Type(Enum):
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_floating
 
+    @property
+    def parts(self) -> tuple[Type, ...]:
+        """The type of an array's elements, or those of a map's keys and values; of other types nothing."""
+        return tuple(Type[word] for word in self._name_.split("_")[1:])
+
+    @property
+    def is_array(self) -> bool:
+        return len(self.parts) == 1
+
+    @property
+    def is_map(self) -> bool:
+        return len(self.parts) == 2
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether one value can be less than another."""
+        return not self.parts
+
     @staticmethod
     def of_arrow(arrow: pa.DataType) -> Type | None:
         """The type whose columns are of exactly this Arrow type, if there is one."""
         return next((t for t in Type if t.arrow == arrow), None)
+
+    @staticmethod
+    def made_of(*parts: Type) -> Type | None:
+        """The array of one type, or the map of two, if there is one."""
+        return next((t for t in Type if parts and t.parts == parts), None)
+
+    @staticmethod
+    def named(text: str) -> Type | None:
+        """The type that is written so, in any case, if there is one.
+
+        Examples
+        --------
+        >>> Type.named("array<long>").name
+        'ARRAY<BIGINT>'
+        """
+        written = "".join(text.upper().split())
+        return TYPE_NAMES.get(written) or _COLLECTION_NAMES.get(written)
 
 
 TYPE_NAMES = {
@@ -61,7 +120,16 @@ TYPE_NAMES = {
     "TIMESTAMP": Type.TIMESTAMP,
     "INTERVAL": Type.INTERVAL,
 }
-"""How types are written in SQL."""
+"""How plain types are written in SQL."""
+
+_COLLECTION_NAMES = {
+    **{f"ARRAY<{word}>": made for word, type_ in TYPE_NAMES.items() if (made := Type.made_of(type_))},
+    **{
+        f"MAP<{key},{value}>": made
+        for key, value in product(TYPE_NAMES, repeat=2)
+        if (made := Type.made_of(TYPE_NAMES[key], TYPE_NAMES[value]))
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source
 from tidegate.errors import QueryError, nearest
 from tidegate.language.binder import bind
-from tidegate.runtime.answers import answers, explain_program
+from tidegate.runtime.answers import answers, explain_program, found_by
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
@@ -141,7 +141,8 @@ class Session(Registration):
         >>> print(session.ask("SHOW STREAMS"))
         reading  at BIGINT, value DOUBLE
         """
-        return answers(bind(text, self.catalog, self._queries()))
+        found = found_by(running.progress().steering for running in self._running)
+        return answers(bind(text, self.catalog, self._queries()), found)
 
     def run(
         self,

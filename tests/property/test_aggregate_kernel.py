@@ -220,7 +220,7 @@ def check_progress(run: Run, rows: list[Element], watermark: int, promised: int)
 
 
 @given(runs())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_snapshots_are_those_of_the_definition(run: Run) -> None:
     state: Chunks = NO_STATE
     rows: list[Element] = []
@@ -239,7 +239,7 @@ def test_snapshots_are_those_of_the_definition(run: Run) -> None:
 
 
 @given(runs())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_each_sum_that_does_not_fit_becomes_one_dead_letter(run: Run) -> None:
     state, found = NO_STATE, Counter()
     for elements, watermark in run.steps:

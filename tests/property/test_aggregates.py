@@ -239,7 +239,7 @@ def expected(run: Run, instant: int) -> Counter:
 
 
 @given(runs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_snapshots_are_those_of_the_definition(run: Run) -> None:
     rows: list[Element] = []
     for new, promised in stepped(run):
@@ -260,7 +260,7 @@ def test_each_aggregate_is_what_its_definition_says(of: AggregateCall, data: st.
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_equal_neighbours_are_one_piece_unless_a_step_ended_between_them(run: Run) -> None:
     rows = [row for new, _ in stepped(run) for row in new]
     marks = {watermark for _, watermark in run.steps}
@@ -270,7 +270,7 @@ def test_equal_neighbours_are_one_piece_unless_a_step_ended_between_them(run: Ru
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_at_the_root_a_value_comes_out_when_it_begins(run: Run) -> None:
     rows: list[Element] = []
     before: dict[tuple, tuple] = {}

@@ -44,7 +44,7 @@ def one_slot(count: int) -> tuple[Slots, Spans]:
 @given(NUMBERS, st.booleans())
 @example([5e-324, 0.0], True)
 @example([1.7976931348623157e308, -1.7976931348623157e308], False)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_variances_are_rounded_once(values: list[float], sample: bool) -> None:
     numbers, is_double = stored(values)
     found, missing = variances(numbers, one_slot(len(values))[1], 2, is_double=is_double, sample=sample)
@@ -55,7 +55,7 @@ def test_variances_are_rounded_once(values: list[float], sample: bool) -> None:
 
 
 @given(NUMBERS, st.integers(1, 10**9), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_quantiles_are_rounded_once(values: list[float], denominator: int, data: st.DataObject) -> None:
     share = Fraction(data.draw(st.integers(0, denominator)), denominator)
     numbers, is_double = stored(values)

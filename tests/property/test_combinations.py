@@ -41,7 +41,7 @@ def by_definition(members: Members, near: Nearness) -> set[tuple[int, ...]]:
 
 
 @given(cases(), st.integers(1, 5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, Nearness], enough: int) -> None:
     members, near = case
     start, found = 0, list[tuple[int, ...]]()

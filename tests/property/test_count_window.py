@@ -64,7 +64,7 @@ def content(window: CountWindow, elements: list[Element], instant: int) -> Bag:
     keys=KEYS,
     emit=st.sampled_from(Emit),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_content_is_that_of_the_definition(
     delivery: Delivery, rows: int | None, slide: int, keys: tuple[str, ...], emit: Emit
 ) -> None:
@@ -86,7 +86,7 @@ def marks(delivery: Delivery) -> list[int]:
 
 
 @given(delivery=deliveries({"left": ROWS}, lengths(3), most=8), rows=st.integers(1, 5), slide=st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_instant_of_a_validity_counts(delivery: Delivery, rows: int, slide: int) -> None:
     window = CountWindow(VALIDITIES, rows, slide, ("k",))
     chronons = [(t, t + 1, row) for start, end, row in delivery.streams["left"] for t in range(start, end)]
@@ -94,7 +94,7 @@ def test_every_instant_of_a_validity_counts(delivery: Delivery, rows: int, slide
 
 
 @given(delivery=deliveries({"left": ROWS}, st.just(1), most=16), rows=st.integers(1, 3), keys=KEYS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_at_the_root_an_element_is_reported_when_it_enters_and_when_it_leaves_only(
     delivery: Delivery, rows: int, keys: tuple[str, ...]
 ) -> None:

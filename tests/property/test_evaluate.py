@@ -62,7 +62,7 @@ BY_RESULT = {
         (f.name, s)
         for f in FUNCTIONS.values()
         for s in f.signatures
-        if s.result is t and f.name not in INEXACT | {"position"}
+        if s.result is t and f.name not in INEXACT | {"position"} and not any(p.parts for p in s.parameters)
     ]
     for t in TYPES
 }

@@ -254,7 +254,7 @@ def assert_as_defined(result: Result, case: Case) -> None:
     assert all(reason in dead[time, *who] for time, reason, *who in result.dead)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases())
 def test_a_join_emits_the_pairs_of_its_definition_however_the_streams_are_cut(case: Case) -> None:
     assert_as_defined(run(case, restarts=False), case)

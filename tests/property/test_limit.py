@@ -119,7 +119,7 @@ def snapshot(rows: Sequence[Element], instant: int) -> Counter:
 
 
 @given(runs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
     state, rows, promised = NO_STATE, [], -FOREVER
     for elements, watermark in run.steps:

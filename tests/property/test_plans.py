@@ -59,7 +59,7 @@ def test_output_is_the_relation_at_every_instant_in_any_order_within_the_delay(o
 
 @modes
 @given(cases(delay=2))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_output_is_the_relation_at_every_instant_of_validities_and_tables(optimized, case):
     plan, source, delivery = case
     rows = rows_of(run_sources(plan, source, delivery, optimized=optimized))

@@ -88,7 +88,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(
     buckets=st.sampled_from([1, 2, 3]),
     cuts=st.sampled_from([1, 2, 4]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_number_of_buckets_does_not_matter(
     plan: RangeThreshold, delivery: Delivery, buckets: int, cuts: int
 ) -> None:

@@ -100,7 +100,7 @@ def equal(parts, others):
 
 
 @pytest.mark.parametrize("swept", [True, False])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(history=histories(), length=st.integers(1, 6), repeats=st.booleans(), sizes=sizes)
 def test_queries_mature_as_defined_whatever_happens_between(swept, history, length, repeats, sizes):
     with pytest.MonkeyPatch.context() as patch:

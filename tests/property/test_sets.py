@@ -60,7 +60,7 @@ def test_a_stream_without_itself_is_empty() -> None:
 
 @pytest.mark.parametrize("change", list(Change))
 @given(delivery=deliveries({"left": ROWS}, lengths(5, endless=True), most=14), emit=st.sampled_from(Emit))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_changes_are_differences_between_neighbouring_instants(change: Change, delivery: Delivery, emit: Emit) -> None:
     def expected(instant: int) -> Bag:
         before, now, after = (bag(delivery, "left", instant + d) for d in (-1, 0, 1))
@@ -108,7 +108,7 @@ def matches(left: tuple[object, ...], right: tuple[object, ...], *, equal: bool,
     anti=st.booleans(),
     emit=st.sampled_from(Emit),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_semi_and_anti_joins_keep_elements_as_often_as_they_were(
     predicate: Expression, equal: bool, less: bool, delivery: Delivery, anti: bool, emit: Emit
 ) -> None:

@@ -144,7 +144,7 @@ def joined(random, world, constraints, exact, cuts=(1, 1, 2, 3, 8, 50)):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, more=st.sampled_from([0, 0, 1]), one_key=st.booleans(), exact=st.booleans())
 def test_constraints_that_hold_change_no_result(shape, seed, more, one_key, exact):
     random = Random(seed)
@@ -153,7 +153,7 @@ def test_constraints_that_hold_change_no_result(shape, seed, more, one_key, exac
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, more=st.sampled_from([-1, -2, -100]), one_key=st.booleans(), size=st.sampled_from([1, 2, 3, 100]))
 def test_an_exact_join_misses_nothing_though_constraints_do_not_hold(shape, seed, more, one_key, size):
     random = Random(seed)
@@ -165,7 +165,7 @@ def test_an_exact_join_misses_nothing_though_constraints_do_not_hold(shape, seed
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, more=st.sampled_from([-1, -2, -100]), one_key=st.booleans())
 def test_a_lean_join_has_no_results_too_many_though_constraints_do_not_hold(shape, seed, more, one_key):
     random = Random(seed)

@@ -44,7 +44,7 @@ def test_what_is_within_the_time_of_the_first_instant_to_come_still_counts() -> 
 
 
 @given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshold, delivery: Delivery) -> None:
     outcome = run(plan, delivery)
     alarms, dead = expected(plan, delivery)
@@ -53,7 +53,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshol
 
 
 @given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16), buckets=st.sampled_from([1, 3]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_number_of_buckets_does_not_matter(plan: TotalThreshold, delivery: Delivery, buckets: int) -> None:
     if not delivery.streams["left"]:
         return

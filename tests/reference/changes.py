@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reference.members import Elements
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Changes,
     CountWindow,
@@ -38,6 +39,8 @@ def is_chronon(plan: Plan) -> bool:
             return False
         case Join():
             return is_chronon(plan.left) or is_chronon(plan.right)
+        case ManyOneJoin():
+            return any(is_chronon(each) for each in plan.inputs)
         case SemiJoin():
             return is_chronon(plan.left)
     return all(is_chronon(each) for each in inputs(plan))
@@ -54,6 +57,8 @@ def is_finite(plan: Plan) -> bool:
             return all(scan.validity is not Validity.RELATION for scan in scans(plan))
         case Join() | SetOperation(rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return is_finite(plan.left) or is_finite(plan.right)
+        case ManyOneJoin():
+            return any(is_finite(each) for each in plan.inputs)
         case SemiJoin() | SetOperation(rule=SetRule.EXCEPT | SetRule.EXCEPT_ALL | SetRule.STRICT_EXCEPT_ALL):
             return is_finite(plan.left)
     return all(is_finite(each) for each in inputs(plan))
@@ -64,7 +69,7 @@ def has_starts(plan: Plan) -> bool:
     match plan:
         case Scan() | Window() | Split(length=1) | Changes():
             return True
-        case Filter() | Map() | Granularity() | Union() | Join():
+        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin():
             return all(has_starts(each) for each in inputs(plan))
     return False
 

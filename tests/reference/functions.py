@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from reference.sets import SETS
 from reference.values import (
     DIVISION_BY_ZERO,
     DOMAIN,
     INTEGER_RANGES,
     INVALID_CAST,
     OVERFLOW,
+    Failed,
     fit,
     is_equal,
     is_less,
@@ -34,6 +36,7 @@ def apply(function: str, values: Sequence[Any], type_: Type) -> object:
 
 
 OF_NULL: dict[str, Callable[..., object]] = {
+    "array": lambda *values: values,
     "is_null": lambda value: value is None,
     "is_true": lambda value: value is True,
     "is_false": lambda value: value is False,
@@ -58,7 +61,8 @@ def _computed(function: str, values: Sequence[Any], type_: Type) -> object:
     if function not in PLAIN:
         raise AssertionError(f"the reference knows no function {function}")
     try:
-        return fit(PLAIN[function](*values), type_)
+        made = PLAIN[function](*values)
+        return made if made is None else fit(made, type_)
     except ValueError:
         return DOMAIN
     except OverflowError:  # Python raises where a double would become infinite
@@ -90,6 +94,7 @@ PLAIN: dict[str, Callable[..., object]] = {
     "upper": str.upper,
     "lower": str.lower,
     "length": len,
+    **SETS,
     "like": lambda text, pattern, escape="\\": _is_like(text, pattern, escape),
 }
 
@@ -111,6 +116,8 @@ def _is_like(text: str, pattern: str, escape: str) -> bool:
 def cast(value: Any, type_: Type) -> object:
     """The value as another type, or a failure; floats are truncated on their way to integers."""
     match value, type_:
+        case tuple(), _ if type_.parts:
+            return _entries(value, type_)
         case _, Type.STRING:
             return _text(value)
         case str(), _:
@@ -124,6 +131,17 @@ def cast(value: Any, type_: Type) -> object:
         case _, Type.BOOLEAN:
             return value != 0
     return value
+
+
+def _entries(value: tuple[Any, ...], type_: Type) -> object:
+    """An array or map, each part as its new type; it fails if one of them does."""
+    if type_.is_array:
+        made = [None if each is None else cast(each, type_.parts[0]) for each in value]
+    else:
+        made = [(key, None if item is None else cast(item, type_.parts[1])) for key, item in value]
+    parts = [each[1] if type_.is_map else each for each in made]
+    failed = [each for each in parts if isinstance(each, Failed)]
+    return Failed(frozenset().union(*(each.kinds for each in failed))) if failed else tuple(made)
 
 
 def _in_range(value: int, type_: Type) -> object:

@@ -15,11 +15,13 @@ from reference.aggregates import called
 from reference.bags import combined, limited
 from reference.changes import is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
+from reference.many_one import combined_along_edges
 from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -159,6 +161,8 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(_united([history.members(each, instant) for each in plan.inputs]), [])
         case Join():
             return _joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
+        case ManyOneJoin():
+            return Outcome(combined_along_edges(plan, [history.members(each, instant) for each in plan.inputs]), [])
         case SemiJoin():
             return _semi_joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
         case SetOperation():

@@ -36,8 +36,15 @@ DOMAIN = Failed(frozenset({"domain"}))
 
 
 def canonical(value: object) -> object:
-    """One object per value: one NaN, no negative zero, instants in UTC."""
+    """One object per value: one NaN, no negative zero, instants in UTC.
+
+    Arrays are tuples of their elements; maps are tuples of pairs, in the order of their keys.
+    """
     match value:
+        case [(_, _), *_] as pairs:
+            return tuple(sorted(((key, canonical(item)) for key, item in pairs), key=lambda pair: pair[0]))
+        case list() | tuple() as elements:
+            return tuple(map(canonical, elements))
         case float() if math.isnan(value):
             return NAN
         case float():

@@ -198,7 +198,7 @@ def is_text(line: str) -> bool:
     return line.strip(" \t\r\n") != "" and "\n" not in line
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(LINE.map(lambda line: line.strip(" \t\r\n")).filter(is_text), min_size=1, max_size=4))
 @example(['{"t":1} {"t":2}', "{}"])
 @example(['{"s":"}', '{"}'])

@@ -219,7 +219,10 @@ def test_a_missing_or_incompatible_column_shows_both_sides(tmp_path):
         "   = hint: declare it BOOLEAN"
     )
     write(tmp_path / "a.parquet", pa.table({"t": [1], "v": [[1]], "s": ["x"]}))
-    assert failure(tmp_path / "a.parquet").endswith("is list<element: int64>, declared INT")
+    assert failure(tmp_path / "a.parquet").endswith(
+        "is list<element: int64>, declared INT\n"
+        "   = hint: declare it ARRAY<INT> or ARRAY<BIGINT> or ARRAY<REAL> or ARRAY<DOUBLE>"
+    )
 
 
 def test_a_file_that_is_no_parquet_is_unreadable(tmp_path):

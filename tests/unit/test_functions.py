@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 from inline_snapshot import snapshot
@@ -19,6 +20,7 @@ B, I, L, F, D, S, T, V = (  # noqa: E741 - the first letters of the types
     Column(t.name.lower(), t)
     for t in (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING, Type.TIMESTAMP, Type.INTERVAL)
 )
+PLAIN = [t for t in Type if not t.parts]
 NULL = Literal(None, Type.NULL)
 ONE = Literal(1, Type.INT)
 
@@ -258,11 +260,26 @@ def test_nothing_is_cast_to_null():
 
 
 def test_which_casts_can_fail():
-    assert {(s.name, t.name) for s in Type for t in Type if castable(s, t) and cast_can_fail(s, t)} == {
-        *(("STRING", t.name) for t in Type if t not in (Type.STRING, Type.NULL)),
+    plain = {(s.name, t.name) for s in PLAIN for t in PLAIN if castable(s, t) and cast_can_fail(s, t)}
+    assert plain == {
+        *(("STRING", t.name) for t in PLAIN if t not in (Type.STRING, Type.NULL)),
         ("BIGINT", "INT"),
         *((s, t) for s in ("REAL", "DOUBLE") for t in ("INT", "BIGINT")),
     }
+
+
+def test_casts_of_arrays_and_maps_can_fail_as_those_of_what_they_hold():
+    for source, target in product((t for t in Type if t.is_array), repeat=2):
+        (one,), (other,) = source.parts, target.parts
+        assert castable(source, target) is castable(one, other)
+        assert not castable(source, target) or cast_can_fail(source, target) is cast_can_fail(one, other)
+    assert castable(Type.MAP_INT_DOUBLE, Type.MAP_BIGINT_INT)
+    assert cast_can_fail(Type.MAP_INT_DOUBLE, Type.MAP_BIGINT_INT)
+    assert not cast_can_fail(Type.MAP_INT_INT, Type.MAP_BIGINT_DOUBLE)
+    # Two keys could become one.
+    assert not castable(Type.MAP_STRING_INT, Type.MAP_INT_INT)
+    assert not castable(Type.ARRAY_INT, Type.INT)
+    assert not castable(Type.ARRAY_INT, Type.MAP_INT_INT)
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ def test_relations_change_at_interesting_instants_only(data: st.DataObject) -> N
 # ---- the second opinion
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_duckdb_agrees_with_the_reference(data: st.DataObject) -> None:
     source: Streams = data.draw(streams(values=EXACT, times=data.draw(st.sampled_from([(0, 10), (-5, 5)]))))
@@ -328,7 +328,7 @@ def test_duckdb_agrees_with_the_reference(data: st.DataObject) -> None:
 WIDE = Schema.of(i=Type.INT, x=Type.DOUBLE, s=Type.STRING, n=Type.BIGINT, b=Type.BOOLEAN)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(WIDE.fields))
 def test_duckdb_agrees_on_expressions(data: st.DataObject, field: Field) -> None:
     columns = {f.name: st.sampled_from(LITERALS[f.type]) for f in WIDE}

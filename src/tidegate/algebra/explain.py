@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.many_one import JoinEdge, ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -90,6 +91,8 @@ def describe(plan: Plan) -> str:
             return "Union all"
         case Join(predicate=predicate):
             return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
+        case ManyOneJoin(edges=edges):
+            return "Many-one join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
         case Aggregate(keys=keys, calls=calls):
             by = f" by {', '.join(keys)}" if keys else ""
             return f"Aggregate {', '.join(map(_call, calls))}{by}"
@@ -104,15 +107,22 @@ def describe(plan: Plan) -> str:
             return f"Range threshold {_subscribed(plan)}"
 
 
+def edge_words(join: ManyOneJoin, edge: JoinEdge, between: str) -> str:
+    """The keys of an edge, pair by pair: those of the many, and those of the one."""
+    parent, child = join.inputs[edge.parent], join.inputs[edge.child]
+    pairs = zip(edge.parent_keys, edge.child_keys, strict=True)
+    return " and ".join(f"{shown(parent, own)}{between}{shown(child, other)}" for own, other in pairs)
+
+
 def _subscribed(plan: RangeThreshold) -> str:
     """What is counted for whom, and how subscriptions come and go."""
     said = plan.subscribed
-    threshold = _shown(plan.subscriptions, said.threshold)
+    threshold = shown(plan.subscriptions, said.threshold)
     conditions = [_dimension(each, plan) for each in said.dimensions]
     pairs = zip(*plan.keys, strict=True)
-    conditions += [f"{_shown(plan.elements, own)} = {_shown(plan.subscriptions, theirs)}" for own, theirs in pairs]
+    conditions += [f"{shown(plan.elements, own)} = {shown(plan.subscriptions, theirs)}" for own, theirs in pairs]
     within = f" for {', '.join(conditions)}" if conditions else ""
-    ended = "" if said.ended is None else f", ended by {_shown(plan.subscriptions, said.ended)}"
+    ended = "" if said.ended is None else f", ended by {shown(plan.subscriptions, said.ended)}"
     reached = _reached(plan.waiting, plan.elements, threshold)
     return f"{reached}{within}{_waiting(plan.waiting)}, of each {said.id}{ended}"
 
@@ -121,7 +131,7 @@ def _reached(waiting: Waiting, elements: Plan, threshold: str) -> str:
     match _meaning(elements, waiting.weight):
         case Literal(value=1):
             return f"{waiting.name} when count >= {threshold}"
-    return f"{waiting.name} when total of {_shown(elements, waiting.weight)} >= {threshold}"
+    return f"{waiting.name} when total of {shown(elements, waiting.weight)} >= {threshold}"
 
 
 def _waiting(waiting: Waiting) -> str:
@@ -131,13 +141,14 @@ def _waiting(waiting: Waiting) -> str:
 
 def _dimension(dimension: Dimension, plan: RangeThreshold) -> str:
     """A range as mathematicians write it: a bracket is an end that belongs to it, a parenthesis one that does not."""
-    low, high = (None if c is None else _shown(plan.subscriptions, c) for c in (dimension.low, dimension.high))
+    low, high = (None if c is None else shown(plan.subscriptions, c) for c in (dimension.low, dimension.high))
     start = "(-∞" if low is None else f"{'(' if dimension.low_open else '['}{low}"
     end = "∞)" if high is None else f"{high}{')' if dimension.high_open else ']'}"
-    return f"{_shown(plan.elements, dimension.value)} in {start}, {end}"
+    return f"{shown(plan.elements, dimension.value)} in {start}, {end}"
 
 
-def _shown(plan: Plan, column: str) -> str:
+def shown(plan: Plan, column: str) -> str:
+    """A column, or, if it is made right below only to be read here, how."""
     match _meaning(plan, column):
         case Cast(argument=argument, type=type_) if not cast_can_fail(argument.type, type_):
             return to_sql(argument)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.constraints import Constraint
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
@@ -47,6 +49,10 @@ class Scan:
     validity: Validity = Validity.INSTANT
     domains: tuple[tuple[str, Domain], ...] = ()
     """What is declared of the values of columns."""
+    key: tuple[str, ...] = ()
+    """Columns of the source in which no two rows ever agree, if there are such; they need not be read."""
+    constraints: tuple[Constraint, ...] = ()
+    """What is declared of how rows arrive, by columns of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +324,7 @@ Plan = (
     | ThresholdJoin
     | TotalThreshold
     | RangeThreshold
+    | ManyOneJoin
 )
 
 Pair = Join | SemiJoin | SetOperation
@@ -328,7 +335,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
-        case Union(inputs=many) | ThresholdJoin(inputs=many):
+        case Union(inputs=many) | ThresholdJoin(inputs=many) | ManyOneJoin(inputs=many):
             return many
         case Join(left=left, right=right) | SemiJoin(left=left, right=right) | SetOperation(left=left, right=right):
             return (left, right)
@@ -345,7 +352,7 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
     match plan:
         case Scan():
             return plan
-        case Union() | ThresholdJoin():
+        case Union() | ThresholdJoin() | ManyOneJoin():
             return replace(plan, inputs=new)
         case Join() | SemiJoin() | SetOperation():
             return replace(plan, left=new[0], right=new[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidegate.algebra.explain import in_words
 from tidegate.catalog.catalog import (
@@ -10,21 +10,25 @@ from tidegate.catalog.catalog import (
     Describe,
     Query,
     ShowAlerts,
+    ShowConstraints,
     ShowQueries,
     ShowStreams,
     ShowTables,
     SourceStream,
     Stream,
 )
+from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, declared_in_words
 from tidegate.catalog.domains import in_words as domain_in_words
 from tidegate.schema import Schema
 
-Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | Describe
+Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | Describe
 """Commands that are answered from what they hold."""
 
 
-def answer(command: Asked) -> str:
-    """One line for each thing that is shown; one for each column of what is described.
+def answer(command: Asked, found: Sequence[Found] = ()) -> str:
+    """One line for each thing that is shown; one for each column of what is described, and each constraint.
+
+    `found` are constraints of which more is known than what is declared.
 
     Examples
     --------
@@ -42,9 +46,12 @@ def answer(command: Asked) -> str:
             return _listed(((q.name, q.plan.schema) for q in queries), "there are no queries")
         case ShowAlerts(alerts=alerts):
             return _listed(((a.name, a.schema) for a in alerts), "there are no alerts")
+        case ShowConstraints(streams=streams):
+            rows = constraint_rows(streams, found)
+            return "\n".join(_aligned([COLUMNS, *rows])) if rows else "there are no constraints"
         case Describe(subject=subject):
-            columns = _columns(subject)
-            return "\n".join([_headline(subject), *(f"  {line}" for line in _aligned(columns))])
+            declared = declared_in_words(subject) if isinstance(subject, SourceStream) else ()
+            return "\n".join([_headline(subject), *(f"  {line}" for line in [*_aligned(_columns(subject)), *declared])])
 
 
 def _listed(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
@@ -52,9 +59,9 @@ def _listed(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
     return "\n".join(_aligned(rows)) or nothing
 
 
-def _aligned(rows: list[tuple[str, str]]) -> list[str]:
-    width = max((len(name) for name, _ in rows), default=0)
-    return [f"{name:{width}}  {text}" for name, text in rows]
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _columns(subject: Stream | Query) -> list[tuple[str, str]]:

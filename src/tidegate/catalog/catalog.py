@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from tidegate.algebra.constraints import Constraint, Settings
 from tidegate.algebra.plan import Plan, Validity
 from tidegate.errors import QueryError
 from tidegate.expressions.aggregates import aggregate_named
@@ -38,6 +39,10 @@ class SourceStream:
     idle_after: int | None = None
     domains: tuple[tuple[str, Domain], ...] = ()
     """What the declaration says of the values of columns; rows with others are dead letters."""
+    key: tuple[str, ...] = ()
+    """Columns in which no two rows agree, if it says so."""
+    constraints: tuple[Constraint, ...] = ()
+    """What it says of how rows arrive; the streams referred to may be made later, and are spelt as written."""
 
     @property
     def times(self) -> frozenset[str]:
@@ -76,10 +81,14 @@ Stream = SourceStream | DerivedStream
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Streams and users' functions by name. Names are looked up without regard to case; a catalog never changes."""
+    """Streams and users' functions by name, and settings for the queries that read them.
+
+    Names are looked up without regard to case; a catalog never changes.
+    """
 
     streams: Mapping[str, Stream] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, UserDefined] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Settings = field(default_factory=Settings)
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
@@ -93,6 +102,9 @@ class Catalog:
         if function.name in function_names() or aggregate_named(function.name) is not None:
             raise QueryError("Q122", f"there already is a function '{function.name}'", hint="choose another name")
         return replace(self, functions=MappingProxyType({**self.functions, function.name: function}))
+
+    def with_settings(self, settings: Settings) -> Catalog:
+        return replace(self, settings=settings)
 
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
@@ -145,6 +157,13 @@ class ShowAlerts:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowConstraints:
+    """SHOW CONSTRAINTS: the source streams known where it stands, with their keys and constraints."""
+
+    streams: tuple[SourceStream, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Describe:
     """DESCRIBE name: a stream, a table, an alert, or a query of the text."""
 
@@ -165,7 +184,7 @@ class DropQuery:
     name: str
 
 
-Command = ShowStreams | ShowTables | ShowQueries | ShowAlerts | Describe | Explain | DropQuery
+Command = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | Describe | Explain | DropQuery
 """What a text asks for that is no query: answered or done when the text is run, in order."""
 
 
@@ -176,3 +195,8 @@ class Program:
     catalog: Catalog
     queries: tuple[Query, ...]
     commands: tuple[Command, ...] = ()
+
+    @property
+    def settings(self) -> Settings:
+        """What SET says, for all of its queries; a session remembers it with the catalog."""
+        return self.catalog.settings

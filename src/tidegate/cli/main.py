@@ -18,8 +18,10 @@ from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError, TidegateError
 from tidegate.language.binder import bind
-from tidegate.runtime.answers import answers, explain_program
+from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
+from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.explain import ExplainFormat
+from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
 from tidegate.session import RunningQuery, Session
 
 DEAD_LETTERS_EXIT = DataError.exit_code
@@ -92,8 +94,9 @@ def run(
     """
     shown = format or (Format.TABLE if out is None else Format.PARQUET)
     program = _read(query).bound(commands_will_do=True)
-    if program.commands:
-        print(answers(program))
+    early, late = when_answered(program)
+    if early.commands:
+        print(answers(early))
     if not program.queries:
         return
     _check_format(shown, out, program)
@@ -110,6 +113,8 @@ def run(
         assert running is not None
         _follow(running, printer, quiet=quiet)
         progress = running.progress()
+    if late.commands:
+        print(answers(late, found_by([progress.steering])))
     if not quiet:
         print(summary(progress, out), file=sys.stderr)
     if progress.dead:
@@ -134,6 +139,21 @@ def check(query: QueryFile) -> None:
     for each in program.queries:
         columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
         print(f"{each.name}: {columns}")
+
+
+@app.command()
+def constraints(
+    query: QueryFile,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state of a run over the file."
+        ),
+    ] = None,
+) -> None:
+    """Print the constraints of the streams of a file, and what a run found of them, without running anything."""
+    orders = [_last_orders(checkpoint)] if checkpoint is not None else []
+    print(show_constraints(bind(_read(query).text).catalog, found_by(orders)))
 
 
 app.command()(edge)
@@ -172,6 +192,16 @@ def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
         running.stop()
     finally:
         printer.close()
+
+
+def _last_orders(checkpoint: str) -> OrdersByOperator:
+    """What was decided last in the run of a checkpoint."""
+    kept = Checkpoint(checkpoint)
+    last = kept.last()
+    if last is None and kept.identity() is None:
+        hint = "give the folder or URI that `tidegate run --checkpoint` was given"
+        raise DataError("D306", f"there is no checkpoint at {checkpoint}", hint=hint)
+    return last.orders if last is not None else NO_ORDERS
 
 
 def _read(query: Path) -> _Text:

@@ -10,6 +10,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from tidegate.connectors.sinks import TextFormat, render
+from tidegate.entries import is_collection
+from tidegate.expressions.column_texts import column_texts
 from tidegate.runtime.port import DEAD_LETTERS
 
 SHOWN_DEAD_LETTERS = 10
@@ -99,7 +101,7 @@ def aligned(table: pa.Table) -> str:
     a      1
     bcd   20
     """
-    columns = [[_cell(v) for v in column.to_pylist()] for column in table.columns]
+    columns = [_cells(column.combine_chunks()) for column in table.columns]
     right = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in table.schema.types]
     widths = [
         max([len(name), *(len(c) for c in cells)]) for name, cells in zip(table.column_names, columns, strict=True)
@@ -111,6 +113,11 @@ def aligned(table: pa.Table) -> str:
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
     return "  ".join(padded).rstrip() + "\n"
+
+
+def _cells(column: pa.Array) -> list[str]:
+    shown = column_texts(column) if is_collection(column.type) else column
+    return [_cell(value) for value in shown.to_pylist()]
 
 
 def _cell(value: object) -> str:

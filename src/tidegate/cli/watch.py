@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import sys
 import time
@@ -13,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tidegate.runtime.port import DEAD_LETTERS, Progress
+from tidegate.runtime.steering import Losses
 from tidegate.session import RunningQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +42,8 @@ def line(progress: Progress) -> str:
     parts = [f"{progress.rows_in:,} rows in", f"{sum(progress.rows_out.values()):,} rows out"]
     parts.append(f"watermark {_instant(progress.watermark)}")
     parts.append(f"state {_bytes(progress.state_bytes)}")
+    if progress.cold_bytes:
+        parts.append(f"cold {_bytes(progress.cold_bytes)}")
     if progress.dead:
         parts.append(f"{sum(progress.dead.values()):,} dead letters")
     parts.append(f"{time.monotonic() - progress.started:.1f} s")
@@ -53,7 +57,21 @@ def summary(progress: Progress, out: str | None) -> str:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(progress.dead.items()))
         where = f", in {posixpath.join(out, DEAD_LETTERS)}" if out is not None else ""
         lines.append(f"dead letters: {reasons}{where}")
+    if progress.losses is not None:
+        lines.append(_missing(progress.losses))
     return "\n".join(lines)
+
+
+def _missing(losses: Losses) -> str:
+    """What MODE lean lost, in one line.
+
+    Examples
+    --------
+    >>> _missing(Losses(estimate=12.4, low=3, high=20.5))
+    'missing results: about 12, between 3 and 21 (MODE lean)'
+    """
+    bounds = f"between {math.floor(losses.low):,} and {math.ceil(losses.high):,}"
+    return f"missing {losses.of}: about {losses.estimate:,.0f}, {bounds} (MODE lean)"
 
 
 def _instant(watermark: int | None) -> str:

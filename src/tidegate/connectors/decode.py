@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import in_words
-from tidegate.connectors.texts import column_texts, human_duration, json_rows
+from tidegate.connectors.texts import human_duration, json_rows
 from tidegate.errors import InternalError
+from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.parse import parse_column
 from tidegate.physical.batch import Batch, Times
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason

@@ -26,6 +26,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, requested
 from tidegate.connectors.formats import Format, Position, check_options
 from tidegate.connectors.typed import typed_decoder
+from tidegate.entries import Entries
 from tidegate.errors import DataError, QueryError, nearest
 from tidegate.schema import Field, Type
 from tidegate.time import EARLIEST, LATEST, MICROSECONDS, parse_duration
@@ -43,6 +44,7 @@ _DEFAULTS = {
     "turn": "200",
     "batch": "500000",
 }
+_MOST_ENTRIES = 8
 _PARAMETERS = ("rows", *_DEFAULTS)
 
 
@@ -119,17 +121,50 @@ def _column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> p
     if field.name == stream.time_column:
         return pa.array(_times(recipe, rows, hashes)).cast(field.type.arrow)
     match field.type:
-        case Type.BOOLEAN:
-            return pa.array(hashes >> np.uint64(63) == 1)
         case Type.INT | Type.BIGINT:
             return pa.array(_integers(recipe, field, hashes)).cast(field.type.arrow)
         case Type.REAL | Type.DOUBLE:
             return pa.array(_readings(recipe, stream, field, rows, hashes)).cast(field.type.arrow)
         case Type.TIMESTAMP:
             return pa.array(recipe.start + rows * recipe.interval).cast(field.type.arrow)
+        case type_ if type_.parts:
+            return _collections(recipe, field, rows, hashes)
+    return _plain(recipe, field.type, hashes)
+
+
+def _plain(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
+    """Values that follow neither a wave nor a range of their own."""
+    match type_:
+        case Type.BOOLEAN:
+            return pa.array(hashes >> np.uint64(63) == 1)
         case Type.INTERVAL:
-            return pa.array(_below(hashes, MICROSECONDS["minute"])).cast(field.type.arrow)
-    return pc.binary_join_element_wise("k", pa.array(_below(hashes, recipe.keys)).cast(pa.string()), "")
+            return pa.array(_below(hashes, MICROSECONDS["minute"])).cast(type_.arrow)
+        case Type.TIMESTAMP:
+            return pa.array(recipe.start + _below(hashes, recipe.rows) * recipe.interval).cast(type_.arrow)
+        case Type.REAL | Type.DOUBLE:
+            return pa.array(np.round(100.0 * _unit(hashes), 3)).cast(type_.arrow)
+    return _named(_below(hashes, recipe.keys), type_)
+
+
+def _named(numbers: Rows, type_: Type) -> pa.Array:
+    """Keys as whole numbers, or as strings."""
+    if type_ is Type.STRING:
+        return pc.binary_join_element_wise("k", pa.array(numbers).cast(pa.string()), "")
+    return pa.array(numbers).cast(type_.arrow)
+
+
+def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa.Array:
+    """Arrays and maps of a few entries; the keys of a map follow each other."""
+    sizes = _below(hashes, min(_MOST_ENTRIES, recipe.keys) + 1)
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    number = np.arange(bounds[-1]) - np.repeat(bounds[:-1], sizes)
+    each = np.repeat(rows * _MOST_ENTRIES, sizes) + number
+    values = _plain(recipe, field.type.parts[-1], _hashes(recipe.seed, f"{field.name}.values", each))
+    keys = None
+    if field.type.is_map:
+        first = np.repeat(_below(_hashes(recipe.seed, f"{field.name}.keys", rows), recipe.keys), sizes)
+        keys = _named((first + number) % recipe.keys, field.type.parts[0])
+    return Entries(bounds, values, keys, np.zeros(len(rows), np.bool_)).column(field.type.arrow)
 
 
 def _hashes(seed: int, column: str, rows: Rows) -> Hashes:

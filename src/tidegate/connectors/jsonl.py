@@ -3,7 +3,7 @@
 Whole blocks go through Arrow's reader where that cannot differ from reading line by line with
 `json`, which is the meaning: a missing key is NULL, a number may have any form that gives a value of
 the type (``1.0`` is an INT), a string is read like a field of a CSV file, and an object or array is
-a STRING with its JSON text.
+a map or array, or a STRING with its JSON text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,12 @@ from tidegate.connectors.decode import Decoder, Parsed, ParsedColumn, make_decod
 from tidegate.connectors.files import FileSet
 from tidegate.connectors.formats import Format, Position
 from tidegate.connectors.lines import Lines, any_true, clean_lines, first_line, joined, read_lines
+from tidegate.entries import entries_of, is_collection
+from tidegate.expressions.json_reading import DECODER, is_unicode, text_of
 from tidegate.schema import Field, Type
 
-_DIRECT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING)
+_PLAIN = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING)
+_DIRECT = frozenset(t for t in Type if t in _PLAIN or (t.is_array and t.parts[0] in _PLAIN))
 """Types whose values Arrow reads itself; those of others are read as strings, then parsed."""
 
 
@@ -71,10 +73,10 @@ class JsonParser:
         return parse_texts(values, field.type, is_time=field.name in self.times)
 
     def _from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
-        texts = [_text(each.get(field.name), field.type) for each in objects]
-        column = pa.array([t if _is_unicode(t) else None for t in texts], pa.string())
+        texts = [text_of(each.get(field.name), field.type) for each in objects]
+        column = pa.array([t if is_unicode(t) else None for t in texts], pa.string())
         parsed = parse_texts(column, field.type, is_time=field.name in self.times)
-        wrong = np.fromiter((not _is_unicode(t) for t in texts), np.bool_, len(texts))
+        wrong = np.fromiter((not is_unicode(t) for t in texts), np.bool_, len(texts))
         if not wrong.any():
             return parsed
         shown = [t if t is None else t.encode("utf-8", "backslashreplace").decode() for t in texts]
@@ -106,19 +108,6 @@ class JsonSource:
         return read_lines(self.files, position, rows, growing=growing)
 
 
-_DIGITS = 30
-"""More digits than any whole number of a type has."""
-
-
-class _Number(str):
-    """The text of a JSON number, as written."""
-
-    __slots__ = ()
-
-
-_DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_Number)
-
-
 def _is_plain(texts: pa.Array) -> bool:
     """Whether Arrow's reader agrees with `json` on what these lines are, if it can read them.
 
@@ -131,6 +120,8 @@ def _is_plain(texts: pa.Array) -> bool:
 
 def _has_special(values: pa.Array) -> bool:
     """Whether there is a number that JSON cannot write, or that was too large for its type."""
+    if is_collection(values.type):
+        return _has_special(entries_of(values).values)
     return bool(pa.types.is_floating(values.type)) and any_true(pc.invert(pc.is_finite(values)))
 
 
@@ -149,49 +140,9 @@ def _read_block(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
 def _load(line: str) -> dict[str, Any] | str:
     """The object of a line, or what is wrong with it."""
     try:
-        value = _DECODER.decode(line)
+        value = DECODER.decode(line)
     except json.JSONDecodeError as error:
         return f"the line is no JSON: {error.msg} at character {error.pos + 1}"
     except RecursionError:
         return "the line is nested too deeply"
     return value if isinstance(value, dict) else "the line is no JSON object"
-
-
-def _text(value: Any, type_: Type) -> str | None:
-    """The text that stands for a value of the type; that of an object is its JSON."""
-    match value:
-        case None:
-            return None
-        case _Number() if type_.is_integer:
-            return _integer_text(value)
-        case str():
-            return str(value)
-        case _:
-            return _dumped(value)
-
-
-def _integer_text(number: str) -> str:
-    """The number without fraction and exponent, if it is whole and of a size that can be a value."""
-    if number.lstrip("-").isdigit() or not number.lstrip("-")[0].isdigit():
-        return str(number)
-    exact = Decimal(number)
-    is_whole = exact.is_zero() or (abs(exact.adjusted()) < _DIGITS and exact == exact.to_integral_value())
-    return str(int(exact)) if is_whole else str(number)
-
-
-def _dumped(value: Any) -> str:
-    """JSON with numbers as they were written, which `json.dumps` would change."""
-    match value:
-        case _Number():
-            return str(value)
-        case dict():
-            return "{" + ", ".join(f"{_dumped(k)}: {_dumped(v)}" for k, v in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(_dumped, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def _is_unicode(text: str | None) -> bool:
-    """Whether a string is text: JSON can write half of a surrogate pair, which no text has."""
-    return text is None or text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

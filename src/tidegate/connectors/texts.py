@@ -1,8 +1,4 @@
-"""Values as text: CSV and JSON, column by column.
-
-Times are ISO 8601 in UTC. JSON has no NaN and no infinity: they are written as the strings "NaN",
-"Infinity" and "-Infinity", which the reader takes for a DOUBLE or REAL column.
-"""
+"""Rows as text: CSV and JSON; `column_texts` has what values look like."""
 
 from __future__ import annotations
 
@@ -11,36 +7,21 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.parse_time import format_intervals, format_timestamps
-from tidegate.schema import Type
+from tidegate.expressions.column_texts import column_texts, is_text, json_texts
 from tidegate.time import MICROSECONDS
-
-
-def column_texts(values: pa.Array) -> pa.Array:
-    """The values as strings; NULL stays NULL.
-
-    Examples
-    --------
-    >>> column_texts(pa.array([1.5, float("nan"), None])).to_pylist()
-    ['1.5', 'NaN', None]
-    """
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    match values.type:
-        case t if pa.types.is_floating(t):
-            return _float_texts(values)
-        case t if pa.types.is_timestamp(t) or pa.types.is_duration(t):
-            return _time_texts(values)
-        case t if _is_opaque(t):
-            dumped = [None if v is None else json.dumps(v, default=str) for v in values.to_pylist()]
-            return pa.array(dumped, pa.string())
-    return values.cast(pa.string())
 
 
 def csv_lines(rows: pa.RecordBatch) -> pa.Array:
     """Each row as a line of RFC 4180, without its end: NULL is empty, an empty string is ``""``."""
-    texts = [_quoted(column) if _is_text(column.type) else column_texts(column) for column in rows.columns]
+    texts = [_field(column) for column in rows.columns]
     return pc.binary_join_element_wise(*[t.fill_null("") for t in texts], ",")
+
+
+def _field(column: pa.Array) -> pa.Array:
+    """Values as CSV has them: numbers and times need no quotes."""
+    if is_text(column.type) or pa.types.is_nested(column.type):
+        return _quoted(column_texts(column))
+    return column_texts(column)
 
 
 def csv_header(schema: pa.Schema) -> str:
@@ -59,7 +40,7 @@ def json_rows(rows: pa.RecordBatch) -> pa.Array:
     pieces: list[pa.Array | str] = []
     for i, (name, column) in enumerate(zip(rows.schema.names, rows.columns, strict=True)):
         opening = ", " if i else "{"
-        pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", _json_values(column)]
+        pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", json_texts(column)]
     if not pieces:
         return pa.array(["{}"] * rows.num_rows, pa.string())
     return pc.binary_join_element_wise(*pieces, "}", "")
@@ -81,65 +62,9 @@ def human_duration(microseconds: int) -> str:
 _READABLE = [(name, size) for name, size in MICROSECONDS.items() if name != "week"]
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
-
-
-def _is_opaque(type_: pa.DataType) -> bool:
-    """Whether values have no text of their own, so that they are shown as JSON."""
-    return bool(pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_))
-
-
-def _float_texts(values: pa.Array) -> pa.Array:
-    texts = values.cast(pa.string())
-    texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # as an integer it would lose its sign
-    special = pc.invert(pc.is_finite(values))
-    if pc.any(special, min_count=0).as_py():
-        infinite = pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity")
-        texts = pc.if_else(special, pc.if_else(pc.is_nan(values), "NaN", infinite), texts)
-    return texts
-
-
-def _time_texts(values: pa.Array) -> pa.Array:
-    """Timestamps and intervals of any unit; as plain counts if one of them is beyond all microseconds."""
-    is_fine, is_instant = values.type.unit == "ns", pa.types.is_timestamp(values.type)
-    unit = pa.timestamp("us", values.type.tz) if is_instant else pa.duration("us")
-    try:
-        micros = values.cast(unit, safe=not is_fine).cast(pa.int64())
-    except pa.ArrowInvalid:
-        return values.cast(pa.int64()).cast(pa.string())
-    return format_timestamps(micros.cast(Type.TIMESTAMP.arrow)) if is_instant else _interval_texts(micros)
-
-
-def _interval_texts(micros: pa.Array) -> pa.Array:
-    distinct = micros.cast(Type.INTERVAL.arrow).dictionary_encode()
-    return format_intervals(distinct.dictionary).take(distinct.indices)
-
-
 def _quoted(values: pa.Array) -> pa.Array:
     """Texts for CSV, in quotes where those are needed to read the same text again."""
     texts = values.cast(pa.string())
     doubled = pc.replace_substring(texts, '"', '""')
     needed = pc.match_substring_regex(texts, r'[",\r\n]|^\s|\s$|^$')
     return pc.if_else(needed, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
-
-
-def _json_values(values: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    texts = column_texts(values)
-    match values.type:
-        case t if pa.types.is_floating(t):
-            texts = pc.if_else(pc.is_finite(values), texts, pc.binary_join_element_wise('"', texts, '"', ""))
-        case t if _is_text(t):
-            texts = _json_strings(texts)
-        case t if not (pa.types.is_integer(t) or pa.types.is_boolean(t) or _is_opaque(t)):
-            texts = pc.binary_join_element_wise('"', texts, '"', "")
-    return texts.fill_null("null")
-
-
-def _json_strings(texts: pa.Array) -> pa.Array:
-    if pc.any(pc.match_substring_regex(texts, r'[\x00-\x1f"\\]'), min_count=0).as_py():
-        dumped = [None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()]
-        return pa.array(dumped, pa.string())
-    return pc.binary_join_element_wise('"', texts, '"', "")

@@ -18,6 +18,7 @@ from pyarrow import types as kinds
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, Mask, Parsed, ParsedColumn, make_decoder, parse_texts, requested
 from tidegate.connectors.formats import find_name, no_such_column
+from tidegate.entries import Entries, entries_of, with_repeated_keys, without_rows
 from tidegate.errors import DataError
 from tidegate.schema import Field, Type
 from tidegate.time import MICROSECONDS
@@ -80,6 +81,11 @@ def is_compatible(given: pa.DataType, type_: Type, *, is_time: bool) -> bool:
             return bool(kinds.is_timestamp(given) or kinds.is_date(given))
         case Type.INTERVAL:
             return bool(kinds.is_duration(given))
+        case _ if type_.is_array:
+            return _is_list(given) and is_compatible(given.value_type, type_.parts[0], is_time=False)
+        case _ if type_.is_map and kinds.is_map(given):
+            pairs = zip((given.key_type, given.item_type), type_.parts, strict=True)
+            return all(is_compatible(one, part, is_time=False) for one, part in pairs)
     return False
 
 
@@ -87,11 +93,30 @@ def cast_column(values: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn
     """Values of the declared type from a column of a compatible one."""
     if _is_text(values.type):
         return parse_texts(values.cast(pa.string()), type_, is_time=is_time)
-    if values.type == type_.arrow or kinds.is_null(values.type):
+    if kinds.is_null(values.type) or (values.type == type_.arrow and not type_.is_map):
         return ParsedColumn(values.cast(type_.arrow), np.zeros(len(values), np.bool_), values)
+    if type_.parts:
+        return _cast_entries(values, type_)
     cast, fits = _CASTS[type_](values)
     bad = _mask(pc.and_(values.is_valid(), pc.invert(fits)))
     return ParsedColumn(cast if not bad.any() else _nulled(cast, bad), bad, values)
+
+
+def _cast_entries(values: pa.Array, type_: Type) -> ParsedColumn:
+    """Arrays or maps entry by entry; a row is bad if one of its entries is, or a key is NULL or repeated."""
+    found = entries_of(values if kinds.is_map(values.type) else _as_lists(values))
+    items = cast_column(_plain(found.values), type_.parts[-1], is_time=False)
+    keys = None if found.keys is None else cast_column(_plain(found.keys), type_.parts[0], is_time=False)
+    bad = np.zeros(found.rows, np.bool_)
+    bad[found.owners[items.bad if keys is None else items.bad | keys.bad]] = True
+    made = Entries(found.bounds, items.values, None if keys is None else keys.values, found.missing)
+    made = without_rows(made, bad)
+    repeated = with_repeated_keys(made)
+    return ParsedColumn(without_rows(made, repeated).column(type_.arrow), bad | repeated, values)
+
+
+def _as_lists(values: pa.Array) -> pa.Array:
+    return values if kinds.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
 
 
 def _to_integer(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
@@ -170,6 +195,10 @@ _CASTS: dict[Type, Callable[[pa.Array], tuple[pa.Array, pa.Array]]] = {
 
 def _is_text(given: pa.DataType) -> bool:
     return bool(kinds.is_string(given) or kinds.is_large_string(given) or kinds.is_string_view(given))
+
+
+def _is_list(given: pa.DataType) -> bool:
+    return bool(kinds.is_list(given) or kinds.is_large_list(given) or kinds.is_fixed_size_list(given))
 
 
 def _is_number(given: pa.DataType) -> bool:

@@ -130,6 +130,14 @@ def _same(argument: Type, *_: Type) -> Type | None:
     return None if argument is Type.NULL else argument
 
 
+def _ordered(argument: Type) -> Type | None:
+    return _same(argument) if argument.is_ordered else None
+
+
+def _chosen(argument: Type, by: Type) -> Type | None:
+    return _same(argument) if by.is_ordered else None
+
+
 def _boolean(argument: Type) -> Type | None:
     return Type.BOOLEAN if argument is Type.BOOLEAN else None
 
@@ -165,7 +173,7 @@ def _check_share(options: Sequence[Option]) -> str | None:
     return None if share_of(share).denominator <= FINEST_SHARE else "the share has more than nine decimals"
 
 
-_NUMBER, _VALUE = "a number", "a value of a known type"
+_NUMBER, _VALUE, _ORDERED = "a number", "a value of a known type", "a number, text, time or truth value"
 
 _TABLE = (
     AggregateFunction(
@@ -173,8 +181,8 @@ _TABLE = (
     ),
     AggregateFunction("sum", _whole_or_double, lambda live, x: live.total(x), _NUMBER, sweep="sum"),
     AggregateFunction("avg", _double, lambda live, x: live.average(x), _NUMBER, sweep="avg"),
-    AggregateFunction("min", _same, lambda live, x: _best(live, x, greatest=False), _VALUE, sweep="min"),
-    AggregateFunction("max", _same, lambda live, x: _best(live, x, greatest=True), _VALUE, sweep="max"),
+    AggregateFunction("min", _ordered, lambda live, x: _best(live, x, greatest=False), _ORDERED, sweep="min"),
+    AggregateFunction("max", _ordered, lambda live, x: _best(live, x, greatest=True), _ORDERED, sweep="max"),
     AggregateFunction(
         "bool_and", _boolean, lambda live, x: _best(live, x, greatest=False), "a truth value", sweep="min"
     ),
@@ -191,11 +199,11 @@ _TABLE = (
         "a number and a constant share from 0 to 1", options=1, check=_check_share,
     ),
     AggregateFunction(
-        "arg_max", _same, lambda live, x, by: _argument(live, x, by, greatest=True),
+        "arg_max", _chosen, lambda live, x, by: _argument(live, x, by, greatest=True),
         "a value, and another that is to be the greatest", arguments=2,
     ),
     AggregateFunction(
-        "arg_min", _same, lambda live, x, by: _argument(live, x, by, greatest=False),
+        "arg_min", _chosen, lambda live, x, by: _argument(live, x, by, greatest=False),
         "a value, and another that is to be the smallest", arguments=2,
     ),
 )  # fmt: skip

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.entries import Entries, entries_of, without_rows
 from tidegate.errors import InternalError
+from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.columns import Outcome, Value, column, nulls, numbers, outcome
 from tidegate.expressions.failures import Failure, failing, merge
 from tidegate.expressions.parse import parse_column
@@ -27,6 +29,8 @@ def cast(arguments: Sequence[Value], target: Type) -> Outcome:
             return values.cast(target.arrow), None
         case (Type.STRING, _):
             return _parsed(values, target)
+        case _ if source is not None and source.parts:
+            return (column_texts(values), None) if target is Type.STRING else _entries(values, target)
         case (Type.TIMESTAMP, Type.STRING):
             return format_timestamps(values), None
         case (Type.INTERVAL, Type.STRING):
@@ -38,6 +42,20 @@ def cast(arguments: Sequence[Value], target: Type) -> Outcome:
         case ((Type.BOOLEAN | Type.INT | Type.BIGINT | Type.REAL | Type.DOUBLE), _) if not _is_time(target):
             return values.cast(target.arrow, safe=False), None
     raise InternalError("I120", f"no cast from {values.type} to {target.name}")
+
+
+def _entries(values: pa.Array, target: Type) -> Outcome:
+    """Arrays and maps entry by entry; a row fails if one of its entries does."""
+    found = entries_of(values)
+    items, failed = cast([found.values], target.parts[-1])
+    keys = None if found.keys is None else cast([found.keys], target.parts[0])[0]
+    made = Entries(found.bounds, items, keys, found.missing)
+    if failed is None:
+        return made.column(target.arrow), None
+    errors = np.zeros(found.rows, np.int8)
+    for failure in sorted(Failure, reverse=True)[:-1]:  # the smallest number counts
+        errors[found.owners[failed == failure]] = failure
+    return without_rows(made, errors != 0).column(target.arrow), errors
 
 
 def _is_time(type_: Type) -> bool:

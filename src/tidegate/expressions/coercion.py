@@ -41,6 +41,9 @@ def common_type(a: Type, b: Type) -> Type | None:
         return b
     if (b, a) in _WIDENINGS:
         return a
+    if a.parts and len(a.parts) == len(b.parts):
+        parts = [common_type(one, other) for one, other in zip(a.parts, b.parts, strict=True)]
+        return Type.made_of(*(part for part in parts if part is not None)) if None not in parts else None
     return Type.DOUBLE if a.is_numeric and b.is_numeric else None
 
 
@@ -61,7 +64,17 @@ def distance(expression: Expression, type_: Type) -> int | None:
         return 0
     if type_ is Type.TIMESTAMP and _is_text_constant(expression):
         return _READING_A_CONSTANT
-    return _WIDENINGS.get((expression.type, type_))
+    return _widening(expression.type, type_)
+
+
+def _widening(source: Type, target: Type) -> int | None:
+    """How far a conversion is that happens by itself: of arrays and maps, part by part."""
+    if source is target:
+        return 0
+    if not source.parts or len(source.parts) != len(target.parts):
+        return _WIDENINGS.get((source, target))
+    parts = [_widening(one, other) for one, other in zip(source.parts, target.parts, strict=True)]
+    return sum(part for part in parts if part is not None) if None not in parts else None
 
 
 def coerce(expression: Expression, type_: Type, span: Span) -> Expression:
@@ -106,6 +119,12 @@ def castable(source: Type, target: Type) -> bool:
         return source is Type.NULL
     if source in (target, Type.NULL, Type.STRING) or target is Type.STRING:
         return True
+    if source.is_array and target.is_array:
+        return castable(source.parts[0], target.parts[0])
+    if source.is_map and target.is_map:
+        (key, value), (new_key, new_value) = source.parts, target.parts
+        # Other casts could make one key of two.
+        return _widening(key, new_key) is not None and castable(value, new_value)
     return {source, target} <= _NUMBERS | {Type.BOOLEAN}
 
 
@@ -118,6 +137,8 @@ def cast_can_fail(source: Type, target: Type) -> bool:
             return True
         case (Type.NULL | Type.BOOLEAN, _) | (_, Type.STRING | Type.BOOLEAN | Type.REAL):
             return False
+    if source.parts and target.parts:
+        return any(cast_can_fail(one, other) for one, other in zip(source.parts, target.parts, strict=True))
     return (source, target) not in _WIDENINGS
 
 
@@ -141,6 +162,10 @@ def _cast_hint(source: Type, target: Type) -> str | None:
 
 
 def _function_hint(source: Type, target: Type) -> str | None:
+    if source.is_array and target.is_map:
+        return "MAP[keys, values] makes a map of two arrays"
+    if source.parts and not target.parts:
+        return "take something that it holds: a[1] of an array, m['key'] of a map"
     if source in (Type.TIMESTAMP, Type.INTERVAL) and target.is_numeric:
         return "epoch_micros(…) and epoch_seconds(…) give numbers"
     if source.is_numeric and target is Type.TIMESTAMP:

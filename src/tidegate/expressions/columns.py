@@ -36,7 +36,9 @@ def constant(value: Value) -> Any:
 
 def spread(value: Value, rows: int) -> pa.Array:
     """The value as an array."""
-    return pa.repeat(value, rows) if is_constant(value) else value
+    if not is_constant(value):
+        return value
+    return pa.repeat(value, rows) if rows else pa.array([], value.type)  # Arrow repeats no array or map zero times
 
 
 def numbers(value: Value) -> Numbers:

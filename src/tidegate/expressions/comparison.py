@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.entries import identity, is_collection
 from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant
 from tidegate.schema import Type
 
@@ -22,7 +23,15 @@ def _has_nan(value: Value) -> bool:
     return bool(found.as_py())
 
 
+def _comparable(value: Value) -> Value:
+    """Arrays and maps as bytes, which Arrow can compare."""
+    if not is_collection(value.type):
+        return value
+    return identity(pa.repeat(value, 1))[0] if is_constant(value) else identity(value)
+
+
 def equal(left: Value, right: Value) -> Value:
+    left, right = _comparable(left), _comparable(right)
     same = pc.equal(left, right)
     # The constant first: if it is not NaN, the column need not be searched.
     if all(_has_nan(side) for side in sorted((left, right), key=is_constant, reverse=True)):

@@ -113,7 +113,7 @@ def _mismatch(function: Function, arguments: Arguments, span: Span) -> QueryErro
 
 
 def _shown(function: Function) -> str:
-    words = {"negate": "-", "is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
+    words = {"negate": "-", "is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE", "element": "[]"}
     if function.name not in NOT_NAMES:
         return function.name
     return f"'{words.get(function.name, function.name.upper())}'"
@@ -133,15 +133,25 @@ def _compare(function: Function, arguments: Arguments, span: Span) -> Expression
     if len(arguments) != 2:
         raise _mismatch(function, arguments, span)
     same = _unified(function, arguments, span)
+    if function.name not in ("=", "<>"):
+        _refuse_unordered(function, same[0].type, span)
     if same[0].type is Type.NULL:  # unknown, whatever the type
         same = tuple(coerce(a, Type.BOOLEAN, span) for a in same)
     return Call(function.name, same, Type.BOOLEAN, span)
+
+
+def _refuse_unordered(function: Function, type_: Type, span: Span) -> None:
+    if not type_.is_ordered:
+        hint = "arrays and maps can be equal, but none is less than another"
+        raise QueryError("Q121", f"{_shown(function)} does not take {type_.name}", span, hint=hint)
 
 
 def _choose(function: Function, arguments: Arguments, span: Span) -> Expression:
     if not arguments or (function.name == "nullif" and len(arguments) != 2):
         raise _mismatch(function, arguments, span)
     same = _unified(function, arguments, span)
+    if function.name in ("greatest", "least"):
+        _refuse_unordered(function, same[0].type, span)
     if len(same) == 1 or same[0].type is Type.NULL:
         return same[0]
     return Call(function.name, same, same[0].type, span)
@@ -178,6 +188,17 @@ def _like(function: Function, arguments: Arguments, span: Span) -> Expression:
     if isinstance(pattern, str) and isinstance(escape, str) and (wrong := misuse(pattern, escape)):
         raise QueryError("Q121", wrong, span)
     return Call("like", tuple(coerce(a, Type.STRING, span) for a in arguments), Type.BOOLEAN, span)
+
+
+def _array(function: Function, arguments: Arguments, span: Span) -> Expression:
+    same = _unified(function, arguments, span) if arguments else ()
+    if not same or same[0].type is Type.NULL:
+        hint = "write for instance CAST('[]' AS ARRAY<INT>)" if not same else "CAST one of them"
+        raise QueryError("Q121", "the type of this array's elements is not known", span, hint=hint)
+    type_ = Type.made_of(same[0].type)
+    if type_ is None:
+        raise QueryError("Q121", f"an array cannot hold {same[0].type.name}", span, hint="arrays hold plain values")
+    return Call(function.name, same, type_, span)
 
 
 def _pi(function: Function, arguments: Arguments, span: Span) -> Expression:
@@ -220,6 +241,7 @@ _SPECIAL: dict[str, Callable[[Function, Arguments, Span], Expression]] = {
     **dict.fromkeys(("coalesce", "greatest", "least", "nullif"), _choose),
     **dict.fromkeys(("||", "concat"), _concat),
     "if": _if,
+    "array": _array,
     "is_null": _is_null,
     "like": _like,
     "pi": _pi,

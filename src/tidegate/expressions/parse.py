@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tidegate.expressions.failures import Mask
 from tidegate.expressions.halving import by_halves
+from tidegate.expressions.parse_collections import parse_collections
 from tidegate.expressions.parse_time import parse_intervals, parse_timestamps
 from tidegate.schema import Type
 
@@ -48,6 +49,8 @@ def parse_column(texts: pa.Array, type_: Type) -> tuple[pa.Array, Mask]:
             return _judged(texts, parse_timestamps(texts))
         case Type.INTERVAL:
             return _judged(texts, parse_intervals(_trimmed(texts)))
+        case _:
+            return _judged(texts, parse_collections(texts, type_, parse_column))
 
 
 def _judged(texts: pa.Array, values: pa.Array) -> tuple[pa.Array, Mask]:

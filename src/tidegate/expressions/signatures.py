@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
 from tidegate.expressions.failures import Failure
 from tidegate.expressions.instants import PARTS
@@ -12,6 +13,7 @@ from tidegate.schema import Type
 
 BOOLEAN, INT, BIGINT, REAL, DOUBLE = Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE
 STRING, TIMESTAMP, INTERVAL = Type.STRING, Type.TIMESTAMP, Type.INTERVAL
+ARRAYS, MAPS = tuple(t for t in Type if t.is_array), tuple(t for t in Type if t.is_map)
 DIVISION_BY_ZERO, OVERFLOW, DOMAIN = Failure.DIVISION_BY_ZERO, Failure.OVERFLOW, Failure.DOMAIN
 
 
@@ -62,9 +64,16 @@ def _same(*, integers: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
     return whole + tuple(Signature((t,), t) for t in (REAL, DOUBLE))
 
 
+def _sets(result: Type) -> tuple[Signature, ...]:
+    """Two arrays of one type, taken as sets."""
+    return tuple(Signature((t, t), result) for t in ARRAYS)
+
+
 def _one(parameters: Iterable[Type], result: Type, *fails: Failure) -> tuple[Signature, ...]:
     return (Signature(tuple(parameters), result, fails),)
 
+
+_TWO_ARRAYS = "two arrays of a common type"
 
 _OPERATORS = (
     Function(
@@ -99,6 +108,23 @@ _OPERATORS = (
     Function("is_null", takes="one value", nulls=Nulls.SEE),
     Function("is_true", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
     Function("is_false", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
+    *(Function(name, _sets(BOOLEAN), takes=_TWO_ARRAYS) for name in ("subset of", "superset of")),
+    Function("array", takes="one or more values of a common type"),
+    Function(
+        "map",
+        tuple(
+            Signature((keys, values), map_, (DOMAIN,))
+            for keys, values in product(ARRAYS, repeat=2)
+            if (map_ := Type.made_of(*keys.parts, *values.parts))
+        ),
+        takes="an array of INT, BIGINT or STRING keys and an array of INT, BIGINT or DOUBLE values",
+    ),
+    Function(
+        "element",
+        tuple(Signature((t, BIGINT), t.parts[0]) for t in ARRAYS)
+        + tuple(Signature((t, t.parts[0]), t.parts[1]) for t in MAPS),
+        takes="an array and the number of an element, or a map and a key",
+    ),
     Function("like", takes="a STRING, a constant pattern and at most an escape character"),
 )
 
@@ -149,7 +175,18 @@ _TIMES = (
     Function("from_epoch_micros", _one((BIGINT,), TIMESTAMP)),
 )
 
-FUNCTIONS = {f.name: f for f in (*_OPERATORS, *_CHOICES, *_MATHEMATICS, *_TEXTS, *_TIMES)}
+_COLLECTIONS = (
+    Function("cardinality", tuple(Signature((t,), BIGINT) for t in ARRAYS + MAPS), takes="an array or a map"),
+    Function("overlap", _sets(BIGINT), takes=_TWO_ARRAYS),
+    Function("jaccard", _sets(DOUBLE), takes=_TWO_ARRAYS),
+    Function(
+        "inner_product",
+        tuple(Signature((t, t), DOUBLE) for t in MAPS if t.parts[1] is DOUBLE),
+        takes="two maps of numbers with keys of a common type",
+    ),
+)
+
+FUNCTIONS = {f.name: f for f in (*_OPERATORS, *_CHOICES, *_MATHEMATICS, *_TEXTS, *_TIMES, *_COLLECTIONS)}
 
 ALIASES = {
     "!=": "<>",

@@ -2,7 +2,7 @@
 
 Only what can never fail and means exactly the same in Spark (ANSI mode) as in `evaluate`. Left
 out on purpose: arithmetic on integers (it can overflow), UPPER and LOWER (Spark maps ß to SS),
-parts of timestamps (Spark uses the time zone of its session).
+parts of timestamps (Spark uses the time zone of its session), arrays and maps.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _in(argument: Expression, options: Sequence[Literal]) -> str | None:
 
 def _literal(value: Value, type_: Type) -> str | None:
     match value, type_:
-        case _, Type.NULL:
+        case None, _ if type_ not in _TYPES:
             return None
         case None, _:
             return f"CAST(NULL AS {_TYPES[type_]})"

@@ -36,7 +36,7 @@ Written = tuple[str, Strength]
 _INFIX = {
     "or": Strength.OR,
     "and": Strength.AND,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "like"), Strength.COMPARISON),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "like", "subset of", "superset of"), Strength.COMPARISON),
     **dict.fromkeys(("+", "-", "||"), Strength.SUM),
     **dict.fromkeys(("*", "/", "%", "div"), Strength.PRODUCT),
 }
@@ -117,6 +117,10 @@ def _call(call: Call) -> Written:
             return f"-({shown})" if shown.startswith("-") else f"-{shown}", Strength.SIGN  # `--` begins a comment
         case ("is_null" | "is_true" | "is_false") as test, (argument,):
             return f"{_inside(argument, Strength.COMPARISON)} IS {_TESTS[test]}", Strength.COMPARISON
+        case ("array" | "map") as word, arguments:
+            return f"{word.upper()}[{', '.join(to_sql(a) for a in arguments)}]", Strength.ATOM
+        case "element", (collection, place):
+            return f"{_inside(collection, Strength.ATOM)}[{to_sql(place)}]", Strength.ATOM
         case "like", arguments:
             return _like(arguments, "LIKE"), Strength.COMPARISON
         case function, (left, right) if function in _INFIX:

@@ -169,6 +169,6 @@ def _types(names: Sequence[str]) -> tuple[Type, ...]:
 
 
 def _type(name: str) -> Type:
-    if name.upper() not in TYPE_NAMES:
+    if (found := Type.named(name)) is None:
         raise QueryError("Q104", f"unknown type '{name}'", hint=nearest(name, TYPE_NAMES))
-    return TYPE_NAMES[name.upper()]
+    return found

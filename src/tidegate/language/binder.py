@@ -13,8 +13,10 @@ from tidegate.expressions.user import knowing
 from tidegate.language import syntax
 from tidegate.language.binder_alerts import bind_alert
 from tidegate.language.binder_commands import described, drop_from, refuse_in_use, shown
+from tidegate.language.binder_constraints import check_references, refuse_unknown_reference
 from tidegate.language.binder_create import refuse_known, source_stream
 from tidegate.language.binder_query import bind_query
+from tidegate.language.binder_settings import refuse_behind_query, with_setting
 from tidegate.language.binder_totals import bind_total
 from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
@@ -34,6 +36,7 @@ from tidegate.language.syntax import (
 EMPTY = Catalog()
 
 _RESERVED = ("valid_from", "valid_to")
+_QUERIES = (QueryStatement, Insert, CreateDerived, CreateAlert, CreateTotalAlert, syntax.ExplainStatement)
 
 
 def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> Program:
@@ -79,8 +82,11 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
     around = Surroundings(draft.catalog, frozenset(_made(before)), frozenset(_made(after)))
     known = (*draft.queries, *draft.running)
     match statement:
-        case CreateSource():
+        case CreateSource(name=name):
             draft.catalog = draft.catalog.with_stream(source_stream(statement, draft.catalog))
+            check_references(statement, draft.catalog, (s for s in before if isinstance(s, CreateSource)))
+            if _is_read(name, after):
+                refuse_unknown_reference(statement, draft.catalog, around.made_later)
         case CreateDerived(name=name):
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
@@ -95,6 +101,11 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
             name_of = unique(f"query_{_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
             draft.queries.append(_query(name_of, _plan(query, around), reads(query), into=into))
+        case syntax.SetStatement():
+            if any(isinstance(each, _QUERIES) for each in before):
+                refuse_behind_query(statement)
+            settings = with_setting(draft.catalog.settings, statement)
+            draft.catalog = draft.catalog.with_settings(settings)
         case syntax.ExplainStatement(query=query):
             draft.commands.append(Explain(_explained(query, around, known)))
         case syntax.ShowStatement(kind=kind):

@@ -12,6 +12,7 @@ from tidegate.catalog.catalog import (
     Describe,
     Query,
     ShowAlerts,
+    ShowConstraints,
     ShowQueries,
     ShowStreams,
     ShowTables,
@@ -35,6 +36,8 @@ def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
             return ShowQueries(tuple(q for q in queries if not q.is_alert))
         case Kind.ALERT:
             return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
+        case Kind.CONSTRAINT:
+            return ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table))
 
 
 def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.algebra.plan import Validity
 from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
 from tidegate.errors import QueryError, nearest
+from tidegate.language.binder_constraints import constraints_of, key_of
 from tidegate.language.binder_domains import domain_of
 from tidegate.language.names import find_type, same
 from tidegate.language.syntax import CreateSource, Name
@@ -28,6 +29,8 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
         _time_column(statement, end, schema),
         statement.idle_after,
         _domains(statement, schema),
+        key_of(statement, schema),
+        constraints_of(statement, schema),
     )
 
 

@@ -187,7 +187,7 @@ def _when(subject: syntax.Expression | None, condition: syntax.Expression, conte
 
 def _one_of(argument: Expression, options: tuple[Expression, ...], span: Span) -> Expression:
     match unify((argument, *options), span):
-        case (same_type, *constants) if all(isinstance(c, Literal) for c in constants):
+        case (same_type, *constants) if same_type.type.is_ordered and all(isinstance(c, Literal) for c in constants):
             return InList(same_type, tuple(c for c in constants if isinstance(c, Literal)), span)
     return _any_of([resolve("=", (argument, option), option.span) for option in options], span)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.plan import Limit, Map, Order, Output, Plan
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, Span, nearest
 from tidegate.expressions.nodes import Column
 from tidegate.language import syntax
 from tidegate.language.names import same, unique
 from tidegate.language.surroundings import QueryBinder, Surroundings
 from tidegate.language.syntax import Expression, Name
-from tidegate.schema import Schema
+from tidegate.schema import Schema, Type
 
 
 def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryBinder) -> Plan:
@@ -28,6 +28,8 @@ def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryB
         raise QueryError("Q204", message, limit.span, hint="add ORDER BY and what decides")
     wanted = (*(order.expression for order in query.order), *limit.keys)
     plan, columns, visible = _columns(query.query, wanted, around, bind_query)
+    for column, each in zip(columns, query.order, strict=False):
+        _refuse_unordered(plan.schema.type_of(column), each.span)
     order = tuple(
         Order(column, each.descending, each.nulls_first or False)
         for column, each in zip(columns, query.order, strict=False)
@@ -39,6 +41,12 @@ def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryB
     if len(visible) == len(plan.schema):
         return first
     return Map(first, tuple(Output(f.name, Column(f.name, f.type, query.span)) for f in visible), query.span)
+
+
+def _refuse_unordered(type_: Type, span: Span) -> None:
+    if not type_.is_ordered:
+        hint = "order by something that it holds, or by CARDINALITY(…)"
+        raise QueryError("Q204", f"{type_.name} has no order: of two values none is less", span, hint=hint)
 
 
 def _columns(

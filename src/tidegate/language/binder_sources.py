@@ -27,6 +27,7 @@ from tidegate.errors import QueryError, Span, nearest
 from tidegate.expressions.functions import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
 from tidegate.language import syntax
+from tidegate.language.binder_constraints import known_constraints
 from tidegate.language.binder_expressions import bind_condition, without_aggregates
 from tidegate.language.names import Scope, Visible, find_column, same, unique
 from tidegate.language.surroundings import QueryBinder, Read, Surroundings
@@ -106,11 +107,16 @@ def _named(plan: Plan, alias: Name, stream: str | None, before: Scope, around: S
 def _stream_plan(reference: syntax.StreamReference, around: Surroundings) -> tuple[Plan, Stream]:
     match around.catalog.find(reference.name.text):
         case SourceStream() as stream:
-            return Scan(stream.name, stream.schema, reference.name.span, stream.validity, stream.domains), stream
+            return _scan(stream, reference.name.span, around), stream
         case DerivedStream() as stream:
             ours = stream.name.lower() in around.made_here
             return stream.plan if ours else _as_read_here(stream.plan, reference.span), stream
     raise _unknown_stream(reference.name, around)
+
+
+def _scan(stream: SourceStream, span: Span, around: Surroundings) -> Scan:
+    constraints = known_constraints(stream, around, span)
+    return Scan(stream.name, stream.schema, span, stream.validity, stream.domains, stream.key, constraints)
 
 
 def _as_read_here(plan: Plan, span: Span) -> Plan:

@@ -73,6 +73,12 @@ class ExpressionBuilder(Transformer[Token, Any]):
     def type(self, meta: Meta, name: Name, _length: None) -> Name:
         return name
 
+    def array_type(self, meta: Meta, element: Name) -> Name:
+        return Name(f"ARRAY<{element.text}>", span_of(meta))
+
+    def map_type(self, meta: Meta, key: Name, value: Name) -> Name:
+        return Name(f"MAP<{key.text}, {value.text}>", span_of(meta))
+
     def length(self, meta: Meta, *_numbers: Token) -> None:
         raise not_yet("a length or precision of a type is", span_of(meta), hint="write the type alone")
 
@@ -159,6 +165,15 @@ class ExpressionBuilder(Transformer[Token, Any]):
 
     cast_call = cast
 
+    def element(self, meta: Meta, collection: Expression, place: Expression) -> Expression:
+        return syntax.Operation("element", (collection, place), span_of(meta))
+
+    def array(self, meta: Meta, *elements: Expression | None) -> Expression:
+        return syntax.Operation("array", tuple(e for e in elements if e is not None), span_of(meta))
+
+    def map(self, meta: Meta, keys: Expression, values: Expression) -> Expression:
+        return syntax.Operation("map", (keys, values), span_of(meta))
+
     def when(self, meta: Meta, condition: Expression, value: Expression) -> tuple[Expression, Expression]:
         return condition, value
 
@@ -196,4 +211,4 @@ class ExpressionBuilder(Transformer[Token, Any]):
 
 
 def _operator(sign: Token) -> str:
-    return "<>" if sign == "!=" else sign.lower()
+    return "<>" if sign == "!=" else " ".join(sign.lower().split())

@@ -9,17 +9,23 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
-from tidegate.language.build_alerts import AlertBuilder
 from tidegate.language.build_clauses import Clause, each_once
+from tidegate.language.build_constraints import ConstraintBuilder
 from tidegate.language.build_expressions import span_of, unquote
 from tidegate.language.build_windows import Amount
 from tidegate.language.syntax import Expression, Name, Query, Statement
 
-_KINDS = {"streams": syntax.Kind.STREAM, "tables": syntax.Kind.TABLE, "alerts": syntax.Kind.ALERT}
+_KINDS = {
+    "streams": syntax.Kind.STREAM,
+    "tables": syntax.Kind.TABLE,
+    "alerts": syntax.Kind.ALERT,
+    "constraints": syntax.Kind.CONSTRAINT,
+}
+_TIMES = {"VALID FROM", "TIMESTAMP BY", "ORDERED BY"}
 
 
 @v_args(meta=True, inline=True)
-class StatementBuilder(AlertBuilder):
+class StatementBuilder(ConstraintBuilder):
     """One method for each rule of the grammar that is about statements."""
 
     def start(self, meta: Meta, *statements: Statement) -> tuple[Statement, ...]:
@@ -107,22 +113,36 @@ class StatementBuilder(AlertBuilder):
 
 def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -> Statement:
     columns, location, *clauses = parts
-    said = each_once(clauses)
+    constraints = tuple(clause.says for clause in clauses if isinstance(clause.says, syntax.AnyConstraint))
+    said = each_once(clause for clause in clauses if not isinstance(clause.says, syntax.AnyConstraint))
     _refuse_contradictions(clauses, is_table=is_table)
-    start, end = said.get("VALID FROM", (said.get("TIMESTAMP BY"), None))
+    start, end = said.get("VALID FROM", (said.get("TIMESTAMP BY", said.get("ORDERED BY")), None))
     delay, options, idle = said.get("DELAY", 0), said.get("WITH", ()), said.get("IDLE AFTER")
-    return syntax.CreateSource(name, columns, location, start, delay, options, span, end, idle, is_table)
+    key = said.get("KEY", ())
+    return syntax.CreateSource(
+        name, columns, location, start, delay, options, span, end, idle, is_table, key, constraints
+    )
 
 
 def _refuse_contradictions(clauses: list[Clause], *, is_table: bool) -> None:
     about = {clause.about: clause for clause in clauses}
     for word, clause in about.items():
         if is_table and word != "WITH":
-            hint = "rows of a table are valid while they are in it; write CREATE STREAM for rows that have a time"
-            raise QueryError("Q109", f"a table has no {word}", clause.span, hint=hint)
-    if {"VALID FROM", "TIMESTAMP BY"} <= about.keys():
+            raise QueryError("Q109", f"a table has no {word}", clause.span, hint=_for_streams(word))
+    if {"TIMESTAMP BY", "ORDERED BY"} <= about.keys():
+        hint = (
+            "ORDERED BY alone means the same as TIMESTAMP BY; for a constraint say how far: ORDERED BY … WITHIN 10 ROWS"
+        )
+        raise QueryError("Q105", "TIMESTAMP BY is given twice", about["ORDERED BY"].span, hint=hint)
+    if "VALID FROM" in about and len(_TIMES & about.keys()) > 1:
         hint = "VALID FROM says both when a row begins and when it ends; leave TIMESTAMP BY out"
         raise QueryError("Q109", "a stream has either TIMESTAMP BY or VALID FROM", about["VALID FROM"].span, hint=hint)
-    if "DELAY" in about and not {"VALID FROM", "TIMESTAMP BY"} & about.keys():
+    if "DELAY" in about and not _TIMES & about.keys():
         hint = "without TIMESTAMP BY, elements have the time of their arrival, and are never late"
         raise QueryError("Q109", "DELAY needs a TIMESTAMP BY", about["DELAY"].span, hint=hint)
+
+
+def _for_streams(word: str) -> str:
+    if word in _TIMES or word in ("DELAY", "IDLE AFTER"):
+        return "rows of a table are valid while they are in it; write CREATE STREAM for rows that have a time"
+    return "keys and constraints say how the rows of a stream arrive, and a table is there as a whole; leave it out"

@@ -73,9 +73,16 @@ def all_unique(wanted: Iterable[str]) -> tuple[str, ...]:
 
 def find_type(name: Name) -> Type:
     """The type of that name."""
-    if name.text.upper() not in TYPE_NAMES:
-        raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=nearest(name.text, TYPE_NAMES))
-    return TYPE_NAMES[name.text.upper()]
+    if (found := Type.named(name.text)) is None:
+        hint = _COLLECTIONS.get(name.text.partition("<")[0].upper()) or nearest(name.text, TYPE_NAMES)
+        raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=hint)
+    return found
+
+
+_COLLECTIONS = {
+    "ARRAY": "write for instance ARRAY<BIGINT>: the elements are of any plain type",
+    "MAP": "write for instance MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
+}
 
 
 def find_visible(scope: Scope, qualifier: Name) -> Visible:

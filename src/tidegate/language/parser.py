@@ -56,6 +56,7 @@ _RARE = frozenset(
         "_SOURCE",
         "_SOURCE_CALL",
         "_ORDERED_BY",
+        "_FOREIGN_KEY",
         "_ORDER_BY",
         "_LIMIT",
         "_OFFSET",
@@ -78,6 +79,7 @@ _INCOMPLETE = {
     "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
     "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
     "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
+    "KEY": ("_KEY", "write its columns in parentheses: KEY (id)"),
 }
 """Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
 
@@ -167,8 +169,8 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
         return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
     hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
     wanted, advice = _INCOMPLETE.get(token.upper(), (None, None))
-    if token.type == "_WITHIN":
-        advice = "WITHIN stands right behind FROM, before the other clauses"
+    if token.upper() == "WITHIN":
+        advice = _about_within(token, expected) or advice
     if wanted in expected or token.type == "_WITHIN":
         return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
     if token.upper() == "SELECT" and words.startswith("an expression"):
@@ -176,12 +178,24 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
 
 
+def _about_within(token: Token, expected: set[str]) -> str | None:
+    if expected == {"LPAR"}:
+        return "write the columns of the other stream behind its name: REFERENCES other (id) WITHIN 5 SECONDS"
+    if token.type == "_WITHIN" and "_KEY" in expected:
+        return "WITHIN stands right behind the columns of REFERENCES, CLUSTERED BY or ORDERED BY"
+    if token.type == "_WITHIN":
+        return "WITHIN stands right behind FROM, before the other clauses"
+    if "_WITHIN" in expected and "_MATCHING" not in expected:
+        return "write for instance WITHIN 5 SECONDS, or WITHIN 10 ROWS"
+    return None
+
+
 def _misspelt(token: Token, expected: set[str], text: str) -> QueryError | None:
     """The error for a word that is nearly a keyword, or follows one: that was taken for an alias then."""
     keywords = _keywords(expected)
     before = len(text) if token.type == "$END" else span_of(token).start
     for word in (re.compile(r"\w+").match(text, before), re.search(r"\w+(?=\s*\Z)", text[:before])):
-        meant = None if word is None else _nearly(word[0].upper(), keywords)
+        meant = None if word is None or word[0].upper() == "WITHIN" else _nearly(word[0].upper(), keywords)
         if word and meant:
             return QueryError("Q001", f"unexpected '{word[0]}'", Span(*word.span()), hint=f"did you mean {meant}?")
     return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import Demand
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -74,6 +75,9 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
+        case ManyOneJoin(inputs=inputs, edges=edges):
+            wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges))
+            return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:
             # Others read the same join: it must stay the same.
             return replace(plan, inputs=tuple(prune_columns(each) for each in inputs))

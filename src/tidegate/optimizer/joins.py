@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.algebra.plan import Join, Map, Plan
+from tidegate.errors import Span
 from tidegate.expressions.nodes import Call, Column, Expression, columns_of, conjunction, conjuncts
 from tidegate.optimizer.names import exactly, is_safe
 from tidegate.optimizer.rule import rule
@@ -20,7 +21,7 @@ def reorder_joins(plan: Plan) -> Plan | None:
     leaves, terms = parts_of_join(plan)
     if len(leaves) < 3 or not is_safe(*terms):
         return None
-    better = _joined(_ordered(leaves, terms), terms, plan)
+    better = join_all(leaves, terms, plan.span)
     if _badness(better) >= _badness(plan):
         return None
     return exactly(better, plan.schema.names)
@@ -33,6 +34,11 @@ def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
         return [plan], []
     left, right = parts_of_join(plan.left), parts_of_join(plan.right)
     return left[0] + right[0], left[1] + right[1] + list(conjuncts(plan.predicate))
+
+
+def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
+    """Plans joined where all terms hold, in an order in which few joins have no equality."""
+    return _joined(_ordered(leaves, terms), terms, span)
 
 
 def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
@@ -63,7 +69,7 @@ def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) 
     return False
 
 
-def _joined(order: Sequence[Plan], terms: Sequence[Expression], plan: Join) -> Plan:
+def _joined(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """A left-deep tree in which each condition stands where all that it reads is there for the first time."""
     waiting, tree = list(terms), order[0]
     for leaf in order[1:]:
@@ -71,7 +77,7 @@ def _joined(order: Sequence[Plan], terms: Sequence[Expression], plan: Join) -> P
         last = leaf is order[-1]
         ready = [t for t in waiting if last or (columns_of(t) and columns_of(t) <= names)]
         waiting = [t for t in waiting if t not in ready]
-        tree = Join(tree, leaf, conjunction(tuple(ready)), plan.span)
+        tree = Join(tree, leaf, conjunction(tuple(ready)), span)
     return tree
 
 

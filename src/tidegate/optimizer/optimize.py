@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.algebra.constraints import DEFAULT_SETTINGS, Settings
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.properties import sees_starts
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
@@ -9,6 +10,7 @@ from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.joins import reorder_joins
+from tidegate.optimizer.many_one import find_many_one_joins
 from tidegate.optimizer.omission import omit_what_cannot_alarm
 from tidegate.optimizer.placement import PLACEMENT_RULES
 from tidegate.optimizer.rule import Rule, apply_rules
@@ -29,15 +31,16 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules that only ever help; they are applied wherever they can be, until none can."""
 
-PRUNING, OMISSION = "prune_columns", "omit_what_cannot_alarm"
+PRUNING, OMISSION, MANY_ONE = "prune_columns", "omit_what_cannot_alarm", "find_many_one_joins"
 LAWS = {each.name: each.law for each in (*RULES, reorder_joins)} | {
     PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
     OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
+    MANY_ONE: "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
 }
 """The law of each rule, by name."""
 
 
-def optimize(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+def optimize(plan: Plan, settings: Settings = DEFAULT_SETTINGS) -> tuple[Plan, tuple[str, ...]]:
     """A better plan of the same meaning, and the names of the rules that made it."""
     rules, applied = _allowed(plan), list[str]()
     # Conditions must be where they belong before it can be told which joins have none.
@@ -46,9 +49,11 @@ def optimize(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         applied += names
     less = omit_what_cannot_alarm(plan)
     applied += [] if less == plan else [OMISSION]
+    joined = find_many_one_joins(less, settings)
+    applied += [] if joined == less else [MANY_ONE]
     # Columns last: where the filters ended up decides what must be read.
-    pruned = prune_columns(less)
-    applied += [] if pruned == less else [PRUNING]
+    pruned = prune_columns(joined)
+    applied += [] if pruned == joined else [PRUNING]
     plan, names = apply_rules(pruned, SIMPLIFYING_RULES)
     return plan, tuple(dict.fromkeys([*applied, *names]))
 

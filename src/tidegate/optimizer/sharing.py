@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import Alert, Demand
+from tidegate.algebra.many_one import JoinEdge, ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -102,6 +103,9 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("union",)
         case Join(predicate=predicate):
             return ("join", rename(predicate, at))
+        case ManyOneJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
+            known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
+            return ("many-one join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
         case SemiJoin(predicate=predicate, anti=anti):
             return ("semi-join", rename(predicate, at), anti)
         case SetOperation(rule=rule):
@@ -122,6 +126,11 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
         case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
             meeting = tuple(tuple(at[k] for k in each) for each in keys)
             return ("range threshold", meeting, _waiting(waiting, at), _subscribed(subscribed, at))
+
+
+def _edge(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:
+    keys = (tuple(at[name] for name in each) for each in (edge.parent_keys, edge.child_keys))
+    return JoinEdge(edge.parent, edge.child, *keys)
 
 
 def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:

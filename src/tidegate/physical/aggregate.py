@@ -183,7 +183,10 @@ def _letters(operator: AggregateOperator, done: Advanced) -> Iterator[dict[str, 
     for at, call in enumerate(operator.calls):
         failed = (pieces.status[at, :filled] == kernel.OVERFLOW) & (pieces.fresh[:filled] == 1)
         for piece in np.flatnonzero(failed):
-            row = {k: key[int(pieces.group[piece])].as_py() for k, key in zip(operator.keys, done.keys, strict=True)}
+            row = {
+                k: key[int(pieces.group[piece])].as_py(maps_as_pydicts="lossy")
+                for k, key in zip(operator.keys, done.keys, strict=True)
+            }
             yield {
                 "origin": f"SUM({call.column})",
                 "reason": Reason.OVERFLOW.value,

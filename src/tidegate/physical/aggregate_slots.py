@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
+from tidegate.entries import identity, is_collection
 from tidegate.expressions.aggregates import AGGREGATES, AggregateFunction, Measured
 from tidegate.physical.aggregate_live import Memory, Scene, scene_of
 from tidegate.physical.aggregate_measures import LiveElements
@@ -89,7 +90,10 @@ class SlotAggregation:
             for piece in np.flatnonzero(pieces.fresh & failed[pieces.slot]):
                 slot = int(pieces.slot[piece])
                 group = int(scene.slots.group[slot])
-                row = {k: key[group].as_py() for k, key in zip(self.keys, scene.groups.keys, strict=True)}
+                row = {
+                    k: key[group].as_py(maps_as_pydicts="lossy")
+                    for k, key in zip(self.keys, scene.groups.keys, strict=True)
+                }
                 yield {
                     "origin": f"{call.function.upper()}({', '.join(call.columns)})",
                     "reason": each.reason,
@@ -160,8 +164,9 @@ def _begins(slots: Slots, live: Mask, results: Sequence[Measured]) -> Mask:
 
 def _differs(values: pa.Array) -> Mask:
     """Where a value is another one than that before it; NULL is equal to NULL alone, NaN to NaN."""
-    if pa.types.is_string(values.type):
-        codes = integers(values.dictionary_encode().indices)
+    if pa.types.is_string(values.type) or is_collection(values.type):
+        texts = identity(values) if is_collection(values.type) else values
+        codes = integers(texts.dictionary_encode().indices)
     elif pa.types.is_floating(values.type):
         codes = np.array(canonical(values).cast(pa.float64()).fill_null(0.0)).view(np.int64)
     else:

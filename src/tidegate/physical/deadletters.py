@@ -26,6 +26,7 @@ class Reason(Enum):
     NO_ID = "no_id"
     REGISTERED_TWICE = "registered_twice"
     NOT_REGISTERED = "not_registered"
+    REPEATED_KEY = "repeated_key"
 
 
 DEAD_LETTER = pa.schema(

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import demands_on
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -43,6 +44,7 @@ from tidegate.physical.ranges.total import TotalThresholdOperator
 from tidegate.physical.semi_join import SemiJoinOperator
 from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
+from tidegate.physical.synopses.operator import SynopsisJoinOperator
 from tidegate.physical.threshold_join import ThresholdJoinOperator
 from tidegate.physical.validities import GranularityOperator, SplitOperator
 from tidegate.schema import Schema
@@ -88,6 +90,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
             return _lower_join(plan)
+        case ManyOneJoin():
+            return _lower_many_one(plan)
         case SemiJoin():
             return _lower_semi_join(plan, emit)
         case SetOperation():
@@ -189,6 +193,13 @@ def _lower_join(join: Join) -> PhysicalPlan:
     if joined.schema == join.schema:
         return joined
     return Apply(MapOperator(_columns(join.schema)), (joined,))
+
+
+def _lower_many_one(plan: ManyOneJoin) -> PhysicalPlan:
+    schemas = tuple(each.schema for each in plan.inputs)
+    below = tuple(lower(each, emit=Emit.SETTLED) for each in plan.inputs)
+    known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
+    return Apply(SynopsisJoinOperator(schemas, *known), below)
 
 
 def _equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -36,6 +36,12 @@ columns all elements must be. None: the elements of that input must be in every 
 name in the output holds the same value."""
 
 
+Facts = Mapping[str, Any]
+"""What operators report of a step, and what is decided from it: values that JSON has, by name."""
+
+NO_FACTS: Facts = {}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """What an operator did with its new elements."""
@@ -44,6 +50,8 @@ class Step:
     output: Batch
     watermark: int
     dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
+    report: Facts = field(default_factory=lambda: NO_FACTS)
+    """What a steered operator saw."""
 
 
 @runtime_checkable
@@ -61,6 +69,23 @@ class Warming(Protocol):
 
     def warm_up(self) -> None:
         """Let them be compiled, or loaded."""
+        ...
+
+
+@runtime_checkable
+class Steered(Protocol):
+    """An operator whose parameters are decided anew after each step, for all buckets together.
+
+    A runtime records what was decided with the step. A step that is replayed is told the same, so that it
+    does the same. Before anything has been decided, the order is `NO_FACTS`.
+    """
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> Operator:
+        """The operator for the next step: `arrived` are the rows of each source stream, those of the step included."""
+        ...
+
+    def decide(self, order: Facts, reports: Sequence[Facts]) -> Facts:
+        """The order after a step, from the one that it had and from what was reported in each bucket."""
         ...
 
 

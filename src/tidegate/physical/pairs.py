@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.entries import identity, is_collection
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
 from tidegate.physical.batch import Batch, Times, take
@@ -67,11 +68,16 @@ class Pairs:
 def same_keys(pairs: Pairs) -> Pairs:
     """The pairs whose keys are equal, not only their hashes."""
     keys = list(zip(pairs.left.side.keys, pairs.right.side.keys, strict=True))
-    if not keys or (len(keys) == 1 and pairs.left.side.schema.type_of(keys[0][0]) is not Type.STRING):
+    if not keys or (len(keys) == 1 and _is_fixed(pairs.left.side.schema.type_of(keys[0][0]))):
         return pairs  # the hash of a single number is a bijection
     left, right = pairs.left.take(pairs.left.side.keys), pairs.right.take(pairs.right.side.keys)
     same = [_equal(a, b).to_numpy(zero_copy_only=False) for a, b in zip(left.columns, right.columns, strict=True)]
     return pairs.filter(np.logical_and.reduce(same))
+
+
+def _is_fixed(type_: Type) -> bool:
+    """Whether all values of a type have the same size."""
+    return type_ is not Type.STRING and not type_.parts
 
 
 def decide(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
@@ -101,4 +107,6 @@ def _equal(a: pa.Array, b: pa.Array) -> pa.Array:
     """Which values are equal; neither column has NULL."""
     if pa.types.is_floating(a.type):
         return pc.or_(pc.equal(a, b), pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    if is_collection(a.type):
+        return pc.equal(identity(a), identity(b))
     return pc.equal(a, b)

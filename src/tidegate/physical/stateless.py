@@ -129,7 +129,9 @@ def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: s
 
 def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *, origin: str) -> pa.RecordBatch:
     """Every element of the batch as a dead letter."""
-    rows = [json.dumps(row, default=str) for row in batch.columns.to_pylist()] or [""] * len(batch)
+    rows = [json.dumps(row, default=str) for row in batch.columns.to_pylist(maps_as_pydicts="lossy")] or [""] * len(
+        batch
+    )
     count = len(batch)
     columns = [[origin] * count, list(reasons), list(details), batch.start, rows[:count]]
     return pa.RecordBatch.from_arrays(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 
 from tidegate.catalog.answers import answer
-from tidegate.catalog.catalog import DropQuery, Explain, Program
+from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, SourceStream
+from tidegate.catalog.constraints import Found
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain import ExplainFormat, explain_compiled
+from tidegate.runtime.steering import OrdersByOperator, found_rows
 
 
 def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT) -> str:
@@ -15,8 +18,8 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
     return explain_compiled(*compile_queries(program), shown)
 
 
-def answers(program: Program) -> str:
-    """What the commands of a program say."""
+def answers(program: Program, found: Sequence[Found] = ()) -> str:
+    """What the commands of a program say; `found` is what runs know of constraints."""
     said = []
     for command in program.commands:
         match command:
@@ -25,5 +28,40 @@ def answers(program: Program) -> str:
             case DropQuery():
                 pass
             case _:
-                said.append(answer(command))
+                said.append(answer(command, found))
     return "\n\n".join(said)
+
+
+def when_answered(program: Program) -> tuple[Program, Program]:
+    """The program with the commands that are answered before its queries run, and with those that wait for the end."""
+    late = [c for c in program.commands if isinstance(c, ShowConstraints) and program.queries]
+    early = tuple(c for c in program.commands if c not in late)
+    return replace(program, commands=early), replace(program, commands=tuple(late))
+
+
+def show_constraints(catalog: Catalog, found: Sequence[Found]) -> str:
+    """What is declared of source streams, and what runs know of it."""
+    return answer(ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table)), found)
+
+
+def found_by(runs: Iterable[OrdersByOperator]) -> tuple[Found, ...]:
+    """What runs found of constraints, from the newest orders of their steered operators.
+
+    Examples
+    --------
+    >>> found_by([{"2/0": {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}}])
+    (Found(stream='b', constraint='ordered by id', within='', in_use='', used='', history='9, 4', saves=''),)
+    """
+    rows = [row for orders in runs for row in found_rows(orders)]
+    return tuple(Found(**{f.name: _in_words(row.get(f.name)) for f in fields(Found)}) for row in rows)
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(map(_in_words, value))
+    return str(value)

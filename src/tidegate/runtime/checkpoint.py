@@ -1,4 +1,4 @@
-"""The record of each step: watermarks, where its state is, what has been read.
+"""The record of each step: watermarks, where its state is, what has been read and decided.
 
 A step that is replayed starts from the record of the step before it, so it sees the same
 watermarks and the same state, whatever became of the first attempt.
@@ -15,6 +15,7 @@ from typing import Any
 from pyarrow import fs
 
 from tidegate.errors import DataError
+from tidegate.physical.operator import Facts
 from tidegate.runtime.state import file_system
 
 KEPT_RECORDS = 3
@@ -30,6 +31,10 @@ class Record:
     """The state file of each ``stage/bucket``."""
     positions: Mapping[str, Any] = field(default_factory=dict)
     """How far each source has been read, where the runtime itself reads."""
+    arrived: Mapping[str, int] = field(default_factory=dict)
+    """Raw rows of each source stream so far."""
+    orders: Mapping[str, Facts] = field(default_factory=dict)
+    """What steered operators are told in the next step, by ``stage/operator``."""
 
 
 @dataclass(frozen=True, slots=True)

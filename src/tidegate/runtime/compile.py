@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
+from tidegate.algebra.explain_many_one import join_graphs
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
@@ -15,6 +16,7 @@ from tidegate.connectors.source import Source, open_source
 from tidegate.errors import InternalError
 from tidegate.optimizer.grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
+from tidegate.optimizer.plain import plain_joins
 from tidegate.optimizer.sharing import share
 from tidegate.physical.lower import lower
 from tidegate.physical.plan import PhysicalPlan
@@ -31,14 +33,16 @@ class Compiled:
     optimized: Plan
     rules: tuple[str, ...]
     physical: PhysicalPlan
+    plain: tuple[str, ...] = ()
+    """Why joins are plain though something is declared of their streams."""
 
 
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
     """Optimise the queries of a program, find what they have in common, and cut them into stages."""
-    optimized = [optimize(plan) for plan in group_alerts([q.plan for q in program.queries])]
+    optimized = [optimize(plan, program.settings) for plan in group_alerts([q.plan for q in program.queries])]
     plans = share([plan for plan, _ in optimized])
     compiled = tuple(
-        Compiled(query, plan, rules, lower(plan))
+        Compiled(query, plan, rules, lower(plan), tuple(plain_joins(plan, program.settings)))
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
     return compiled, cut([(c.query.name, c.physical) for c in compiled])
@@ -75,9 +79,14 @@ def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> 
     functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
-        "queries": {c.query.name: "\n".join([explain(c.optimized), *certificates(c.optimized)]) for c in compiled},
+        "queries": {c.query.name: _meaning(c.optimized) for c in compiled},
         "streams": {
             name: [source.stream.location, source.stream.time_column, source.stream.delay]
             for name, source in sources.items()
         },
     }
+
+
+def _meaning(plan: Plan) -> str:
+    """A plan with all that its state depends on."""
+    return "\n".join([explain(plan), *certificates(plan), *join_graphs(plan)])

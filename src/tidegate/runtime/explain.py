@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
+from tidegate.algebra.explain_many_one import join_graphs
 from tidegate.physical.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
@@ -55,6 +56,10 @@ def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
         parts.append("rules that applied\n" + "\n".join(f"  {line}" for line in rule_words(each)))
         if kept := certificates(each.optimized):
             parts.append("what alerts keep\n" + "\n".join(f"  {line}" for line in kept))
+        if graphs := join_graphs(each.optimized):
+            parts.append("join graphs\n" + "\n".join(f"  {line}" for line in graphs))
+        if each.plain:
+            parts.append("plain joins\n" + "\n".join(f"  {line}" for line in each.plain))
         parts.append(f"physical plan\n{physical}")
     return "\n\n".join([*parts, explain_stages(graph)])
 

@@ -88,4 +88,14 @@ def _type(arrow: pa.DataType) -> Type | None:
         return Type.INT if arrow.bit_width < 32 or arrow == pa.int32() else Type.BIGINT
     if pa.types.is_large_string(arrow) or pa.types.is_string(arrow) or pa.types.is_string_view(arrow):
         return Type.STRING
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return _made_of(arrow.value_type)
+    if pa.types.is_map(arrow):
+        return _made_of(arrow.key_type, arrow.item_type)
     return Type.of_arrow(arrow)
+
+
+def _made_of(*parts: pa.DataType) -> Type | None:
+    """The array or map of these, if the language has it."""
+    types = [_type(part) for part in parts]
+    return Type.made_of(*(type_ for type_ in types if type_ is not None)) if None not in types else None

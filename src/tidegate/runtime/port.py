@@ -12,8 +12,10 @@ import pyarrow as pa
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, version_of
+from tidegate.physical.operator import Facts
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.steering import Losses, losses
 from tidegate.time import BEGINNING, CHRONON, FOREVER
 
 DEAD_LETTERS = "dead_letters"
@@ -104,9 +106,13 @@ class Progress:
     dead: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     state_bytes: int = 0
+    cold_bytes: int = 0
+    """Of state that is kept in files only, where these are local; not among the other figures of state."""
     peak_state_bytes: int = 0
     peak_state_rows: int = 0
     steps: int = 0
+    steering: Mapping[str, Facts] = field(default_factory=dict)
+    """The newest order of each steered operator, by ``stage/operator``."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -115,8 +121,13 @@ class Progress:
         slowest = min(self.watermarks.values(), default=BEGINNING)
         return slowest if BEGINNING < slowest < FOREVER else None
 
-    def note_state(self, size: int, rows: int) -> None:
-        self.state_bytes = size
+    @property
+    def losses(self) -> Losses | None:
+        """Results that are missing because a constraint did not hold; None where nothing can be lost."""
+        return losses(self.steering)
+
+    def note_state(self, size: int, rows: int, cold: int = 0) -> None:
+        self.state_bytes, self.cold_bytes = size, cold
         self.peak_state_bytes = max(size, self.peak_state_bytes)
         self.peak_state_rows = max(rows, self.peak_state_rows)
 

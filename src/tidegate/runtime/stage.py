@@ -11,15 +11,18 @@ below them run once per step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from typing import cast
 
 import pyarrow as pa
 
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.operator import NO_STATE, Chunks, Operator
+from tidegate.physical.operator import NO_FACTS, NO_STATE, Chunks, Facts, Operator, Steered
 from tidegate.schema import Schema
 
 
@@ -87,6 +90,15 @@ class Outlet:
     query: str
 
 
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """What steered operators of a stage are told in a step: their orders by number, and how many rows arrived."""
+
+    orders: Mapping[int, Facts] = field(default_factory=dict)
+    arrived: Mapping[str, int] = field(default_factory=Counter)
+    """Raw rows of each source stream so far, those of the step included; without any, none have arrived."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageStep:
     """What a stage did with its new elements: outputs and their watermarks are by outlet."""
@@ -95,6 +107,8 @@ class StageStep:
     outputs: tuple[Batch, ...]
     watermarks: tuple[int, ...]
     dead: pa.RecordBatch
+    reports: Mapping[int, Facts]
+    """What steered operators saw, by their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +147,11 @@ class Stage:
         """Whether all elements must meet in one bucket."""
         return self.partition == ()
 
-    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> StageStep:
+    def step(
+        self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], steering: Steering | None = None
+    ) -> StageStep:
         """Run the operators of the stage bottom-up, each once and with its part of the state."""
-        run = _Run(state, inputs, watermarks, remembers=len(self.outlets) > 1)
+        run = _Run(state, inputs, watermarks, steering or Steering(), remembers=len(self.outlets) > 1)
         results: list[tuple[Batch, int]] = []
         letters: list[pa.RecordBatch] = []
         for outlet in self.outlets:
@@ -143,7 +159,8 @@ class Stage:
             letters += _letters_of(outlet.query, run.dead)
             run.dead.clear()
         outputs, marks = zip(*results, strict=True)
-        return StageStep(run.kept, outputs, marks, concat_columns(letters) if letters else NO_DEAD_LETTERS)
+        dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
+        return StageStep(run.kept, outputs, marks, dead, run.reports)
 
     def watermark(self, watermark: int) -> int:
         """The output's watermark for one of the input; for stages of one port and without state."""
@@ -162,9 +179,18 @@ def _collect(node: Node | Port, found: list[Node], *, once: bool) -> None:
 class _Run:
     """One step through a stage: operators are numbered in the order they are visited."""
 
-    def __init__(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], *, remembers: bool) -> None:
+    def __init__(
+        self,
+        state: Chunks,
+        inputs: Sequence[Batch],
+        watermarks: Sequence[int],
+        steering: Steering,
+        *,
+        remembers: bool,
+    ) -> None:
         self.state = _by_operator(state)
-        self.inputs, self.watermarks = inputs, watermarks
+        self.inputs, self.watermarks, self.steering = inputs, watermarks, steering
+        self.reports: dict[int, Facts] = {}
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
         self.visited = 0
@@ -183,13 +209,25 @@ class _Run:
     def run(self, node: Node) -> tuple[Batch, int]:
         below = [self.visit(each) for each in node.inputs]
         number, self.visited = self.visited, self.visited + 1
-        step = node.operator.step(
+        operator, is_steered = node.operator, _is_steered(type(node.operator))
+        if is_steered:
+            steered = cast("Steered", operator)
+            operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
+        step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
         )
+        if is_steered:
+            self.reports[number] = step.report
         self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
         if step.dead.num_rows:
             self.dead.append(step.dead)
         return step.output, step.watermark
+
+
+@cache
+def _is_steered(kind: type) -> bool:
+    """Whether operators of a class are steered; to ask a protocol takes longer than many an operator."""
+    return issubclass(kind, Steered)
 
 
 @dataclass(frozen=True, slots=True)

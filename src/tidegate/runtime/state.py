@@ -6,6 +6,9 @@ earlier version. Files are written under a temporary name and renamed; their nam
 part, so two attempts at the same step cannot disturb each other. Which file counts is decided by
 the record of the step (see `checkpoint`).
 
+*Cold* chunks are hardly ever looked at. Where files are local they are not held in memory: what a version
+has of them is the file, mapped into memory, which the system reads when someone looks.
+
     chunk … chunk manifest(JSON) | length of manifest | crc32 of manifest | magic
 """
 
@@ -30,6 +33,8 @@ FOOTER = struct.Struct("<QI4s")
 MOST_FILES = 24
 """A version that refers to more files than this rewrites the smaller half of what it refers to."""
 CLEAN_EVERY = 8
+COLD = "cold"
+"""How the names of cold chunks begin, after the number of their operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,17 @@ class Version:
 
     @property
     def bytes(self) -> int:
-        return sum(p.length for p in self.places.values())
+        """Of all chunks but the cold ones."""
+        return sum(p.length for n, p in self.places.items() if not is_cold(n))
+
+    @property
+    def cold_bytes(self) -> int:
+        return sum(p.length for n, p in self.places.items() if is_cold(n))
 
     @property
     def rows(self) -> int:
-        return sum(chunk.num_rows for chunk in self.chunks.values())
+        """Of all chunks but the cold ones."""
+        return sum(chunk.num_rows for n, chunk in self.chunks.items() if not is_cold(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,7 @@ class StateStore:
             places[chunk_name] = Place(name, len(body), len(data), zlib.crc32(data))
             body += data
         self._write(stage, bucket, name, body, places)
-        version = Version(name, chunks, places)
+        version = Version(name, self._with_cold_mapped(stage, bucket, name, chunks, places), places)
         if step % CLEAN_EVERY == 0:
             self._clean(stage, bucket, step, keep=_files(version) | _files(before))
         return version
@@ -89,11 +100,25 @@ class StateStore:
         places = self._manifest(stage, bucket, file)
         chunks: dict[str, pa.RecordBatch] = {}
         for name in sorted({p.file for p in places.values()}):
-            data = self._read(stage, bucket, name)
-            for chunk_name, place in places.items():
-                if place.file == name:
-                    chunks[chunk_name] = deserialize(_part(data, place, self._path(stage, bucket, name)))
+            here = {n: p for n, p in places.items() if p.file == name}
+            path, has_cold = self._path(stage, bucket, name), any(map(is_cold, here))
+            data = self._read(stage, bucket, name, mapped=has_cold)
+            for chunk_name, place in here.items():
+                part = _part(data, place, path)
+                # What is not cold must not wait for the file, nor keep all of it in memory.
+                copied = has_cold and not is_cold(chunk_name)
+                chunks[chunk_name] = deserialize(part.to_pybytes() if copied else part)
         return Version(file, chunks, places)
+
+    def _with_cold_mapped(
+        self, stage: int, bucket: int, name: str, chunks: Chunks, places: Mapping[str, Place]
+    ) -> Chunks:
+        """The chunks, the cold ones that were just written as they are in the file: those in memory can be let go."""
+        new = [n for n in chunks if is_cold(n) and places[n].file == name]
+        if not new or not _is_local(self.root):
+            return chunks
+        data = self._read(stage, bucket, name, mapped=True)
+        return {**chunks, **{n: deserialize(data.slice(places[n].offset, places[n].length)) for n in new}}
 
     def _path(self, stage: int, bucket: int, name: str) -> str:
         return posixpath.join(self.root, "state", str(stage), str(bucket), name)
@@ -108,9 +133,12 @@ class StateStore:
             out.write(FOOTER.pack(len(manifest), zlib.crc32(manifest), MAGIC))
         system.move(path + ".part", path)
 
-    def _read(self, stage: int, bucket: int, name: str) -> pa.Buffer:
+    def _read(self, stage: int, bucket: int, name: str, *, mapped: bool = False) -> pa.Buffer:
         system, path = file_system(self._path(stage, bucket, name))
         try:
+            if mapped and isinstance(system, fs.LocalFileSystem):
+                with pa.memory_map(path) as file:
+                    return file.read_buffer()
             with system.open_input_file(path) as file:
                 return file.read_buffer()
         except FileNotFoundError as error:
@@ -133,6 +161,21 @@ class StateStore:
         for info in system.get_file_info(fs.FileSelector(folder)):
             if info.base_name not in keep and _step_of(info.base_name) < step - 1:
                 system.delete_file(info.path)
+
+
+def is_cold(name: str) -> bool:
+    """Whether a chunk of this name is hardly ever looked at.
+
+    Examples
+    --------
+    >>> is_cold("3/cold-7"), is_cold("3/run-7")
+    (True, False)
+    """
+    return name.partition("/")[2].startswith(COLD)
+
+
+def _is_local(location: str) -> bool:
+    return isinstance(file_system(location)[0], fs.LocalFileSystem)
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:

@@ -19,7 +19,7 @@ from tidegate.runtime.work import port_schemas
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
-ANY_VALUE = {
+ANY_VALUE: dict[Type, object] = {
     Type.BOOLEAN: True,
     Type.INT: 1,
     Type.BIGINT: 1,
@@ -30,6 +30,8 @@ ANY_VALUE = {
     Type.INTERVAL: timedelta(seconds=1),
     Type.NULL: None,
 }
+ANY_VALUE |= {t: [ANY_VALUE[t.parts[0]]] for t in Type if t.is_array}
+ANY_VALUE |= {t: [tuple(ANY_VALUE[part] for part in t.parts)] for t in Type if t.is_map}
 
 
 def warm_up(graph: StageGraph) -> None:

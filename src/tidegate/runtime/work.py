@@ -6,6 +6,7 @@ watermark of one sender). A runtime moves them; this module makes and uses them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,8 +15,9 @@ import pyarrow as pa
 
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.hashing import bucket_of, hash_columns
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.physical.operator import NO_STATE, Chunks, Facts
 from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, ToQuery, ToStage
+from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator, reports_of, steering_of
 from tidegate.schema import Schema
 
 Address = tuple[int, int]
@@ -45,6 +47,9 @@ class Inbox:
 
     batches: dict[Address, list[Batch]] = field(default_factory=dict)
     watermarks: dict[Address, int] = field(default_factory=dict)
+    orders: OrdersByOperator = field(default_factory=lambda: NO_ORDERS)
+    arrived: Mapping[str, int] = field(default_factory=Counter)
+    """Raw rows of each source stream, those of this step included."""
 
     def put(self, parcel: Parcel) -> None:
         self.batches.setdefault(parcel.to, []).append(parcel.batch)
@@ -62,6 +67,8 @@ class Outbox:
     marks: list[Mark] = field(default_factory=list)
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
+    reports: dict[str, Facts] = field(default_factory=dict)
+    """What steered operators saw, by ``stage/operator``."""
 
     def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
         """The outputs of a stage to wherever its outlets lead, and its dead letters."""
@@ -95,8 +102,9 @@ def run(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int)
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
-    step = stage.step(state, inputs, watermarks)
+    step = stage.step(state, inputs, watermarks, steering_of(stage, inbox.orders, inbox.arrived))
     outbox.send(stage, step, buckets)
+    outbox.reports |= reports_of(stage, step)
     outbox.marks += _marks(stage.targets, step.watermarks)
     return step.state
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.graphs import covers
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -68,6 +71,8 @@ def unique_keys(plan: Plan) -> Keys:
             return _smallest([*unique_keys(source), frozenset(source.schema.names)])
         case Join(left=left, right=right):
             return _of_pairs(plan, unique_keys(left), unique_keys(right))
+        case ManyOneJoin():
+            return _of_edges(plan)
         case SetOperation(left=left, right=right, rule=rule):
             return _of_rule(left, right, rule)
         case SemiJoin(left=left):
@@ -105,6 +110,16 @@ def _of_pairs(join: Join, left: Keys, right: Keys) -> Keys:
     if any(key <= lefts for key in left):
         found.extend(right)
     return _smallest(found)
+
+
+def _of_edges(join: ManyOneJoin) -> Keys:
+    """Rows of a cover, from which all others are reached, tell which combination it is."""
+    below = [unique_keys(each) for each in join.inputs]
+    return _smallest(
+        frozenset().union(*chosen)
+        for cover in covers(len(join.inputs), join.edges)
+        for chosen in product(*(below[each] for each in cover))
+    )
 
 
 def _of_rule(left: Plan, right: Plan, rule: SetRule) -> Keys:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import span
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -82,6 +84,8 @@ def is_chronon(plan: Plan) -> bool:
             return all(is_chronon(each) for each in many)
         case Join(left=left, right=right):
             return is_chronon(left) or is_chronon(right)
+        case ManyOneJoin(inputs=many):
+            return any(is_chronon(each) for each in many)
         case CountWindow() | Changes() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
             return False
         case ThresholdJoin():
@@ -158,8 +162,8 @@ def reach(plan: Plan) -> Reach:
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
             return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
-        case Join(left=left, right=right):
-            return _overlap(reach(left), reach(right))
+        case Join() | ManyOneJoin():
+            return reduce(_overlap, map(reach, inputs(plan)))
         case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return _overlap(reach(left), reach(right))
         case SetOperation(rule=SetRule.MAX_UNION) | Union():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -51,7 +52,7 @@ def has_starts(plan: Plan) -> bool:
     match plan:
         case Scan() | Window() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
             return True
-        case Filter() | Map() | Granularity() | Union() | Join():
+        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin():
             return all(has_starts(each) for each in inputs(plan))
     return False
 

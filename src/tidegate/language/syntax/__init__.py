@@ -13,6 +13,7 @@ from tidegate.language.syntax.alerts import (
     Subscribing,
     Within,
 )
+from tidegate.language.syntax.constraints import AnyConstraint, ClusteredClause, OrderedClause, ReferenceClause
 from tidegate.language.syntax.expressions import (
     Between,
     CaseWhen,
@@ -65,6 +66,7 @@ from tidegate.language.syntax.statements import (
     Insert,
     Kind,
     QueryStatement,
+    SetStatement,
     ShowStatement,
     Statement,
 )
@@ -72,12 +74,14 @@ from tidegate.language.syntax.trees import walk
 
 __all__ = [
     "AnyAlert",
+    "AnyConstraint",
     "AnyWindow",
     "Assumption",
     "Between",
     "CaseWhen",
     "CastTo",
     "ChangesOf",
+    "ClusteredClause",
     "ColumnDefinition",
     "ColumnReference",
     "Constant",
@@ -111,15 +115,18 @@ __all__ = [
     "Operation",
     "OrderBy",
     "Ordered",
+    "OrderedClause",
     "Quantified",
     "Query",
     "QueryExpression",
     "QueryStatement",
     "QueryValue",
+    "ReferenceClause",
     "RowsClause",
     "SameAs",
     "Select",
     "SetQuery",
+    "SetStatement",
     "ShowStatement",
     "Source",
     "Star",

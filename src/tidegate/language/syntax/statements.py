@@ -7,6 +7,7 @@ from enum import Enum
 
 from tidegate.errors import Span
 from tidegate.language.syntax.alerts import AnyAlert
+from tidegate.language.syntax.constraints import AnyConstraint
 from tidegate.language.syntax.expressions import Expression, Name
 from tidegate.language.syntax.queries import Query
 
@@ -35,6 +36,8 @@ class CreateSource:
     end_column: Name | None = None
     idle_after: int | None = None
     is_table: bool = False
+    key: tuple[Name, ...] = ()
+    constraints: tuple[AnyConstraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,13 @@ class Insert:
 
 
 class Kind(Enum):
-    """What can be dropped and shown."""
+    """What can be shown; all but constraints can be dropped."""
 
     STREAM = "stream"
     TABLE = "table"
     QUERY = "query"
     ALERT = "alert"
+    CONSTRAINT = "constraint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,16 @@ class ExplainStatement:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class SetStatement:
+    """SET name = value; `mode` is only for some names."""
+
+    name: Name
+    value: Name
+    mode: Name | None
+    span: Span
+
+
 Statement = (
     CreateSource
     | CreateDerived
@@ -101,4 +115,5 @@ Statement = (
     | ShowStatement
     | DescribeStatement
     | ExplainStatement
+    | SetStatement
 )

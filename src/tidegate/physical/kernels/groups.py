@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.entries import identity, is_collection, normal, one_zero_one_nan
 from tidegate.physical.kernels.compiled import compiled
 
 Ints = npt.NDArray[np.int64]
@@ -51,6 +52,8 @@ def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
 
     The known are looked up among the new, not the other way round: the new are few and stay in cache.
     """
+    if is_collection(new.type):
+        known, new = identity(known), identity(new)
     encoded = new.dictionary_encode(null_encoding="encode")
     matches = pc.index_in(known, value_set=encoded.dictionary, skip_nulls=False).fill_null(-1)
     return encoded.indices.to_numpy().astype(np.int64), matches.to_numpy().astype(np.int64), len(encoded.dictionary)
@@ -74,13 +77,10 @@ def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
 
 
 def canonical(column: pa.Array) -> pa.Array:
-    """The same column with one NaN and one zero, so that equal floats look equal."""
-    if not pa.types.is_floating(column.type):
-        return column
-    numbers = column.fill_null(0).to_numpy(zero_copy_only=False) + np.dtype(column.type.to_pandas_dtype()).type(0)
-    numbers[np.isnan(numbers)] = np.nan
-    nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(numbers, column.type, mask=nulls)
+    """The same column with equal values written alike: floats with one NaN and one zero, maps in order of keys."""
+    if is_collection(column.type):
+        return normal(column)
+    return one_zero_one_nan(column) if pa.types.is_floating(column.type) else column
 
 
 def positions(ids: Ints, wanted: Ints) -> Ints:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.entries import identity, is_collection
 from tidegate.physical.kernels.compiled import compiled, inlined
 
 Hashes = npt.NDArray[np.uint64]
@@ -72,6 +73,8 @@ def _hash_values(column: pa.Array) -> Hashes:
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), NULL_HASH, np.uint64)
+    if is_collection(kind):
+        return _hash_strings(identity(column))
     if pa.types.is_string(kind):
         return _hash_strings(column)
     if pa.types.is_boolean(kind):

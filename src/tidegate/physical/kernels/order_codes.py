@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.entries import identity, is_collection, normal
+
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 Nulls = npt.NDArray[np.bool_]
@@ -31,6 +33,7 @@ def order_codes(columns: Sequence[pa.Array]) -> Coded:
     """Code columns of one type: a code is smaller, equal or greater as its value is.
 
     Codes of strings hold among these columns only; NaN is the greatest of floats, -0.0 equals 0.0.
+    Arrays and maps have no order of their own; here they get one that depends on nothing but them.
 
     Examples
     --------
@@ -42,6 +45,8 @@ def order_codes(columns: Sequence[pa.Array]) -> Coded:
     ['a', 'c']
     """
     kind = columns[0].type
+    if is_collection(kind):
+        return _collection_ranks(columns)
     if pa.types.is_string(kind):
         return _ranks(columns)
     if pa.types.is_floating(kind):
@@ -117,6 +122,14 @@ def _ranks(columns: Sequence[pa.Array]) -> Coded:
     codes = rank[np.array(encoded.indices.fill_null(len(order)))]
     bounds = np.cumsum([len(c) for c in columns])[:-1]
     return Coded(tuple(np.split(codes, bounds)), partial(_texts, encoded.dictionary.take(order)))
+
+
+def _collection_ranks(columns: Sequence[pa.Array]) -> Coded:
+    coded = _ranks([identity(column) for column in columns])
+    every, codes = normal(pa.concat_arrays(columns)), np.concatenate(coded.codes)
+    example = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    example[codes] = np.arange(len(codes))
+    return Coded(coded.codes, partial(_texts, every.take(pa.array(example))))
 
 
 def _float_codes(column: pa.Array) -> Ints:

@@ -3,138 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import Source
-from tidegate.physical.batch import Batch
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
-from tidegate.runtime.reload import forget
-from tidegate.runtime.stage import Stage
-from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence, advanced
-from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
-from tidegate.time import FOREVER
+from tidegate.runtime.work import Outbox
 
 ROWS_PER_STEP = 250_000
 IDLE_SECONDS = 0.5
-
-
-@dataclass(slots=True)
-class Engine:
-    """A job step by step: give it raw rows of streams, it gives results and dead letters."""
-
-    job: Job
-    store: StateStore | None = None
-    watermarks: dict[str, int] = field(default_factory=dict)
-    state: dict[tuple[int, int], Version] = field(default_factory=dict)
-    step_number: int = 0
-    decoders: dict[str, Decoder] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.watermarks = self.watermarks or self.job.first_watermarks()
-        self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
-
-    def step(
-        self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str] = (), again: Collection[str] = ()
-    ) -> tuple[Outbox, int]:
-        """Take in new rows of any streams; answers what came out, and how many rows went in.
-
-        The rows of tables that are read `again` replace those that they had before.
-        """
-        self._forget(again)
-        elements: list[tuple[str, Batch]] = []
-        dead: list[pa.RecordBatch] = []
-        latest: dict[str, int] = {}
-        rows, now = 0, self.job.arrival(self.watermarks)
-        for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
-            ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)
-            elements.append((stream, ingested.batch))
-            dead += [ingested.dead] if ingested.dead.num_rows else []
-            rows += ingested.rows
-            if ingested.latest is not None:
-                latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
-        out = self.advance(elements, advanced(self.watermarks, latest, self.job.delays, idle))
-        out.dead[:0] = dead
-        return out, rows
-
-    def advance(self, elements: Iterable[tuple[str, Batch]], watermarks: dict[str, int]) -> Outbox:
-        """Take in new elements of streams, and the watermarks that hold after them."""
-        boxes = _Boxes(self.job)
-        for stream, batch in elements:
-            boxes.accept(read(self.job.graph, stream, batch, self.job.buckets))
-        self.watermarks = watermarks
-        self._levels(boxes, watermarks, keep=True)
-        self.step_number += 1
-        return boxes.out
-
-    def _forget(self, again: Collection[str]) -> None:
-        for (number, bucket), version in self.state.items() if again else ():
-            stage = self.job.graph.stages[number]
-            chunks = forget(self.job.graph, stage, version.chunks, again, self.job.tables)
-            self.state[number, bucket] = replace(version, chunks=chunks)
-
-    def finish(self) -> Outbox:
-        """All that is still held back, as if the streams had ended; the state stays as it was."""
-        boxes = _Boxes(self.job)
-        self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), keep=False)
-        return boxes.out
-
-    def _levels(self, boxes: _Boxes, watermarks: Mapping[str, int], *, keep: bool) -> None:
-        boxes.mark(source_marks(self.job.graph, watermarks))
-        for level in range(1, self.job.graph.levels):
-            for stage in self.job.graph.at(level):
-                for bucket in range(self.job.buckets):
-                    if runs_in(stage, bucket):
-                        self._run(stage, bucket, boxes, keep=keep)
-
-    def _run(self, stage: Stage, bucket: int, boxes: _Boxes, *, keep: bool) -> None:
-        outbox = Outbox()
-        before = self.state.get((stage.number, bucket), Version())
-        chunks = run(stage, before.chunks, boxes.inboxes[bucket], outbox, self.job.buckets)
-        if keep:
-            self.state[stage.number, bucket] = (
-                self.store.save(stage.number, bucket, self.step_number, chunks, before)
-                if self.store
-                else Version(None, chunks)
-            )
-        boxes.accept(outbox)
-
-    @property
-    def state_bytes(self) -> int:
-        return sum(chunk.nbytes for version in self.state.values() for chunk in version.chunks.values())
-
-    @property
-    def state_rows(self) -> int:
-        return sum(version.rows for version in self.state.values())
-
-
-class _Boxes:
-    """The inboxes of all buckets in one step, and what leaves the job."""
-
-    def __init__(self, job: Job) -> None:
-        self.inboxes = [Inbox() for _ in range(job.buckets)]
-        self.out = Outbox()
-
-    def accept(self, outbox: Outbox) -> None:
-        for parcel in outbox.parcels:
-            self.put(parcel)
-        self.mark(outbox.marks)
-        self.out.results.extend(outbox.results)
-        self.out.dead.extend(outbox.dead)
-
-    def put(self, parcel: Parcel) -> None:
-        self.inboxes[parcel.bucket].put(parcel)
-
-    def mark(self, marks: list[Mark]) -> None:
-        for mark in marks:
-            for inbox in self.inboxes:
-                inbox.mark(mark)
 
 
 class EmbeddedRun:
@@ -262,13 +146,16 @@ class EmbeddedRun:
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
         self.progress.watermarks = self.engine.watermarks
-        self.progress.note_state(self.engine.state_bytes, self.engine.state_rows)
+        self.progress.steering = self.engine.orders
+        self.progress.note_state(self.engine.state_bytes, self.engine.state_rows, self.engine.cold_bytes)
 
     def _record(self) -> None:
         if self.checkpoint is None:
             return
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
-        self.checkpoint.write(Record(self.engine.step_number, self.engine.watermarks, files, dict(self.positions)))
+        engine, positions = self.engine, dict(self.positions)
+        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, engine.orders)
+        self.checkpoint.write(record)
 
     def _last_record(self) -> Record | None:
         if self.checkpoint is None:
@@ -288,4 +175,12 @@ class EmbeddedRun:
             (int(stage), int(bucket)): store.load(int(stage), int(bucket), file)
             for (stage, bucket), file in ((key.split("/"), file) for key, file in record.state.items())
         }
-        self.engine = replace(self.engine, watermarks=dict(record.watermarks), state=state, step_number=record.step)
+        self.engine = replace(
+            self.engine,
+            watermarks=dict(record.watermarks),
+            state=state,
+            step_number=record.step,
+            arrived=dict(record.arrived),
+            orders=dict(record.orders),
+        )
+        self.progress.steering = self.engine.orders

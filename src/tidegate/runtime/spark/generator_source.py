@@ -83,6 +83,7 @@ def options(stream: SourceStream) -> dict[str, str]:
 
 def _stream(text: str) -> SourceStream:
     content = json.loads(text)
-    schema = Schema(tuple(Field(name, Type[type_]) for name, type_ in content["schema"]))
+    types = {name: Type.named(type_) for name, type_ in content["schema"]}
+    schema = Schema(tuple(Field(name, type_) for name, type_ in types.items() if type_ is not None))
     pairs = tuple((key, value) for key, value in content["options"])
     return SourceStream(content["name"], schema, content["location"], content["time_column"], options=pairs)

@@ -45,6 +45,7 @@ class Kind(IntEnum):
     RESULT = 3  # rows of the output with that number
     REPORT = 4  # figures
     NOTHING = 5  # only makes sure that the bucket is run
+    ARRIVED = 6  # how many raw rows there were of the stream with that number
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tidegate.errors import DataError, InternalError, TidegateError
+from tidegate.physical.operator import Facts
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
+from tidegate.runtime.spark.orders import Orders, Setup, arrived_after, watermarks_after
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
-from tidegate.runtime.spark.tasks import ROWS_PER_BATCH, Orders, Setup, read_table, run_levels, watermarks_after
+from tidegate.runtime.spark.tasks import ROWS_PER_BATCH, read_table, run_levels
 from tidegate.runtime.state import StateStore
+from tidegate.runtime.steering import decided
 from tidegate.runtime.watermarks import Silence
 
 NOWHERE: Mapping[str, str] = {}
@@ -46,8 +52,10 @@ class SparkRun:
         self.progress = Progress()
         self.checkpoint = Checkpoint(settings.checkpoint)
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
-        if self.checkpoint.last() is None:
+        if (last := self.checkpoint.last()) is None:
             clear(job.sinks)
+        else:
+            self.progress.steering = last.orders
         self.setup = _setup(job, settings.checkpoint)
         self._silence = Silence(job.idle_after, job.clock())
         self._error: TidegateError | None = None
@@ -131,7 +139,17 @@ class SparkRun:
     def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
         idle = self._silence.idle(self.job.clock())
-        return Orders(step, label, before.watermarks, tokens, before.state, self.job.arrival(before.watermarks), idle)
+        return Orders(
+            step,
+            label,
+            before.watermarks,
+            tokens,
+            before.state,
+            self.job.arrival(before.watermarks),
+            idle,
+            arrived=before.arrived,
+            steering=before.orders,
+        )
 
     def _with_tables(self, orders: Orders, rows: DataFrame, tables: Iterable[str]) -> DataFrame:
         """The rows of a step and those of tables, which are read here."""
@@ -181,7 +199,9 @@ class SparkRun:
                 progress.count_out(query, count)
         if not outcome.orders.finishing:
             progress.watermarks = outcome.watermarks
-            progress.note_state(*(sum(r[figure] for r in outcome.reports) for figure in ("state_bytes", "state_rows")))
+            progress.steering = outcome.steering
+            figures = ("state_bytes", "state_rows", "cold_bytes")
+            progress.note_state(*(sum(report[figure] for report in outcome.reports) for figure in figures))
 
 
 def _setup(job: Job, checkpoint: str) -> Setup:
@@ -202,29 +222,41 @@ class _Outcome:
     """What came back of all tasks of a step."""
 
     def __init__(self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
-        self.orders = orders
-        self.reports: list[Mapping[str, Any]] = []
+        self.setup, self.orders = setup, orders
+        reports: list[tuple[int, Mapping[str, Any]]] = []
         self.results: list[tuple[str, pa.RecordBatch]] = []
         latest: dict[str, int] = {}
+        rows = Counter[str]()
         for row in read_rows(batches):
             match row.kind:
                 case Kind.REPORT:
-                    self.reports.append(row.value)
+                    reports.append((row.bucket, row.value))
                 case Kind.RESULT:
                     self.results.append((setup.outputs[row.number], row.batch))
                 case Kind.LATEST:
                     stream = setup.streams[row.number]
                     latest[stream] = max(row.value, latest.get(stream, row.value))
+                case Kind.ARRIVED:
+                    # Every bucket was told: one of them has it all.
+                    rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
                 case Kind.NOTHING:
                     pass
                 case _:
                     raise AssertionError(row.kind)
+        self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
         self.latest = latest
         self.watermarks = watermarks_after(setup, orders, latest)
+        self.arrived = arrived_after(setup, orders, rows)
+
+    @cached_property
+    def steering(self) -> dict[str, Facts]:
+        """What steered operators are told in the next step."""
+        return decided(self.setup.graph, self.orders.steering, (report["steering"] for report in self.reports))
 
     def record(self, positions: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
-        return Record(self.orders.step, self.watermarks, {**self.orders.files, **files}, positions)
+        state = {**self.orders.files, **files}
+        return Record(self.orders.step, self.watermarks, state, positions, self.arrived, self.steering)
 
 
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")

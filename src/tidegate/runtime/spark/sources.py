@@ -21,8 +21,9 @@ from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
+from tidegate.runtime.spark.orders import Setup
 from tidegate.runtime.spark.rows import TRAVELLING, Kind
-from tidegate.runtime.spark.tasks import WANTED, Setup, read_stream, read_wanted, rows_of_files, unwrapped
+from tidegate.runtime.spark.tasks import WANTED, read_stream, read_wanted, rows_of_files, unwrapped
 from tidegate.schema import Schema, Type
 
 SPARK_TYPES = {

@@ -6,28 +6,22 @@ between calls but a cache of decoded state; the files are the truth.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkContext, TaskContext
 
 from tidegate.connectors.decode import Decoder
-from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import FileSource, one_file
-from tidegate.errors import InternalError
 from tidegate.physical.batch import Batch
 from tidegate.runtime.port import count_reasons
 from tidegate.runtime.reload import forget
+from tidegate.runtime.spark.orders import Orders, Setup, announced, arrived_after, task_context, watermarks_after
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
-from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore, Version
-from tidegate.runtime.watermarks import advanced
 from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
-from tidegate.time import FOREVER
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -40,63 +34,6 @@ ROWS_PER_BATCH = 200_000
 
 WANTED = "wanted__"
 """The column with Spark's mark."""
-
-_ORDERS = "tidegate.orders"
-"""The property of a Spark job that has the orders of its step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What every task knows of the job; it stays the same from step to step."""
-
-    graph: StageGraph
-    buckets: int
-    streams: tuple[str, ...]
-    delays: Mapping[str, int]
-    outputs: tuple[str, ...]
-    sinks: Mapping[str, FileSink]
-    """File sinks by output."""
-    store: StateStore
-    tables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What the driver tells every task of one step."""
-
-    step: int
-    label: str
-    watermarks: Mapping[str, int]
-    tokens: Mapping[str, str]
-    """The token of this attempt at the step, by output with a file sink."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The state file of each ``stage/bucket`` to start from."""
-    now: int = 0
-    """The time of rows that have none of their own."""
-    idle: tuple[str, ...] = ()
-    again: tuple[str, ...] = ()
-    """Tables that are read again in this step."""
-    finishing: bool = False
-
-    def announce(self, context: SparkContext) -> None:
-        """Attach the orders to the jobs of this thread: their reading tasks were planned long before the step."""
-        context.setLocalProperty(_ORDERS, json.dumps(asdict(replace(self, files={}))))
-
-
-def announced() -> Orders:
-    """The orders for this task."""
-    text = _context().getLocalProperty(_ORDERS)
-    if text is None:
-        hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
-        raise InternalError("I303", "the orders of the step did not reach a task of Spark", hint=hint)
-    return Orders(**json.loads(text))
-
-
-def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) -> dict[str, int]:
-    """Watermarks after the step; every task computes the same."""
-    if orders.finishing:
-        return dict.fromkeys(setup.streams, FOREVER)
-    return advanced(orders.watermarks, latest, setup.delays, orders.idle)
 
 
 def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,6 +100,8 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
         for row in read_rows(batches):
             if row.kind is Kind.LATEST:
                 task.saw(setup.streams[row.number], row.value)
+            elif row.kind is Kind.ARRIVED:
+                task.arrived[setup.streams[row.number]] += row.value
             elif row.kind is Kind.ELEMENTS and row.number in numbers:
                 inbox.put(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
             elif row.kind is Kind.MARK and row.number in numbers:
@@ -171,6 +110,7 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
                 forwarded.append(row)
         for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
             inbox.mark(mark)
+        inbox.orders, inbox.arrived = orders.steering, arrived_after(setup, orders, task.arrived)
         for level in levels:
             for stage in setup.graph.at(level):
                 if runs_in(stage, bucket):
@@ -189,9 +129,10 @@ class _Task:
         self.setup, self.orders, self.name = setup, orders, name
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
+        self.arrived: Counter[str] = Counter()
         self.rows = 0
         self.files: dict[str, str] = {}
-        self.state_bytes = self.state_rows = 0
+        self.state_bytes = self.state_rows = self.cold_bytes = 0
         self.began = perf_counter()
         self.reading = 0.0
 
@@ -211,6 +152,7 @@ class _Task:
     def decoded(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """The elements among raw rows; what else they are is noted."""
         ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
+        self.arrived[stream] += ingested.rows
         self.rows += ingested.rows
         if ingested.latest is not None:
             self.saw(stream, ingested.latest)
@@ -239,6 +181,7 @@ class _Task:
         self.files[key] = version.file
         self.state_bytes += version.bytes
         self.state_rows += version.rows
+        self.cold_bytes += version.cold_bytes
 
     def deliver(self, inbox: Inbox) -> None:
         """Hand on what was made so far to stages that run in this task too."""
@@ -261,6 +204,9 @@ class _Task:
         for stream, time in self.latest.items():
             for bucket in buckets:
                 yield value_row(bucket, Kind.LATEST, setup.streams.index(stream), time)
+        for stream, rows in self.arrived.items():
+            for bucket in buckets:
+                yield value_row(bucket, Kind.ARRIVED, setup.streams.index(stream), rows)
         if not self.latest:
             # Every bucket must run, if only to say how far it is.
             yield from (value_row(bucket, Kind.NOTHING, 0, None) for bucket in buckets)
@@ -297,6 +243,8 @@ class _Task:
             "seconds_reading": self.reading,
             "state_bytes": self.state_bytes,
             "state_rows": self.state_rows,
+            "cold_bytes": self.cold_bytes,
+            "steering": self.outbox.reports,
         }
 
 
@@ -308,10 +256,4 @@ def _load(store: StateStore, stage: int, bucket: int, file: str | None) -> Versi
 
 
 def _partition() -> int:
-    return _context().partitionId()
-
-
-def _context() -> TaskContext:
-    context = TaskContext.get()
-    assert context is not None
-    return context
+    return task_context().partitionId()

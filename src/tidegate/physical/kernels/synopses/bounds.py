@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.synopses.model import Bound, Ints
 
 LEAST = -(2**63)
@@ -27,15 +29,45 @@ class Stairs:
     def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> Stairs:
         """Take in more elements; all of them at or before `reached` minus the slack are far enough behind."""
         low = LEAST if slack > self.slack else self.low
-        position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
-        order = np.argsort(position, kind="stable")
-        position, highest = position[order], np.maximum.accumulate(value[order])
-        settled = int(np.searchsorted(position, reached - slack, side="right"))
-        if settled:
-            low = max(low, int(highest[settled - 1]))
-        position, highest = position[settled:], highest[settled:]
-        rises = highest > np.maximum(low, np.concatenate([np.array([LEAST]), highest[:-1]])[: len(highest)])
-        return Stairs(low, slack, position[rises], highest[rises])
+        if _is_behind(self.position, position):
+            parts = (self.position, self.value, position, value)
+        else:
+            position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
+            order = np.argsort(position, kind="stable")
+            parts = (_NONE, _NONE, position[order], value[order])
+        low, position, value = _risen(*parts, reached - slack, low)
+        return Stairs(int(low), slack, position, value)
+
+
+@compiled
+def _is_behind(before: Any, position: Any) -> Any:
+    """Whether positions are in order, and none is before those that were there."""
+    last = before[-1] if len(before) else LEAST
+    for each in position:
+        if each < last:
+            return False
+        last = each
+    return True
+
+
+@compiled
+def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
+    """The largest value up to a position, and the stairs above it behind that."""
+    room = len(before) + len(position)
+    positions, values = np.empty(room, np.int64), np.empty(room, np.int64)
+    count, greatest = 0, low
+    for i in range(room):
+        old = i < len(before)
+        at = before[i] if old else position[i - len(before)]
+        each = value_before[i] if old else value[i - len(before)]
+        if each > greatest:
+            greatest = each
+            if at <= settled:
+                low = each
+            else:
+                positions[count], values[count] = at, each
+                count += 1
+    return low, positions[:count].copy(), values[:count].copy()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,27 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.model import COLD, NO, UNKNOWN, YES, Components, Ints, Mask, Patience, Positions
+from tidegate.physical.kernels.synopses.model import (
+    COLD,
+    GONE,
+    NO,
+    UNKNOWN,
+    YES,
+    Components,
+    Ints,
+    Mask,
+    Patience,
+    Positions,
+)
 from tidegate.physical.kernels.synopses.table import Table
 
 
 def until_settled(
     graph: Graph, tables: Sequence[Table], asked: list[Positions], patience: Sequence[Patience], late: int
 ) -> None:
-    """Look at all that is reached; where there are cycles, again if anyone turned out never to join."""
-    again = True
+    """Look at all that is reached; where there are cycles, then let those go who need one that goes."""
+    for stream in graph.children_first:
+        table, at = tables[stream], asked[stream]
+        some, decided = _screened(graph, table, stream, at, patience, late)
+        if len(some):
+            decided |= _decide(table, some, _by_closure(graph, tables, stream, some, patience), late)
+        asked[stream] = at[table["component"][at] <= YES] if decided else at
+    again = graph.shape == "cyclic"
     while again:
         again = False
-        for stream in graph.children_first:
-            at = asked[stream]
-            decided = _decide(tables[stream], at, _by_closure(graph, tables, stream, at, patience), late)
-            again |= graph.shape == "cyclic" and decided
-            asked[stream] = at[tables[stream]["component"][at] <= YES]
+        for edge, (parent, child) in enumerate(graph.edges):
+            found = (tables[parent][f"child{edge}"], tables[child]["component"])
+            again |= bool(_go_along(asked[parent], tables[parent]["component"], *found, late))
+
+
+@compiled
+def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
+    """An element whose child never joins never does; one whose child does not by a constraint does not by it."""
+    lost = False
+    for row in at:
+        child = children[row]
+        if child >= 0 and component[row] <= YES and below[child] >= NO:
+            component[row] = late if below[child] == COLD else NO
+            lost = True
+    return lost
+
+
+def _screened(
+    graph: Graph, table: Table, stream: int, at: Positions, patience: Sequence[Patience], late: int
+) -> tuple[Positions, bool]:
+    """Decide on those of which a child does not come any more, or of which there is none; the others, and who is lost.
+
+    That is nearly all where most elements do not join, and it is much faster than to look at all that is reached.
+    """
+    state = np.zeros(len(at), np.uint8)
+    for edge in graph.below[stream]:
+        own = (table[f"key{edge}"], table[f"seen{edge}"], table["start"], table["end"])
+        _look(at, table[f"child{edge}"], *own, *patience[edge], state)
+    some, decided = _settled(at, state, table["start"], table["end"], table["component"], late)
+    return some, bool(decided)
+
+
+_PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
+"""What is said of an element: a child is there, is missing, may not come by a constraint, or never comes."""
+
+
+@compiled
+def _look(
+    at: Any, children: Any, key: Any, seen: Any, start: Any, end: Any,
+    rows: Any, time: Any, least: Any, watermark: Any, state: Any,
+) -> None:  # fmt: skip
+    """Take one child of each element into account."""
+    for i in range(len(at)):
+        row = at[i]
+        if children[row] >= 0:
+            state[i] |= _PRESENT
+            continue
+        said = _MISSING
+        if seen[row] <= rows or start[row] < time or key[row] < least:
+            said |= _LATE
+        if end[row] <= watermark:
+            said |= _NEVER
+        state[i] |= said
+
+
+@compiled
+def _settled(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
+    """Set the components of elements as far as direct children say all; the others, and whether anyone is lost."""
+    some = np.empty(len(at), np.int32)
+    count, lost = 0, False
+    for i in range(len(at)):
+        row = at[i]
+        said = UNKNOWN if state[i] & _MISSING else YES
+        if state[i] & _NEVER or start[row] >= end[row]:
+            said = NO
+        elif state[i] & _LATE:
+            said = late
+        elif state[i] & _PRESENT:
+            some[count] = row
+            count += 1
+            continue
+        lost |= said > YES
+        component[row] = said
+    return some[:count].copy(), lost
 
 
 class Verdict(NamedTuple):
@@ -82,6 +169,7 @@ def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -
     edges = [edge for other in reversed(graph.children_first) if other in reached for edge in graph.below[other]]
     rounds = len(reached) if graph.shape == "cyclic" else 1
     for _ in range(rounds):
+        again = False
         for edge in edges:
             parent, child = graph.edges[edge]
             if tables[child].count == 0 or tables[parent].count == 0:
@@ -90,8 +178,29 @@ def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -
             found = np.where(here >= 0, tables[parent][f"child{edge}"][here], np.int32(-1))
             known = reached[child]
             conflict |= (known >= 0) & (found >= 0) & (known != found)
-            reached[child] = np.where(known >= 0, known, found)
+            new = (known < 0) & (found >= 0)
+            if new.any():
+                reached[child], again = np.where(new, found, known), True
+        if not again:
+            break
     return reached, conflict
+
+
+def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> None:
+    """Write how long elements are valid with all that is reached from them.
+
+    One that was complete goes if it is not any more: then something below it is expired.
+    """
+    reached, _ = closure(graph, tables, stream, at)
+    low, high, component = tables[stream]["start"][at], tables[stream]["end"][at], tables[stream]["component"]
+    incomplete = np.logical_or.reduce([position < 0 for position in reached.values()])
+    component[at[incomplete & (component[at] == YES)]] = GONE
+    for other, position in reached.items():
+        there = position >= 0
+        if tables[other].count:
+            np.maximum(low, tables[other]["start"][position], where=there, out=low)
+            np.minimum(high, tables[other]["end"][position], where=there, out=high)
+    tables[stream]["low"][at], tables[stream]["high"][at] = low, high
 
 
 def _decide(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
@@ -102,7 +211,6 @@ def _decide(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
     component[verdict.late] = late
     component[never] = NO
     before = table["component"][at]
-    table.changed |= len(at) > 0
     table["component"][at] = component
     lives = component <= YES
     table["low"][at[lives]], table["high"][at[lives]] = verdict.low[lives], verdict.high[lives]

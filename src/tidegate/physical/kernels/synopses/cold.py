@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,11 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.hashing import read_only
+from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.index import slot_of
-from tidegate.physical.kernels.synopses.model import Columns, Ints, Mask
+from tidegate.physical.kernels.synopses.model import COLD, COLD_YES, GONE, REPEATED, UNKNOWN, YES, Columns, Ints, Mask
+from tidegate.physical.kernels.synopses.table import Table
 
-SLICE = 4096
-"""So many elements make a slice; fewer wait without a filter."""
+SLICE = 8192
+"""So many elements make a slice with filters; what has less waits for others, and is searched as it is."""
+
+_FEWEST, _PART = 1024, 16
+"""Where there are few slices yet, fewer elements make one: so many, or one of so many parts of what slices have."""
+
+_MOST_LOOSE = 8
+"""So many loose slices there may be."""
 
 _WORDS = 8
 """A block of a filter has so many words of 32 bits, and a key sets one bit in each."""
@@ -28,84 +37,176 @@ Filter = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Cold elements, a filter for each key, when all are expired, and which have been brought back.
+    """Cold elements in the order of their rows, when all are expired, and where those are that came back.
 
-    The columns may be loaded when they are asked for, which is not done without need.
+    With a filter for each key, the columns are not looked at without need. `first` and `last` are rows.
     """
 
     number: int
     columns: Columns
     filters: Mapping[str, Filter]
+    count: int
+    first: int
+    last: int
     last_end: int
-    returned: Mask
+    returned: Ints
+
+    @property
+    def is_loose(self) -> bool:
+        return not self.filters
+
+    @property
+    def alive(self) -> int:
+        return self.count - len(self.returned)
+
+    def still(self) -> Mask:
+        """Which elements have not come back."""
+        mask = np.ones(self.count, np.bool_)
+        mask[self.returned] = False
+        return mask
+
+
+@dataclass(slots=True, eq=False)
+class Summary:
+    """A filter of all keys that slices have or had, by column; it can be made anew from the slices."""
+
+    words: dict[str, Filter]
+    room: int
+    """With so many keys it has half as many bits for each as it should, and is still of use."""
+    held: int = 0
+
+    @classmethod
+    def of(cls, slices: Sequence[Slice]) -> Summary:
+        count = sum(each.count for each in slices)
+        summary = cls({name: _no_keys(2 * count) for name in slices[0].filters}, 4 * count)
+        for each in slices:
+            summary.add(each)
+        return summary
+
+    def add(self, more: Slice) -> None:
+        self.held += more.count
+        for name, words in self.words.items():
+            _add(words, read_only(more.columns[name]))
 
 
 @dataclass(slots=True, eq=False)
 class Cold:
-    """The cold elements of a stream in slices, in the order in which they left; those of no slice yet are `loose`."""
+    """The cold elements of a stream in slices, in the order in which they left; the last ones may be loose."""
 
     slices: list[Slice] = field(default_factory=list)
-    loose: list[Columns] = field(default_factory=list)
-    sealed: int = 0
+    numbered: int = 0
+    """So many slices there have been."""
+    horizon: int = LEAST
+    """What ends until then does not count any more."""
+    summary: Summary | None = None
+    """So that of most keys one look says that none of the slices has them; it is not part of the state."""
 
     def __len__(self) -> int:
-        return sum(int(np.count_nonzero(~s.returned)) for s in self.slices) + self._loose
-
-    @property
-    def _loose(self) -> int:
-        return sum(len(columns["row"]) for columns in self.loose)
+        return sum(each.alive for each in self.slices)
 
     def put(self, columns: Columns) -> None:
-        """Take elements over."""
-        self.loose = [*self.loose, columns]
-        if self._loose >= SLICE:
-            self.slices = [*self.slices, _sliced(self.all_loose(), self.sealed)]
-            self.loose, self.sealed = [], self.sealed + 1
+        """Take elements over; with loose ones they become one slice if these are enough, or in too many pieces."""
+        loose = [each for each in self.slices if each.is_loose]
+        parts = [columns]
+        if len(columns["row"]) + sum(each.alive for each in loose) >= self._enough() or len(loose) >= _MOST_LOOSE:
+            for each in loose:
+                still = each.still() & (each.columns["end"] > self.horizon)
+                parts.append({n: each.columns[n][still] for n in columns})
+            self.slices = [each for each in self.slices if not each.is_loose]
+        if len(parts) > 1:
+            columns = {n: np.concatenate([part[n] for part in parts]) for n in columns}
+        row = columns["row"]
+        if (row[1:] < row[:-1]).any():
+            order = np.argsort(row, kind="stable")
+            columns = {n: column[order] for n, column in columns.items()}
+        self._add(columns)
 
-    def all_loose(self) -> Columns:
-        if len(self.loose) > 1:
-            self.loose = [{n: np.concatenate([c[n] for c in self.loose]) for n in self.loose[0]}]
-        return self.loose[0]
+    def _enough(self) -> int:
+        """So many elements make a slice: no more slices are searched than with large ones, but for some dozens."""
+        full = sum(each.count for each in self.slices if not each.is_loose)
+        return min(SLICE, max(_FEWEST, full // _PART))
+
+    def _add(self, columns: Columns) -> None:
+        row, keys = columns["row"], [name for name in columns if name.startswith("key")]
+        filters = {name: _filter(read_only(columns[name])) for name in keys} if len(row) >= self._enough() else {}
+        ends = (int(row[0]), int(row[-1]), int(columns["end"].max()))
+        new = Slice(self.numbered, columns, filters, len(row), *ends, np.empty(0, np.int64))
+        self.slices, self.numbered = [*self.slices, new], self.numbered + 1
+        if not new.is_loose:
+            self._summarise(new)
+
+    def _summarise(self, new: Slice) -> None:
+        if self.summary is not None and self.summary.held + new.count <= self.summary.room:
+            self.summary.add(new)
+            return
+        full = [each for each in self.slices if not each.is_loose]
+        self.summary = Summary.of(full) if len(full) > 1 else None
 
     def expire(self, horizon: int) -> None:
         """Drop slices of which no element is valid any more."""
-        self.slices = [s for s in self.slices if s.last_end > horizon and not s.returned.all()]
-        if self.loose and int(self.all_loose()["end"].max()) <= horizon:
-            self.loose = []
+        self.horizon = horizon
+        if any(s.last_end <= horizon or not s.alive for s in self.slices):
+            self.slices = [s for s in self.slices if s.last_end > horizon and s.alive]
 
     def take(self, name: str, keys: Ints) -> list[Columns]:
         """Take out the elements that have one of the keys in a column."""
-        if not len(keys) or not (self.slices or self.loose):
-            return []
         found: list[Columns] = []
-        wanted = _key_set(keys)
-        for i, each in enumerate(self.slices):
-            if not _may_contain(each.filters[name], keys):
-                continue
-            hit = _contained(wanted, each.columns[name]) & ~each.returned
-            if hit.any():
-                found.append({n: column[hit] for n, column in each.columns.items()})
-                again = replace(each, returned=each.returned | hit)
-                self.slices = [*self.slices[:i], again, *self.slices[i + 1 :]]
-        if self.loose:
-            columns = self.all_loose()
-            hit = _contained(wanted, columns[name])
-            if hit.any():
-                found.append({n: column[hit] for n, column in columns.items()})
-                self.loose = [] if hit.all() else [{n: column[~hit] for n, column in columns.items()}]
+        for i, each, hit in self._hits(name, keys):
+            found.append({n: column[hit] for n, column in each.columns.items()})
+            again = replace(each, returned=np.concatenate([each.returned, hit]))
+            self.slices = [*self.slices[:i], again, *self.slices[i + 1 :]]
         return found
+
+    def find(self, name: str, keys: Ints) -> tuple[Ints, Ints]:
+        """Of elements that are still valid and have one of the keys in a column: the keys, and the rows."""
+        found = [np.empty((2, 0), np.int64)]
+        for _, each, hit in self._hits(name, keys):
+            valid = hit[each.columns["end"][hit] > self.horizon]
+            found.append(np.stack([each.columns[name][valid], each.columns["row"][valid]]))
+        known, rows = np.concatenate(found, axis=1)
+        return known, rows
+
+    def _hits(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+        """Slices by place, and where in them elements are that have one of the keys in a column."""
+        few = keys
+        if self.summary is not None:
+            few = _maybe(read_only(self.summary.words[name]), keys)
+        all_keys = _key_set(keys) if any(each.is_loose for each in self.slices) else None
+        for i, each in enumerate(self.slices):
+            some = keys if each.is_loose else few
+            if len(some) and not each.is_loose:
+                some = _maybe(read_only(each.filters[name]), some)
+            if not len(some):
+                continue
+            wanted = all_keys if each.is_loose else _key_set(some)
+            hit = _contained(wanted, read_only(each.columns[name]), read_only(each.returned))
+            if len(hit):
+                yield i, each, hit
 
     def rows(self) -> Ints:
         """The rows of all of them."""
-        parts = [s.columns["row"][~s.returned] for s in self.slices] + [c["row"] for c in self.loose]
-        return np.concatenate([np.empty(0, np.int64), *parts])
+        return np.concatenate([np.empty(0, np.int64), *(s.columns["row"][s.still()] for s in self.slices)])
 
 
-def _sliced(columns: Columns, number: int) -> Slice:
-    """A slice with filters."""
-    filters = {name: _filter(column) for name, column in columns.items() if name.startswith("key")}
-    returned = np.zeros(len(columns["row"]), np.bool_)
-    return Slice(number, columns, filters, int(columns["end"].max()), returned)
+def chill(table: Table, cold: Cold) -> Ints:
+    """Move cold elements out of a table; their rows."""
+    component = table["component"]
+    rows = np.flatnonzero((component == COLD) | (component == COLD_YES))
+    if len(rows):
+        columns = {n: table[n][rows] for n in table.stored}
+        columns["component"] = np.where(component[rows] == COLD_YES, YES, UNKNOWN).astype(np.uint8)
+        cold.put(columns)
+        component[rows] = GONE
+    return columns["row"] if len(rows) else np.empty(0, np.int64)
+
+
+def mark_repeated(table: Table, cold: Cold) -> None:
+    """Mark new elements of a table that have the key of a cold one: that is remembered, too."""
+    for edge in table.indexes if cold.slices else ():
+        keys, component = (table[name][table.fresh :] for name in (f"key{edge}", "component"))
+        known, _ = cold.find(f"key{edge}", keys)
+        if len(known):
+            component[np.isin(keys, known)] = REPEATED
 
 
 @inlined
@@ -117,15 +218,24 @@ def _bits(key: Any) -> Any:
 
 
 @compiled
-def _filter(keys: Any) -> Any:
-    """A blocked Bloom filter of 16 bits for each key."""
-    blocks = max(len(keys) * 2 // _WORDS // 2, 1)
-    words = np.zeros(blocks * _WORDS, np.uint32)
+def _no_keys(keys: Any) -> Any:
+    """A blocked Bloom filter with 16 bits for each of so many keys, without any."""
+    return np.zeros(max(keys * 2 // _WORDS // 2, 1) * _WORDS, np.uint32)
+
+
+@compiled
+def _add(words: Any, keys: Any) -> None:
+    blocks = len(words) // _WORDS
     for key in keys:
         bits = _bits(key)
         block = np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
         for i in range(_WORDS):
             words[block + i] |= np.uint32(1) << _place(bits, i)
+
+
+def _filter(keys: Ints) -> Filter:
+    words: Filter = _no_keys(len(keys))
+    _add(words, keys)
     return words
 
 
@@ -135,18 +245,22 @@ def _place(bits: Any, i: Any) -> Any:
 
 
 @compiled
-def _may_contain(words: Any, keys: Any) -> Any:
-    """Whether any of the keys may be in a filter."""
+def _maybe(words: Any, keys: Any) -> Any:
+    """Those of the keys that may be in a filter."""
     blocks = len(words) // _WORDS
+    some = np.empty(len(keys), np.int64)
+    count = 0
     for key in keys:
         bits = _bits(key)
         block = np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
         missing = np.uint32(0)
         for i in range(_WORDS):
             missing |= ~words[block + i] & (np.uint32(1) << _place(bits, i))
-        if missing == 0:
-            return True
-    return False
+            if missing:
+                break
+        some[count] = key
+        count += missing == 0
+    return some[:count].copy()
 
 
 @compiled
@@ -163,8 +277,12 @@ def _key_set(keys: Any) -> Any:
 
 
 @compiled
-def _contained(slots: Any, column: Any) -> Any:
-    found = np.empty(len(column), np.bool_)
+def _contained(slots: Any, column: Any, returned: Any) -> Any:
+    """Where the keys are that are in the slots, without those that came back before."""
+    found, is_back = np.empty(len(column), np.int64), np.zeros(len(column), np.bool_)
+    is_back[returned] = True
+    count = 0
     for row in range(len(column)):
-        found[row] = slots[slot_of(slots, column[row]), 1] >= 0
-    return found
+        found[count] = row
+        count += slots[slot_of(slots, column[row]), 1] >= 0 and not is_back[row]
+    return found[:count].copy()

@@ -13,7 +13,7 @@ from tidegate.physical.kernels.synopses.model import GONE, REPEATED, Components,
 
 @dataclass(slots=True, eq=False)
 class KeyIndex:
-    """Slots with a key and a position each, and how many are used; there are twice as many as keys, a power of two."""
+    """Slots with a key and a position each, and how many are used; at least twice as many as keys, a power of two."""
 
     slots: Ints
     used: int
@@ -21,7 +21,7 @@ class KeyIndex:
     @classmethod
     def sized(cls, keys: int) -> KeyIndex:
         size = 16
-        while size < 4 * keys:
+        while size < 2 * keys + 2:
             size *= 2
         slots = np.empty((size, 2), np.int64)
         slots[:, 1] = -1
@@ -37,6 +37,10 @@ class KeyIndex:
     def find(self, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
         """Write at each of the positions where the wanted key is, or -1; what is gone is not found."""
         _find_all(self.slots, wanted, at, component, found)
+
+    def find_from(self, wanted: Ints, first: int, after: int, component: Components, found: Positions) -> None:
+        """Write for each row of [first, after) where the wanted key is."""
+        _find_from(self.slots, wanted, first, after, component, found)
 
 
 @inlined
@@ -81,5 +85,12 @@ def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> N
         row = at[i]
         if found[row] >= 0:
             continue
+        position = slots[slot_of(slots, wanted[row]), 1]
+        found[row] = position if position >= 0 and component[position] < GONE else -1
+
+
+@compiled
+def _find_from(slots: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
+    for row in range(first, after):
         position = slots[slot_of(slots, wanted[row]), 1]
         found[row] = position if position >= 0 and component[position] < GONE else -1

@@ -9,12 +9,15 @@ import numpy as np
 
 from tidegate.physical.kernels.synopses import saved
 from tidegate.physical.kernels.synopses.bounds import LEAST, Order
+from tidegate.physical.kernels.synopses.changes import Changes
 from tidegate.physical.kernels.synopses.classify import classify
-from tidegate.physical.kernels.synopses.clusters import Clusters
-from tidegate.physical.kernels.synopses.cold import Cold
+from tidegate.physical.kernels.synopses.closure import narrow
+from tidegate.physical.kernels.synopses.clusters import Clusters, Ending, count_parents, forget_clusters, note_waiting
+from tidegate.physical.kernels.synopses.cold import Cold, chill, mark_repeated
 from tidegate.physical.kernels.synopses.combine import combinations
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.index import KeyIndex
+from tidegate.physical.kernels.synopses.layout import ROW
 from tidegate.physical.kernels.synopses.model import (
     COLD,
     COLD_YES,
@@ -34,17 +37,15 @@ from tidegate.physical.kernels.synopses.model import (
     Patience,
     Size,
 )
-from tidegate.physical.kernels.synopses.sweep import (
-    Ending,
-    count_parents,
-    expendable,
-    forget_clusters,
-    note_waiting,
-    sweep,
-)
-from tidegate.physical.kernels.synopses.table import Table, arrived, follow
+from tidegate.physical.kernels.synopses.saved import Log
+from tidegate.physical.kernels.synopses.sweep import expendable, sweep
+from tidegate.physical.kernels.synopses.table import Table, follow
+from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 _NONE = Bound()
+_NO_ROWS = np.empty(0, np.int64)
+_LEAVES = (np.array([GONE, GONE, GONE], np.uint8), np.array([COLD, COLD_YES, GONE], np.uint8))
+"""What an element is when it need not be kept because of a constraint, by what it is, in lean and in exact joins."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,28 +63,45 @@ class SynopsisJoin:
     tables: list[Table]
     cold: list[Cold]
     clusters: dict[int, Clusters]
+    logs: list[Log]
     orders: dict[str, Order] = field(default_factory=dict)
     written: dict[str, Columns] = field(default_factory=dict)
+    is_noted: bool = True
+    """Whether the logs have all changes."""
 
     @classmethod
-    def empty(cls, graph: Graph, *, exact: bool = True, watched: frozenset[int] = frozenset()) -> SynopsisJoin:
-        tables = [Table.empty(graph, stream, watched) for stream in range(len(graph))]
+    def empty(
+        cls,
+        graph: Graph,
+        *,
+        exact: bool = True,
+        watched: frozenset[int] = frozenset(),
+        same: Sequence[Mapping[int, int]] | None = None,
+    ) -> SynopsisJoin:
+        """Nothing; `same` says for each stream which edges have the same key: by edge, the least of them."""
+        alike = same or [{}] * len(graph)
+        tables = [Table.empty(graph, stream, watched, alike[stream]) for stream in range(len(graph))]
         clusters = {edge: Clusters.empty() for edge in sorted(watched)}
-        return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters)
+        logs = [Log.empty(table) for table in tables]
+        return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters, logs)
 
     def step(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> Answer:
         """Take in the next elements of some streams, and answer the combinations that are complete now."""
+        self.is_noted = False
         repeated = self._append(batch, moment)
         returned = self._bring_back()
         self._observe(batch, moment, constraints)
-        slots = self._link()
+        self._link()
+        self._narrow_returned(returned)
         counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
-        self.clusters = count_parents(self.graph, self.tables, self.clusters, counts)
-        note_waiting(self.graph, self.tables, self.watched, moment.counters)
+        self.clusters = count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
+        note_waiting(self.graph, self.tables, self.watched, moment.met or moment.counters)
         late = COLD if self.exact else NO
-        promoted = classify(self.graph, self.tables, self._patience(moment, constraints), slots, late)
+        limits = self._patience(moment, constraints)
+        came_back = any(map(len, returned))
+        promoted = classify(self.graph, self.tables, limits, late, constraints.keeps_no, came_back=came_back)
         found = combinations(self.graph, self.tables, promoted)
-        chilled = self._collect(moment, constraints, returned=any(map(len, returned)))
+        chilled = self._collect(moment, constraints, returned=came_back)
         return Answer(found, repeated, chilled, returned)
 
     def sizes(self) -> tuple[Size, ...]:
@@ -103,12 +121,16 @@ class SynopsisJoin:
         """Rows of the cold elements of a stream."""
         return self.cold[stream].rows()
 
+    def note(self) -> tuple[Changes, ...]:
+        """Take down what has changed since the last time: for each stream, what is new and what was removed."""
+        self.is_noted = True
+        return tuple(log.note(table) for log, table in zip(self.logs, self.tables, strict=True))
+
     def to_columns(self) -> Mapping[str, Columns]:
         """The state in named parts that never change; one that is as it was the last time is the same object."""
-        self._compact(always=True)
-        self.written = saved.to_columns(self.tables, self.cold, self.clusters, self.orders, self.written)
-        for table in self.tables:
-            table.changed = False
+        if not self.is_noted:
+            self.note()
+        self.written = saved.to_columns(self.logs, self.cold, self.clusters, self.orders, self.written)
         return self.written
 
     @classmethod
@@ -119,14 +141,23 @@ class SynopsisJoin:
         *,
         exact: bool = True,
         watched: frozenset[int] = frozenset(),
+        same: Sequence[Mapping[int, int]] | None = None,
     ) -> SynopsisJoin:
-        join = cls.empty(graph, exact=exact, watched=watched)
-        join.orders = saved.from_columns(parts, join.tables, join.cold)
-        join.clusters = {edge: Clusters(**parts[f"clusters{edge}"]) for edge in sorted(watched)}
-        for table in join.tables:
-            table.changed, table.fresh = False, 0
-            table.waiting = np.flatnonzero(table["component"] == UNKNOWN).astype(np.int32)
-        join._link(everything=True)  # noqa: SLF001 - its own
+        join = cls.empty(graph, exact=exact, watched=watched, same=same)
+        join.orders = saved.orders_from(parts)
+        join.clusters |= {e: Clusters(**parts[f"clusters{e}"]) for e in watched if f"clusters{e}" in parts}
+        for stream, table in enumerate(join.tables):
+            join.cold[stream] = saved.cold_from(parts, stream)
+            join.logs[stream] = saved.log_from(parts, stream, table)
+            columns = join.logs[stream].alive()
+            known = {f"was {name}": columns[name] for name in columns if f"was {name}" in table.columns}
+            table.append({**columns, **known, "was": columns["component"]}, len(columns["row"]))
+            table.fresh = 0
+            list_waiting(table)
+        join._link()  # noqa: SLF001 - its own
+        for stream, table in enumerate(join.tables):
+            narrow(graph, join.tables, stream, np.arange(table.count, dtype=np.int32))
+            table.chain(table.count)
         join.written = dict(parts)
         return join
 
@@ -136,31 +167,45 @@ class SynopsisJoin:
         for stream, table in enumerate(self.tables):
             table.fresh = table.count
             if stream in batch and len(batch[stream]):
-                below, above = self.graph.below[stream], self.graph.above[stream]
-                seen = {edge: moment.counters[self.graph.edges[edge].child] for edge in below}
-                table.append(arrived(batch[stream], below + above, seen), len(batch[stream]))
-            fresh = slice(table.fresh, table.count)
-            twice = table["component"][fresh] == REPEATED
-            repeated.append(table["row"][fresh][twice])
+                below = self.graph.below[stream]
+                table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
+                mark_repeated(table, self.cold[stream])
+            repeated.append(_repeated(table) if self.graph.above[stream] else _NO_ROWS)
         return tuple(repeated)
 
     def _bring_back(self) -> tuple[Ints, ...]:
         """Bring back what joins new elements, what joins those, and so on; the rows of all that."""
+        if not any(cold.slices for cold in self.cold):
+            return (_NO_ROWS,) * len(self.tables)
         before = [table.count for table in self.tables]
         done = [table.fresh for table in self.tables]
-        while any(len(cold.slices) + len(cold.loose) for cold in self.cold):
+        while any(cold.slices for cold in self.cold):
             upto = [table.count for table in self.tables]
             if upto == done:
                 break
-            for number, edge in enumerate(self.graph.edges):
-                for here, there in ((edge.parent, edge.child), (edge.child, edge.parent)):
-                    table = self.tables[here]
-                    lives = table["component"][done[here] : upto[here]] <= YES
-                    keys = table[f"key{number}"][done[here] : upto[here]][lives]
-                    for columns in self.cold[there].take(f"key{number}", keys):
-                        self.tables[there].append(columns, len(columns["row"]))
+            for here, name, there, other in self._ways():
+                table = self.tables[here]
+                lives = table["component"][done[here] : upto[here]] <= YES
+                for columns in self.cold[there].take(other, table[name][done[here] : upto[here]][lives]):
+                    self.tables[there].append(columns, len(columns["row"]))
             done = upto
         return tuple(table["row"][count:] for table, count in zip(self.tables, before, strict=True))
+
+    def _ways(self) -> list[tuple[int, str, int, str]]:
+        """From which stream, with which key, another one is searched by which key."""
+        ways: dict[tuple[int, str, int, str], None] = {}
+        for number, edge in enumerate(self.graph.edges):
+            parent, child = (self.tables[stream].layout.same[f"key{number}"] for stream in edge)
+            ways[edge.parent, parent, edge.child, child] = None
+            ways[edge.child, child, edge.parent, parent] = None
+        return [way for way in ways if self.cold[way[2]].slices]
+
+    def _narrow_returned(self, returned: Sequence[Ints]) -> None:
+        """Find out anew how long those are valid that have come back, with all that is below them."""
+        for stream, rows in enumerate(returned):
+            if len(rows):
+                count = self.tables[stream].count
+                narrow(self.graph, self.tables, stream, np.arange(count - len(rows), count, dtype=np.int32))
 
     def _observe(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> None:
         """Learn from the order of keys below which none arrives any more."""
@@ -168,8 +213,7 @@ class SynopsisJoin:
             for edge, bound in bounds.items():
                 stream = getattr(self.graph.edges[edge], side)
                 new = batch.get(stream)
-                none = np.empty(0, np.int64)
-                columns = (none, none, none) if new is None else (new.keys[edge], new.number, new.start)
+                columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
                 now = (moment.counters[stream], moment.watermarks[stream])
                 name = f"{side}{edge}"
                 self.orders[name] = self.orders.get(name, Order()).absorb(*columns, bound, *now)
@@ -177,28 +221,21 @@ class SynopsisJoin:
     def _low(self, name: str, bound: Bound | None) -> int:
         return LEAST if bound is None else self.orders[name].low(bound)
 
-    def _link(self, *, everything: bool = False) -> list[Ints]:
-        """Let new parents know where their children are; for each edge, the slots of new children.
-
-        Those that have waited are told at once where that must be known before they are looked at.
-        """
-        slots = [np.empty((0, 2), np.int64) for _ in self.graph.edges]
+    def _link(self) -> None:
+        """Let new parents know where their children are; in trees, those that have waited are told later."""
         for number, edge in enumerate(self.graph.edges):
             parent, child = self.tables[edge.parent], self.tables[edge.child]
-            wanted, component, found = parent[f"key{number}"], child["component"], parent[f"child{number}"]
+            wanted, found = parent.key(number), parent.columns[f"child{number}"]
             if parent.fresh < parent.count and child.count:
-                child.indexes[number].find(wanted, parent.new(), component, found)
-            if everything or not len(parent.waiting) or child.fresh == child.count:
+                child.index(number).find_from(wanted, parent.fresh, parent.count, child.component, found)
+            if parent.layout.chained or not len(parent.waiting) or child.fresh == child.count:
                 continue
-            index = child.indexes[number]
-            if child.count - child.fresh < len(parent.waiting):  # a small index is faster to search
-                index = KeyIndex.sized(child.count - child.fresh)
-                index.insert(child[f"key{number}"], child.fresh, child.count, component, child["number"])
-            if number in self.watched or self.graph.shape != "tree":
-                index.find(wanted, parent.waiting, component, found)
-            else:
-                slots[number] = index.slots
-        return slots
+            index = child.index(number)
+            new = child.count - child.fresh
+            if new < len(parent.waiting) or 16 * new < len(index.slots):  # a small index is faster to search
+                index = KeyIndex.sized(new)
+                index.insert(child[f"key{number}"], child.fresh, child.count, child.component, child["number"])
+            index.find(wanted, parent.waiting, child.component, found)
 
     def _patience(self, moment: Moment, constraints: Constraints) -> list[Patience]:
         limits, horizons = [], self._horizons(moment.watermarks)
@@ -219,25 +256,22 @@ class SynopsisJoin:
             gap = NEVER if bound.rows is None else bound.rows
             time = LEAST if bound.time is None else moment.watermarks[parent] - bound.time
             low = self._low(f"parent{number}", constraints.ordered_parents.get(number))
-            endings[number] = Ending(moment.counters[parent], gap, time, low)
+            endings[number] = Ending((moment.met or moment.counters)[parent], gap, time, low)
         return endings
 
     def _collect(self, moment: Moment, constraints: Constraints, *, returned: bool) -> tuple[Ints, ...]:
         """Let go what need not be kept; the rows of what gets cold."""
         endings = self._endings(moment, constraints)
-        marks = [expendable(self.graph, self.tables, s, endings) if endings else None for s in range(len(self.tables))]
-        settled = [mark is None and not returned for mark in marks]
-        for table, mark in zip(self.tables, marks, strict=True):
-            if mark is not None:
-                component = table["component"]
-                leaves = np.array([COLD, COLD_YES, GONE] if self.exact else [GONE, GONE, GONE], np.uint8)
-                component[mark] = leaves[component[mark]]
-                table.changed = True
+        marked = [expendable(self.graph, self.tables, s, endings) for s in range(len(self.tables))]
+        for table, some in zip(self.tables, marked, strict=True):
+            if len(some):
+                table.component[some] = _LEAVES[self.exact][table.component[some]]
         horizons = self._horizons(moment.watermarks)
         self.clusters = forget_clusters(self.graph, self.clusters, endings, horizons)
-        sweep(self.graph, self.tables, horizons, constraints.keeps_no, settled)
-        none = tuple(np.empty((len(self.tables), 0), np.int64))
-        chilled = tuple(map(_chill, self.tables, self.cold)) if self.exact else none
+        sweep(self.graph, self.tables, horizons, constraints.keeps_no, marked, thorough=returned)
+        chilled = (_NO_ROWS,) * len(self.tables)
+        if self.exact:
+            chilled = tuple(map(chill, self.tables, self.cold))
         for cold, horizon in zip(self.cold, horizons, strict=True):
             cold.expire(horizon)
         self._compact(always=False)
@@ -245,8 +279,10 @@ class SynopsisJoin:
 
     def _horizons(self, watermarks: Sequence[int]) -> list[int]:
         """For each stream: whatever arrives later in any other one does not start before this."""
-        others = [[w for t, w in enumerate(watermarks) if t != s] for s in range(len(watermarks))]
-        return [min(each) if each else watermarks[s] for s, each in enumerate(others)]
+        if len(watermarks) == 1:
+            return list(watermarks)
+        least, second = sorted(watermarks)[:2]
+        return [second if watermark == least else least for watermark in watermarks]
 
     def _compact(self, *, always: bool) -> None:
         for stream, table in enumerate(self.tables):
@@ -257,13 +293,8 @@ class SynopsisJoin:
                     follow(self.tables[self.graph.edges[edge].parent][f"child{edge}"], moved)
 
 
-def _chill(table: Table, cold: Cold) -> Ints:
-    """Move cold elements out of a table; their rows."""
-    component = table["component"]
-    rows = np.flatnonzero((component == COLD) | (component == COLD_YES))
-    if len(rows):
-        columns = {n: table[n][rows] for n in table.columns if not n.startswith("child")}
-        columns["component"] = np.where(component[rows] == COLD_YES, YES, UNKNOWN).astype(np.uint8)
-        cold.put(columns)
-        component[rows] = GONE
-    return columns["row"] if len(rows) else np.empty(0, np.int64)
+def _repeated(table: Table) -> Ints:
+    """The rows of new elements that have the key of another one."""
+    fresh = slice(table.fresh, table.count)
+    rows: Ints = table.ints[ROW, fresh][table.component[fresh] == REPEATED]
+    return rows

@@ -51,10 +51,15 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """After a batch, for each stream: no later element starts before the watermark, and how many have arrived."""
+    """After a batch, for each stream: no later element starts before the watermark, and how many have arrived.
+
+    `met` are those of them that came here, if it is not all. Equal keys that did not come must not count as others,
+    so clusters are counted among these.
+    """
 
     watermarks: Sequence[int]
     counters: Sequence[int]
+    met: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Combinations:
 class Answer:
     """New combinations, and for each stream rows of elements ….
 
-    repeated: whose key another live element has already: a child must be unique, and such an element is not joined
+    repeated: whose key another live or cold element has already: a child must be unique, and it is not joined
     cold: that have got cold
     returned: that have been cold until now
     """

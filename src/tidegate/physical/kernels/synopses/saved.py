@@ -1,10 +1,10 @@
 """The state of a join as named parts of columns.
 
-rows0…     the elements of a stream that are Yes or Unknown
-no0…       of those that are No, what parents find them by, and when they expire
-cold0.1…   a slice of cold elements; filter0.1… its filters; returned0.1… which of it have been brought back
-loose0…    cold elements of no slice yet
-slices0…   the numbers of the slices, and when the last element of each expires
+rows0 1…   elements of a stream as they came, and again as they changed
+gone0 1…   which of these rows, counted from the first one that there ever was, do not count any more
+cold0.1…   a slice of cold elements with filters; filter0.1… its filters; loose0.1… a slice without
+returned0.1… where in a slice those are that have been brought back
+slices0…   what is to be known of the slices without looking into them
 clusters0… for an edge whose clusters may be used: keys of parents that have no child yet
 order…     what is known of the order of a key
 """
@@ -12,20 +12,59 @@ order…     what is known of the order of a key
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.physical.kernels.ranges.journal import Journal, journal_from
 from tidegate.physical.kernels.synopses.bounds import Order, Stairs
+from tidegate.physical.kernels.synopses.changes import Changes
 from tidegate.physical.kernels.synopses.clusters import Clusters
 from tidegate.physical.kernels.synopses.cold import Cold, Slice
-from tidegate.physical.kernels.synopses.model import NO, Columns
+from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints
 from tidegate.physical.kernels.synopses.table import Table
 
-_OF_NO = ("key", "base", "after", "first")
+_GONE = ("at",)
+_LISTED = ("number", "count", "first", "last", "last_end")
+_FEW = 256
+"""So many rows of a log may be gone, however few are left."""
+
+
+@dataclass(slots=True, eq=False)
+class Log:
+    """What has been told of the elements of a stream: how they came and changed, and which were removed."""
+
+    rows: Journal
+    gone: Journal
+
+    @classmethod
+    def empty(cls, table: Table) -> Log:
+        return cls(Journal(table.stored), Journal(_GONE))
+
+    def note(self, table: Table) -> Changes:
+        """Take changes of a table down; begin anew if much of the log does not count any more."""
+        changes = table.changes(self.rows.end)
+        self.gone.append(changes.gone)
+        self.rows.append(*(table[name][changes.at] for name in self.rows.names))
+        if len(self.rows) - len(self.gone) < len(self.gone) * 2 - _FEW:
+            alive = np.flatnonzero(table["component"] < GONE)
+            self.rows, self.gone = Journal(self.rows.names, self.rows.end), Journal(_GONE)
+            table["noted"][alive] = self.rows.end + np.arange(len(alive))
+            self.rows.append(*(table[name][alive] for name in self.rows.names))
+        return changes
+
+    def alive(self) -> dict[str, Ints]:
+        """The elements, and as `noted` the rows that have them."""
+        begin = self.rows.chunks[0].begin if self.rows.chunks else 0
+        columns = dict(zip(self.rows.names, self.rows.since(begin), strict=True))
+        counts = np.ones(len(columns["row"]), np.bool_)
+        counts[self.gone.since(self.gone.chunks[0].begin if self.gone.chunks else 0)[0] - begin] = False
+        found = np.flatnonzero(counts)
+        return {name: column[found] for name, column in columns.items()} | {"noted": begin + found}
 
 
 def to_columns(
-    tables: Sequence[Table],
+    logs: Sequence[Log],
     cold: Sequence[Cold],
     clusters: Mapping[int, Clusters],
     orders: Mapping[str, Order],
@@ -33,8 +72,10 @@ def to_columns(
 ) -> dict[str, Columns]:
     """All parts; those that were written before and have not changed are the same objects."""
     parts: dict[str, Columns] = {}
-    for stream, (table, chilled) in enumerate(zip(tables, cold, strict=True)):
-        parts |= _table(stream, table, written)
+    for stream, (log, chilled) in enumerate(zip(logs, cold, strict=True)):
+        parts |= log.rows.to_columns(f"rows{stream}") | log.gone.to_columns(f"gone{stream}")
+        # What slices have must not be looked at; their numbers say that it is the same.
+        parts |= {slice_name(stream, each): each.columns for each in chilled.slices}
         for name, columns in _cold(stream, chilled).items():
             parts[name] = _same(columns, written.get(name))
     for edge, each in clusters.items():
@@ -46,54 +87,53 @@ def to_columns(
     return parts
 
 
-def from_columns(parts: Mapping[str, Columns], tables: Sequence[Table], cold: Sequence[Cold]) -> dict[str, Order]:
-    """Fill empty tables; what is known of the order of keys."""
-    for stream, (table, chilled) in enumerate(zip(tables, cold, strict=True)):
-        for name in (f"rows{stream}", f"no{stream}"):
-            table.append(parts[name], len(parts[name]["high"]))
-        _fill_cold(parts, stream, chilled)
+def log_from(parts: Mapping[str, Columns], stream: int, table: Table) -> Log:
+    """The log that had these parts, among others."""
+    rows = journal_from(f"rows{stream}", table.stored, parts)
+    return Log(rows, journal_from(f"gone{stream}", _GONE, parts))
+
+
+def orders_from(parts: Mapping[str, Columns]) -> dict[str, Order]:
+    """What is known of the order of keys."""
     names = {name.split(".")[1] for name in parts if name.startswith("order.")}
     return {name: Order(*(_from_stairs(parts[f"order.{name}.{unit}"]) for unit in ("rows", "time"))) for name in names}
 
 
-def _table(stream: int, table: Table, written: Mapping[str, Columns]) -> dict[str, Columns]:
-    rows, no = f"rows{stream}", f"no{stream}"
-    if not table.changed and rows in written:
-        return {rows: written[rows], no: written[no]}
-    never = table["component"] == NO
-    lives, dead = np.flatnonzero(~never), np.flatnonzero(never)
-    above = [f"{kind}{edge}" for edge in table.indexes for kind in _OF_NO]
-    bare = [name for name in above if name in table.columns] + ["component", "high"]
-    kept = [name for name in table.columns if not name.startswith("child")]
-    parts: dict[str, Columns] = {
-        rows: {name: table[name][lives] for name in kept},
-        no: {name: table[name][dead] for name in bare},
-    }
-    return {name: _same(columns, written.get(name)) for name, columns in parts.items()}
+def slice_name(stream: int, each: Slice) -> str:
+    """The name of the part that has the columns of a slice."""
+    return f"{'loose' if each.is_loose else 'cold'}{stream}.{each.number}"
 
 
 def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
     parts: dict[str, Columns] = {}
     for each in cold.slices:
-        parts[f"cold{stream}.{each.number}"] = each.columns
-        parts[f"filter{stream}.{each.number}"] = each.filters
-        parts[f"returned{stream}.{each.number}"] = {"returned": each.returned}
-    numbers, ends = [s.number for s in cold.slices], [s.last_end for s in cold.slices]
-    parts[f"slices{stream}"] = {"number": np.array(numbers, np.int64), "last_end": np.array(ends, np.int64)}
-    parts[f"count{stream}"] = {"sealed": np.array([cold.sealed], np.int64)}
-    if cold.loose:
-        parts[f"loose{stream}"] = cold.all_loose()
+        if not each.is_loose:
+            parts[f"filter{stream}.{each.number}"] = each.filters
+        if len(each.returned):
+            parts[f"returned{stream}.{each.number}"] = {"at": each.returned}
+    if cold.numbered:
+        listed = {n: [getattr(each, n) for each in cold.slices] for n in _LISTED}
+        # The last row says how many slices there have been, and until when nothing is valid any more.
+        last = {"number": cold.numbered, "last_end": cold.horizon}
+        listed = {n: [*values, last.get(n, 0)] for n, values in listed.items()}
+        parts[f"slices{stream}"] = {name: np.array(values, np.int64) for name, values in listed.items()}
     return parts
 
 
-def _fill_cold(parts: Mapping[str, Columns], stream: int, cold: Cold) -> None:
-    listed = parts[f"slices{stream}"]
-    for number, last_end in zip(listed["number"].tolist(), listed["last_end"].tolist(), strict=True):
-        filters, returned = parts[f"filter{stream}.{number}"], parts[f"returned{stream}.{number}"]["returned"]
-        cold.slices.append(Slice(number, parts[f"cold{stream}.{number}"], filters, last_end, returned))
-    cold.sealed = int(parts[f"count{stream}"]["sealed"][0])
-    if f"loose{stream}" in parts:
-        cold.loose = [parts[f"loose{stream}"]]
+def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
+    """The cold elements of a stream."""
+    cold = Cold()
+    if f"slices{stream}" not in parts:
+        return cold
+    *rows, (cold.numbered, *_, cold.horizon) = zip(
+        *(parts[f"slices{stream}"][name].tolist() for name in _LISTED), strict=True
+    )
+    for number, count, first, last, last_end in rows:
+        filters = parts.get(f"filter{stream}.{number}", {})
+        returned = parts.get(f"returned{stream}.{number}", {"at": np.empty(0, np.int64)})["at"]
+        columns = parts[f"{'cold' if filters else 'loose'}{stream}.{number}"]
+        cold.slices.append(Slice(number, columns, filters, count, first, last, last_end, returned))
+    return cold
 
 
 def _stairs(stairs: Stairs) -> Columns:

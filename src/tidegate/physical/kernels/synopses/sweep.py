@@ -3,123 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled
-from tidegate.physical.kernels.synopses.clusters import Clusters
+from tidegate.physical.kernels.synopses.bounds import LEAST
+from tidegate.physical.kernels.synopses.clusters import Ending
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.model import COLD, COLD_YES, GONE, NEVER, NO, REPEATED, UNKNOWN, YES, Mask
-from tidegate.physical.kernels.synopses.table import Table
+from tidegate.physical.kernels.synopses.index import home
+from tidegate.physical.kernels.synopses.layout import HIGH
+from tidegate.physical.kernels.synopses.model import (
+    COLD,
+    COLD_YES,
+    GONE,
+    NEVER,
+    NO,
+    REPEATED,
+    UNKNOWN,
+    YES,
+    Mask,
+    Positions,
+)
+from tidegate.physical.kernels.synopses.table import BLOCK, Table
+from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 
-class Ending(NamedTuple):
-    """When parents with a key do not come any more.
-
-    … if since a base more than `gap` of `counter` elements had other keys, if the first of them started
-    before `time`, or if the key is below `low`.
-    """
-
-    counter: int
-    gap: int
-    time: int
-    low: int
-
-
-def count_parents(
-    graph: Graph, tables: Sequence[Table], clusters: Mapping[int, Clusters], batch: Mapping[int, int]
-) -> dict[int, Clusters]:
-    """Count the parents of this batch, at their children if these are there; `batch` has their number by stream."""
-    counted = {}
-    for edge, before in clusters.items():
-        parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]
-        fresh = slice(parent.fresh, parent.fresh + batch.get(graph.edges[edge].parent, 0))
-        children, number, start = parent[f"child{edge}"][fresh], parent["number"][fresh], parent["start"][fresh]
-        left = before.hand_over(child, edge)
-        _count(children, number, start, child[f"base{edge}"], child[f"after{edge}"], child[f"first{edge}"])
-        alone = children < 0
-        columns = (parent[f"key{edge}"][fresh], number, start, parent["end"][fresh])
-        counted[edge] = left.add(*(column[alone] for column in columns))
-        child.changed |= fresh.stop > fresh.start
-    return counted
-
-
-def forget_clusters(
-    graph: Graph, clusters: Mapping[int, Clusters], endings: Mapping[int, Ending], horizons: Sequence[int]
-) -> dict[int, Clusters]:
-    """Leave out keys that do not come any more, and those of parents that are expired."""
-    left = {}
-    for edge, each in clusters.items():
-        keep = each.end > horizons[graph.edges[edge].parent]
-        if edge in endings:
-            keep &= ~_over(each.key, each.base, each.after, each.first, endings[edge])
-        left[edge] = each.retain(keep)
-    return left
-
-
-@compiled
-def _count(children: Any, number: Any, start: Any, base: Any, after: Any, first: Any) -> None:
-    for i in range(len(children)):
-        child = children[i]
-        if child < 0:
-            continue
-        if base[child] < NEVER:
-            after[child] += 1
-        base[child] = min(base[child], number[i])
-        first[child] = min(first[child], start[i])
-
-
-def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int], counters: Sequence[int]) -> None:
-    """Tell new children that parents have been waiting for them: their key has occurred before now."""
-    for edge in watched:
-        parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]
-        at = parent.waiting
-        found = parent[f"child{edge}"][at]
-        at, found = at[found >= child.fresh], found[found >= child.fresh]
-        base = child[f"base{edge}"]
-        base[found] = np.minimum(base[found], counters[graph.edges[edge].parent])
-        np.minimum.at(child[f"first{edge}"], found, parent["start"][at])
-
-
-def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Mask | None:
+def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Positions:
     """Which elements of a stream no later combination can have, as far as that follows from constraints."""
-    members = [[e for e in graph.above[stream] if graph.edges[e].parent in group] for group in graph.sources]
-    chosen = [next((edge for edge in edges if edge in endings), None) for edges in members]
+    above = graph.above[stream]
+    known = [edge for edge in above if edge in endings]
+    if not known:
+        return np.empty(0, np.int32)
     table, component = tables[stream], tables[stream]["component"]
-    ended = {edge: _ended(table, edge, endings[edge]) for edge in graph.above[stream] if edge in endings}
+    some = [[edge for edge in known if graph.edges[edge].parent in group][:1] for group in graph.sources]
+    chosen = [edge for edges in some for edge in edges]
+    over = np.empty((len(known), table.count), np.bool_)
+    for edge, mask in zip(known, over, strict=True):
+        _ended(table, edge, endings[edge], mask)
     done = np.zeros(table.count, np.bool_)
-    if all(edge is not None for edge in chosen):
-        done = component <= YES
+    ended: Mask = np.logical_and.reduce(over)
+    if all(some):
+        chosen_ended = ended if chosen == known else np.logical_and.reduce(over[[known.index(e) for e in chosen]])
+        np.logical_and(chosen_ended, component <= YES, out=done)
         for edge in chosen:
-            assert edge is not None
-            parent = tables[graph.edges[edge].parent]
-            children = parent[f"child{edge}"][parent.waiting]
-            done &= ended[edge]
-            done[children[children >= 0]] = False
-    if len(ended) == len(graph.above[stream]):
-        never = component == NO
-        for each in ended.values():
-            never &= each
-        done |= never
-    return done if done.any() else None
+            if not _is_all(graph, edge):
+                parent = tables[graph.edges[edge].parent]
+                _spare(parent.component, parent.columns[f"child{edge}"], parent.count, done)
+    if len(known) == len(above):
+        done |= ended & (component == NO)
+    return np.flatnonzero(done).astype(np.int32)
 
 
-def _ended(table: Table, edge: int, ending: Ending) -> Mask:
-    if f"base{edge}" in table.columns:
-        known = (table[f"base{edge}"], table[f"after{edge}"], table[f"first{edge}"])
-        return _over(table[f"key{edge}"], *known, ending)
-    below: Mask = table[f"key{edge}"] < ending.low
-    return below
+def _is_all(graph: Graph, edge: int) -> bool:
+    """Whether parents that have this child do not wait, as they need no others."""
+    parent, child = graph.edges[edge]
+    return len(graph.below[parent]) == 1 and not graph.below[child]
 
 
 @compiled
-def _over(key: Any, base: Any, after: Any, first: Any, ending: Any) -> Any:
-    over = np.empty(len(key), np.bool_)
-    for row in range(len(key)):
-        apart = base[row] < NEVER and ending.counter - base[row] - after[row] > ending.gap
-        over[row] = apart or first[row] < ending.time or key[row] < ending.low
-    return over
+def _spare(component: Any, children: Any, count: Any, done: Any) -> None:
+    """Keep those for whom a parent waits; in most blocks there is none."""
+    for begin in range(0, count, BLOCK):
+        first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
+        waiting = 0
+        for row in range(first, after):
+            waiting += component[row] == UNKNOWN
+        if not waiting:
+            continue
+        for row in range(first, after):
+            if component[row] == UNKNOWN and children[row] >= 0:
+                done[children[row]] = False
+
+
+def _ended(table: Table, edge: int, ending: Ending, over: Mask) -> None:
+    if f"base{edge}" in table.layout.places:
+        places = (table.at(f"key{edge}"), table.at(f"base{edge}"))
+        _over(table.ints, *places, ending.counter, ending.gap, ending.time, ending.low, over)
+    else:
+        np.less(table[f"key{edge}"], ending.low, out=over)
+
+
+@compiled
+def _over(ints: Any, key: Any, base: Any, counter: Any, gap: Any, time: Any, low: Any, over: Any) -> None:
+    """Whose parents do not come any more; columns that say nothing are not read."""
+    keys, bases, after, first = ints[key], ints[base], ints[base + 1], ints[base + 2]
+    over[:] = False
+    if gap < NEVER:
+        for row in range(len(over)):
+            over[row] = (bases[row] < NEVER) & (counter - bases[row] - after[row] > gap)
+    if time > LEAST:
+        for row in range(len(over)):
+            over[row] |= first[row] < time
+    if low > LEAST:
+        for row in range(len(over)):
+            over[row] |= keys[row] < low
 
 
 def sweep(
@@ -127,58 +105,104 @@ def sweep(
     tables: Sequence[Table],
     horizons: Sequence[int],
     keeps_no: frozenset[int],
-    settled: Sequence[bool],
+    marked: Sequence[Positions],
+    *,
+    thorough: bool,
 ) -> None:
     """Let all be gone that is expired or not to be kept, and let what needs others go as they do.
 
-    Of streams that are settled, nothing goes but by its own validity.
+    Marked are those that left because of constraints. If it is not thorough, nothing else is new than what is decided.
     """
+    left = list(marked)
     for stream, table in enumerate(tables):
-        flags = (stream not in graph.singles, stream in keeps_no and bool(graph.above[stream]))
-        table.changed |= bool(_expire(table["component"], table["high"], horizons[stream], *flags))
+        yes = YES if stream in graph.singles else REPEATED
+        no = REPEATED if stream in keeps_no and graph.above[stream] else NO
+        gone = _expire(table.component, table.ints, table.soonest, table.count, horizons[stream], yes, no)
+        left[stream] = np.concatenate([left[stream], gone]) if len(left[stream]) else gone
+    if graph.shape == "tree" and not thorough:
+        _go_with_children(graph, tables, horizons, left, marked)
+    else:
+        _go_along(graph, tables)
+    for stream, table in enumerate(tables):
+        if graph.below[stream] and not table.layout.chained:
+            list_waiting(table)
+
+
+def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
+    """Look at all elements, again and again if there are cycles."""
     again = True
     while again:
         again = False
         for stream in graph.children_first:
             for edge in graph.below[stream]:
-                child = graph.edges[edge].child
-                if settled[child] and _goes_before(graph, horizons, stream, child):
-                    continue
-                found = (tables[stream][f"child{edge}"], tables[child]["component"])
-                lost = bool(_follow(tables[stream]["component"], *found))
-                tables[stream].changed |= lost
-                again |= lost and graph.shape == "cyclic"
-    for table in tables:
-        table.waiting = _still(table.waiting, table["component"])
+                found = (tables[stream][f"child{edge}"], tables[graph.edges[edge].child]["component"])
+                again |= bool(_follow(tables[stream]["component"], *found)) and graph.shape == "cyclic"
 
 
-def _goes_before(graph: Graph, horizons: Sequence[int], parent: int, child: int) -> bool:
-    """Whether parents are gone when a child expires: they are not valid for longer than it is."""
-    return graph.shape == "tree" and not graph.below[child] and horizons[parent] >= horizons[child]
-
-
-@compiled
-def _still(waiting: Any, component: Any) -> Any:
-    still = np.empty(len(waiting), np.int32)
-    count = 0
-    for row in waiting:
-        still[count] = row
-        count += component[row] == UNKNOWN
-    return still[:count].copy()
+def _go_with_children(
+    graph: Graph, tables: Sequence[Table], horizons: Sequence[int], left: list[Positions], marked: Sequence[Positions]
+) -> None:
+    """Let the parents of those go that have left, unless they are not valid for longer than these."""
+    for stream in graph.children_first:
+        for place, edge in enumerate(graph.below[stream]):
+            other = graph.edges[edge].child
+            leaf = not graph.below[other] and horizons[stream] >= horizons[other]
+            some = marked[other] if leaf else left[other]
+            if len(some):
+                table, child = tables[stream], tables[other]
+                own = (table.pointers, table.heads, place, table.component)
+                lost = _leave(some, child.key(edge), child.component, *own)
+                left[stream] = np.concatenate([left[stream], lost])
 
 
 @compiled
-def _expire(component: Any, high: Any, horizon: Any, keeps_yes: Any, keeps_no: Any) -> Any:
-    lost = False
-    for row in range(len(component)):
-        state = component[row]
-        if state == GONE:
+def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, yes: Any, no: Any) -> Any:
+    """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is."""
+    high, gone = ints[HIGH], np.empty(256, np.int32)
+    lost = 0
+    for block in range((count + BLOCK - 1) // BLOCK):
+        if soonest[block] > horizon:
             continue
-        unkept = (state == YES and not keeps_yes) or (state == NO and not keeps_no) or state == REPEATED
-        if unkept or high[row] <= horizon:
-            component[row] = GONE
-            lost = True
-    return lost
+        if lost + BLOCK > len(gone):
+            more = np.empty(2 * len(gone), np.int32)
+            more[:lost] = gone[:lost]
+            gone = more
+        soonest[block] = NEVER
+        for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
+            state = component[row]
+            if state == GONE:
+                continue
+            if state in (yes, no, REPEATED) or high[row] <= horizon:
+                component[row] = GONE
+                gone[lost] = row
+                lost += 1
+            else:
+                soonest[block] = min(soonest[block], high[row])
+    return gone[:lost]
+
+
+@compiled
+def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any) -> Any:
+    """Parents of those that are gone go, too; of those that are cold they get cold. Who it is."""
+    head, edges = heads[place], len(heads)
+    lost = np.empty(256, np.int32)
+    count = 0
+    for child in left:
+        row = head[home(wanted[child], len(head))]
+        while row >= 0:
+            if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
+                state = GONE
+                if child_component[child] != GONE:
+                    state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
+                component[row] = state
+                if count == len(lost):
+                    more = np.empty(2 * count, np.int32)
+                    more[:count] = lost
+                    lost = more
+                lost[count] = row
+                count += 1
+            row = pointers[row, edges + place]
+    return lost[:count]
 
 
 @compiled

@@ -2,120 +2,283 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.kernels.compiled import compiled
+from tidegate.physical.kernels.synopses.bounds import LEAST
+from tidegate.physical.kernels.synopses.changes import Changes, Removed, removed, unlike
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.index import KeyIndex
-from tidegate.physical.kernels.synopses.model import GONE, NEVER, NO, UNKNOWN, Arrivals, Positions
+from tidegate.physical.kernels.synopses.index import KeyIndex, home
+from tidegate.physical.kernels.synopses.layout import END, GIVEN, HIGH, LOW, NUMBER, ROW, START, Layout
+from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, UNKNOWN, Arrivals, Components, Ints, Positions
 
 Array = npt.NDArray[Any]
+
+BLOCK = 64
+"""So many rows are looked at together, if one of them must be."""
+
+_NEW = 255
+_BY_PASSING = np.array([NO, UNKNOWN], np.uint8)
+_FEW = 8192
+"""So many rows may be gone without being removed: it takes longer to move columns than to pass them by."""
+
+
+@dataclass(slots=True, eq=False)
+class Floor:
+    """For each block a number that a column is not below, where elements lack a child; of the first `known` rows."""
+
+    least: Ints
+    known: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Table:
     """Columns with room for more rows; of the rows, those from `fresh` on came with this batch.
 
-    key0…    the code of the key of an edge at this stream
     start, end, number, row   as they arrived
     low, high   when all that is known of the element and below it is valid
+    key0…    the code of the key of an edge at this stream; `same` says which edges have one column in common
     component
     child0…  for an edge to a child: its position in the table of the child, or -1
     seen0…   for an edge to a child: how many elements of the child's stream there were when this one arrived
     base0…, after0…   for an edge from parents whose clusters are used: an arrival number at or before which
              this key has occurred, and how often it has occurred since
     first0…  when the first parent known started
+    was, was base0…   what the log of changes has of it, and `noted`: in which of its rows, or -1
+
+    They are rows of a few arrays, so that a compiled loop gets all of them as one argument.
     """
 
-    columns: dict[str, Array]
-    count: int
-    fresh: int
-    waiting: Positions
+    layout: Layout
     indexes: dict[int, KeyIndex]
-    changed: bool = True
+    ints: Ints
+    """All columns of integers."""
+    pointers: Positions
+    """For each element its child over each edge, and then for each edge the next one in the chain of its key."""
+    component: Components
+    was: Components
+    heads: Positions
+    """For each edge to a child and each hash of keys the last element that may yet need that child, or -1."""
+    soonest: Ints
+    """For each block a time up to which nobody in it goes, or the least if it must be looked at."""
+    asked: Positions
+    """Room for a list of elements to decide on, and in `said` for what is said of each."""
+    said: Components
+    count: int = 0
+    fresh: int = 0
+    alive: int = 0
+    """How many were not gone when there were `checked` rows."""
+    checked: int = 0
+    chained: int = 0
+    """So many rows are in the chains of their keys."""
+    waiting: Positions = field(default_factory=lambda: np.empty(0, np.int32))
+    """Who is Unknown, where they are not found by their keys."""
+    columns: dict[str, Array] = field(default_factory=dict)
+    """All columns by name, with their room."""
+    floors: dict[tuple[str, int], Floor] = field(default_factory=dict)
+    removed: list[Removed] = field(default_factory=list)
+    """What the log has of elements that have been removed since."""
+    views: dict[str, Array] = field(default_factory=dict)
+    """The columns without their room, as they are asked for."""
 
     @classmethod
-    def empty(cls, graph: Graph, stream: int, watched: frozenset[int]) -> Table:
-        columns: dict[str, Array] = {name: np.empty(0, kind) for name, kind in _kinds(graph, stream, watched).items()}
-        indexes = {edge: KeyIndex.sized(0) for edge in graph.above[stream]}
-        return cls(columns, 0, 0, np.empty(0, np.int32), indexes)
+    def empty(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int] | None = None) -> Table:
+        layout, edges = Layout.of(graph, stream, watched, same or {}), len(graph.below[stream])
+        indexes = {
+            int(layout.same[f"key{edge}"].removeprefix("key")): KeyIndex.sized(0) for edge in graph.above[stream]
+        }
+        ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
+        none, nobody, nothing = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0, np.int64)
+        heads = np.empty((edges, 0), np.int32)
+        table = cls(layout, indexes, ints, pointers, none, none, heads, nothing, nobody, none)
+        table._allocate(64)
+        return table
 
     def __getitem__(self, name: str) -> Array:
-        return self.columns[name][: self.count]
+        view = self.views.get(name)
+        if view is None:
+            self.views[name] = view = self.columns[self.layout.same.get(name, name)][: self.count]
+        return view
+
+    def at(self, name: str) -> int:
+        """Where a column is in the array of those."""
+        return self.layout.places[name]
+
+    def key(self, edge: int) -> Ints:
+        """The key of an edge, with its room."""
+        column: Ints = self.ints[self.layout.places[f"key{edge}"]]
+        return column
+
+    def index(self, edge: int) -> KeyIndex:
+        """Where the keys of an edge from parents are found."""
+        return self.indexes[_one(self.layout, edge)]
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The columns that the others can be made from."""
+        return tuple(n for n in self.columns if not n.startswith(("child", "was", "noted", "low", "high", "number")))
+
+    def _allocate(self, room: int) -> None:
+        """Have room for so many rows."""
+        self.ints = _roomy(self.ints, self.count, room)
+        self.pointers = _roomy(self.pointers.T, self.count, room).T.copy()
+        self.component, self.was = _roomy(self.component, self.count, room), _roomy(self.was, self.count, room)
+        self.asked, self.said = np.empty(room, np.int32), np.zeros(room, np.uint8)
+        self.soonest = np.full(room // BLOCK + 1, LEAST)
+        self.floors, self.views = {}, {}
+        children = {f"child{edge}": column for edge, column in zip(self.layout.below, self.pointers.T, strict=False)}
+        columns = dict(zip(self.layout.names, self.ints, strict=True)) | children
+        self.columns = columns | {"component": self.component, "was": self.was}
+        self.rechain(self.chained)
+
+    def rechain(self, rows: int) -> None:
+        """Chain the first rows anew."""
+        size = len(self.component) if self.layout.chained else 0
+        self.heads = np.full((len(self.layout.below), size), -1, np.int32)
+        self.chained = 0
+        self.chain(rows)
+
+    def chain(self, rows: int) -> None:
+        """Let the first elements be found by the keys of the children that they have or need."""
+        if self.chained < rows and self.layout.below and self.layout.chained:
+            known = (self.layout.keys, self.layout.most, self.chained, rows)
+            _chain(self.heads, self.ints, self.pointers, self.component, *known)
+            self.chained = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows; a column that is not given gets what says that nothing is known."""
-        after = self.count + rows
-        for name, column in self.columns.items():
-            if after > len(column):
-                column = _grown(column, self.count, after)  # noqa: PLW2901 - the same column
-                self.columns[name] = column
-            column[self.count : after] = values[name] if name in values else _nothing(name)
-        before, self.count = self.count, after
-        self.changed = True
-        for edge, index in self.indexes.items():
-            if not index.has_room(rows):
-                self.indexes[edge] = index = KeyIndex.sized(2 * after)  # noqa: PLW2901 - the same index
-                index.insert(self[f"key{edge}"], 0, before, self["component"], self["number"])
-            index.insert(self[f"key{edge}"], before, after, self["component"], self["number"])
+        before = self._lengthen(rows)
+        for name, given in values.items():
+            if name in self.columns:
+                self.columns[name][before : self.count] = given
+        self._find(before)
 
-    def new(self) -> Positions:
-        return np.arange(self.fresh, self.count, dtype=np.int32)
+    def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
+        """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
+        before = self._lengthen(len(arrivals.start))
+        ints, passes = self.ints[:, before : self.count], arrivals.passes
+        ints[START], ints[END], ints[NUMBER], ints[ROW] = arrivals.start, arrivals.end, arrivals.number, arrivals.row
+        for edge in self.layout.kept:
+            ints[self.at(f"key{edge}")] = arrivals.keys[edge]
+        for edge, count in zip(self.layout.below, seen, strict=True):
+            ints[self.at(f"seen{edge}")] = count
+        component = self.component[before : self.count]
+        component[:] = UNKNOWN if passes is None else _BY_PASSING[passes.view(np.uint8)]
+        self._find(before)
+
+    def _lengthen(self, rows: int) -> int:
+        """Have more rows of which nothing is known; where they begin."""
+        before, after = self.count, self.count + rows
+        if after > len(self.component):
+            self._allocate(1 << (after - 1).bit_length())
+        _blank(self.ints, self.pointers, self.was, self.soonest, self.layout.blanks, before, after)
+        self.views, self.count = {}, after
+        return before
+
+    def _find(self, before: int) -> None:
+        """Let new rows be found."""
+        self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
+        for edge, index in self.indexes.items():
+            keys, number = self.columns[f"key{edge}"], self.ints[NUMBER]
+            if not index.has_room(self.count - before):
+                self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
+                index.insert(keys, 0, before, self.component, number)
+            index.insert(keys, before, self.count, self.component, number)
 
     def compact(self, *, always: bool) -> Positions | None:
         """Remove what is gone, if that is much; where each row is then, or -1."""
-        alive = _alive(self["component"])
-        if alive == self.count or (not always and 3 * alive >= 2 * self.count - 64):
+        if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
             return None
-        moved, rows = _moved(self["component"], alive)
-        room = len(self.columns["component"]) <= 4 * alive + 1024
-        for name, column in self.columns.items():
-            if room:
-                column[:alive] = column[rows]
-            else:
-                self.columns[name] = column[rows]
-        self.count, self.waiting = alive, moved[self.waiting]
+        self.checked, self.alive = self.count, (alive := _alive(self.component, self.count))
+        if alive == self.count or (not always and self.count - alive <= alive + _FEW):
+            return None
+        self._note_removed()
+        moved = _packed(self.ints, self.pointers, self.component, self.was, self.count)
+        self.count, self.fresh, self.waiting = alive, alive, moved[self.waiting]
+        self.checked, self.chained = alive, alive
+        if len(self.component) > 8 * (alive + _FEW):
+            self._allocate(1 << (2 * alive + _FEW).bit_length())
+        else:
+            self.soonest[:], self.floors, self.views = LEAST, {}, {}
+            self.rechain(alive)
         for edge in self.indexes:
             self.indexes[edge] = index = KeyIndex.sized(self.count)
-            index.insert(self[f"key{edge}"], 0, self.count, self["component"], self["number"])
+            index.insert(self.columns[f"key{edge}"], 0, self.count, self.component, self.ints[NUMBER])
         return moved
 
+    def _note_removed(self) -> None:
+        self.removed.append(removed(self["component"], self["noted"], self["row"]))
+
+    def changes(self, end: int) -> Changes:
+        """What has changed since this was asked the last time; it becomes rows of the log, from its end on."""
+        self._note_removed()
+        rows, gone = (np.concatenate(parts) for parts in zip(*self.removed, strict=True))
+        self.removed = []
+        component, noted = self["component"], self["noted"]
+        at = unlike(component, self["was"])
+        for name in [n for n in self.columns if n.startswith("was ")]:
+            now, before = self[name.removeprefix("was ")], self[name]
+            at = np.union1d(at, np.flatnonzero((now != before) & (component < GONE)))
+            before[:] = now
+        before = noted[at]
+        noted[at] = np.arange(end, end + len(at))
+        return Changes(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
+
 
 @compiled
-def _alive(component: Any) -> Any:
-    count = 0
-    for each in component:
-        count += each < GONE
-    return count
+def _chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most: Any, first: Any, after: Any) -> None:
+    """Put elements in front of the chains of their keys, but for those that never join or do not stay."""
+    for edge in range(len(heads)):
+        head, key, following = heads[edge], ints[keys[edge]], pointers[:, len(heads) + edge]
+        for row in range(first, after):
+            if component[row] <= most or component[row] == COLD:
+                bucket = home(key[row], len(head))
+                following[row] = head[bucket]
+                head[bucket] = row
 
 
 @compiled
-def _moved(component: Any, alive: Any) -> Any:
-    """Where each row is when those that are gone have been removed, and which rows are left."""
-    moved, rows = np.empty(len(component), np.int32), np.empty(alive, np.int32)
-    count = 0
-    for row in range(len(component)):
+def _blank(ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, before: Any, after: Any) -> None:
+    for column in range(NUMBER, len(ints)):
+        if blanks[column] != GIVEN:
+            ints[column, before:after] = blanks[column]
+    pointers[before:after] = -1
+    was[before:after] = _NEW
+    soonest[before // BLOCK : after // BLOCK + 1] = LEAST
+
+
+@compiled
+def _alive(component: Any, count: Any) -> Any:
+    alive = 0
+    for row in range(count):
+        alive += component[row] < GONE
+    return alive
+
+
+@compiled
+def _packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> Any:
+    """Bring what is not gone to the front; where each row is then, or -1."""
+    moved, rows = np.empty(count, np.int32), np.empty(count, np.int32)
+    alive = 0
+    for row in range(count):
         lives = component[row] < GONE
-        moved[row] = count if lives else -1
-        if lives:
-            rows[count] = row
-            count += 1
-    return moved, rows
-
-
-def arrived(arrivals: Arrivals, edges: tuple[int, ...], seen: Mapping[int, int]) -> dict[str, Array | int]:
-    """Elements as values of columns; `seen` has the number of arrivals for each edge to a child."""
-    values: dict[str, Array | int] = {f"key{edge}": arrivals.keys[edge] for edge in edges}
-    values |= {f"seen{edge}": count for edge, count in seen.items()}
-    values |= {"start": arrivals.start, "end": arrivals.end, "low": arrivals.start, "high": arrivals.end}
-    passes = arrivals.passes
-    component = UNKNOWN if passes is None else np.where(passes, np.uint8(UNKNOWN), np.uint8(NO))
-    return values | {"number": arrivals.number, "row": arrivals.row, "component": component}
+        moved[row] = alive if lives else -1
+        rows[alive] = row
+        alive += lives
+    for column in ints:
+        for i in range(alive):
+            column[i] = column[rows[i]]
+    for i in range(alive):
+        for edge in range(pointers.shape[1] // 2):
+            pointers[i, edge] = pointers[rows[i], edge]
+    for i in range(alive):
+        component[i], was[i] = component[rows[i]], was[rows[i]]
+    return moved
 
 
 @compiled
@@ -126,24 +289,11 @@ def follow(pointers: Any, moved: Any) -> None:
             pointers[row] = moved[pointers[row]]
 
 
-def _kinds(graph: Graph, stream: int, watched: frozenset[int]) -> dict[str, type]:
-    below, above = graph.below[stream], graph.above[stream]
-    kinds: dict[str, type] = {f"key{edge}": np.int64 for edge in sorted(below + above)}
-    kinds |= dict.fromkeys(("start", "end", "low", "high", "number", "row"), np.int64) | {"component": np.uint8}
-    kinds |= {f"child{edge}": np.int32 for edge in below} | {f"seen{edge}": np.int64 for edge in below}
-    for edge in above:
-        if edge in watched:
-            kinds |= dict.fromkeys((f"base{edge}", f"after{edge}", f"first{edge}"), np.int64)
-    return kinds
+def _one(layout: Layout, edge: int) -> int:
+    return int(layout.same[f"key{edge}"].removeprefix("key"))
 
 
-def _nothing(name: str) -> int:
-    if name.startswith("child"):
-        return -1
-    return NEVER if name.startswith(("base", "first")) else 0
-
-
-def _grown(column: Array, count: int, needed: int) -> Array:
-    grown = np.empty(max(needed, 2 * count, 64), column.dtype)
-    grown[:count] = column[:count]
-    return grown
+def _roomy(array: Array, count: int, room: int) -> Array:
+    roomy = np.empty((*array.shape[:-1], room), array.dtype)
+    roomy[..., :count] = array[..., :count]
+    return roomy

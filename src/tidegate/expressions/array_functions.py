@@ -1,0 +1,76 @@
+"""Arrays and maps: how they are made, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.entries import Entries, codes_of, entries_of, with_repeated_keys, without_rows
+from tidegate.expressions.columns import Kernel, Outcome, Value, column, is_constant, nulls, numbers, spread
+from tidegate.expressions.failures import Failure, failing
+from tidegate.schema import Type
+
+
+def spread_all(arguments: Sequence[Value]) -> list[pa.Array]:
+    """All arguments as arrays; at least one is."""
+    rows = next(len(argument) for argument in arguments if not is_constant(argument))
+    return [spread(argument, rows) for argument in arguments]
+
+
+def _array(arguments: Sequence[Value], type_: Type) -> Outcome:
+    """The arguments as the elements of one array for each row."""
+    columns = spread_all(arguments)
+    width, rows = len(columns), len(columns[0])
+    places = np.arange(width * rows).reshape(width, rows).T.ravel()
+    elements = pa.concat_arrays(columns).take(pa.array(places))
+    made = Entries(np.arange(rows + 1) * width, elements, None, np.zeros(rows, np.bool_))
+    return made.column(type_.arrow), None
+
+
+def _map(arguments: Sequence[Value], type_: Type) -> Outcome:
+    """A map from keys and values in order; keys that are NULL, repeated or without a value fail."""
+    keys, values = (entries_of(argument) for argument in spread_all(arguments))
+    missing = keys.missing | values.missing
+    wrong = np.diff(keys.bounds) != np.diff(values.bounds)
+    wrong[keys.owners[nulls(keys.values)]] = True
+    keys, values = without_rows(keys, missing | wrong), without_rows(values, missing | wrong)
+    made = Entries(keys.bounds, values.values, keys.values, keys.missing)
+    repeated = with_repeated_keys(made)
+    return without_rows(made, repeated).column(type_.arrow), failing((wrong | repeated) & ~missing, Failure.DOMAIN)
+
+
+def _element(arguments: Sequence[Value], _: Type) -> Outcome:
+    """The element with a number, from 1 on, or the value of a key; NULL if there is none."""
+    collection, place = spread_all(arguments)
+    found = entries_of(collection)
+    at = _numbered(found, place) if found.keys is None else _keyed(found, found.keys, place)
+    return found.values.take(pa.array(at, mask=at < 0)), None
+
+
+def _numbered(found: Entries, place: pa.Array) -> np.ndarray:
+    number = numbers(place)  # 0 where NULL, which is the number of no element
+    return np.where((number >= 1) & (number <= np.diff(found.bounds)), found.bounds[:-1] + number - 1, -1)
+
+
+def _keyed(found: Entries, keys: pa.Array, wanted: pa.Array) -> np.ndarray:
+    codes, _ = codes_of(pa.concat_arrays([keys, wanted]))
+    own, asked = codes[: len(keys)], codes[len(keys) :]
+    at, owners = np.full(found.rows, -1), found.owners
+    hits = np.flatnonzero(own == asked[owners])
+    at[owners[hits]] = hits
+    return at
+
+
+def _cardinality(arguments: Sequence[Value], type_: Type) -> Outcome:
+    found = entries_of(*arguments)
+    return column(np.diff(found.bounds), found.missing, type_), None
+
+
+ARRAY_FUNCTIONS: dict[str, Kernel] = {
+    "array": _array,
+    "map": _map,
+    "element": _element,
+    "cardinality": _cardinality,
+}

@@ -1,0 +1,42 @@
+"""Written constraints on how the rows of a stream arrive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.algebra.constraints import Reach
+from tidegate.errors import Span
+from tidegate.language.syntax.expressions import Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceClause:
+    """A CONSTRAINT or FOREIGN KEY, with the columns of both streams."""
+
+    columns: tuple[Name, ...]
+    other: Name
+    other_columns: tuple[Name, ...]
+    within: Reach
+    span: Span
+    name: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredClause:
+    """A CLUSTERED BY, of one column or several."""
+
+    columns: tuple[Name, ...]
+    within: Reach
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedClause:
+    """An ORDERED BY that has a WITHIN."""
+
+    column: Name
+    within: Reach
+    span: Span
+
+
+AnyConstraint = ReferenceClause | ClusteredClause | OrderedClause

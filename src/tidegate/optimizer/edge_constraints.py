@@ -1,0 +1,168 @@
+"""Which constraints on how rows arrive bear on the edges of a join graph, and which of them help there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.algebra.constraints import Clustered, Ordered, Reach, Reference
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain_many_one import reach_in_words
+from tidegate.algebra.graphs import sources
+from tidegate.algebra.many_one import EdgeConstraint, JoinEdge, Kind, why_unordered
+from tidegate.algebra.plan import Scan
+from tidegate.schema import Type
+
+_ENDING = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
+"""Kinds that tell that no more parents of a row come."""
+
+_KINDS = tuple(Kind)
+_ORDERED = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the inputs of a join graph, by position.
+
+    labels: what to call them; lengths: how long their elements are valid, where that is known
+    steps: in which steps their windows move, so that elements begin up to a step after their row
+    keys: for each edge, the columns of the parent's and of the child's source that must be equal; None: no column
+    types: for each edge, the types of these
+    """
+
+    labels: tuple[str, ...]
+    scans: tuple[Scan, ...]
+    lengths: tuple[int | None, ...]
+    steps: tuple[int, ...]
+    edges: tuple[JoinEdge, ...]
+    keys: tuple[tuple[tuple[str | None, str | None], ...], ...]
+    types: tuple[tuple[Type, ...], ...]
+
+
+Found = tuple[tuple[EdgeConstraint, ...], tuple[tuple[int, Kind], ...]]
+"""Constraints, and what is worth watching: edge and kind."""
+
+
+def constraints_on(known: Known, *, monitored: bool) -> Found:
+    """All that is declared of the edges, and what else could help.
+
+    A key of the parents says that they are clustered, too. Nothing follows from that: then there is an edge from
+    each side, so that either both are sources, and keep no complete rows, or neither is.
+    """
+    fitting = [c for edge in range(len(known.edges)) for c in _declared(known, edge)]
+    checked = [_short_enough(c, known) for c in fitting]
+    could = {(e, k) for e in range(len(known.edges)) for k in Kind if monitored and _can_help(e, k, known)}
+    ends = {(c.edge, c.kind) for c in checked if c.unused is None} | could
+    kept = sorted(_strongest([_with_cover(c, known, ends) for c in checked]), key=_place)
+    used = {(c.edge, c.kind) for c in kept if c.unused is None}
+    watched = sorted(could - used, key=lambda each: (each[0], _KINDS.index(each[1])))
+    return tuple(kept), tuple(watched)
+
+
+def _place(each: EdgeConstraint) -> tuple[int, int, bool]:
+    """By edge and kind, those that are used last."""
+    return each.edge, _KINDS.index(each.kind), each.unused is None
+
+
+def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
+    """What the declarations of both streams say of an edge, with the reason where the columns do not fit."""
+    edge, pairs = known.edges[which], known.keys[which]
+    parent, child = known.scans[edge.parent], known.scans[edge.child]
+    own, others = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
+    of_parent, of_child = known.steps[edge.parent], known.steps[edge.child]
+    for each in parent.constraints:
+        match each:
+            case Reference(other=other) if other == child.stream:
+                fits = frozenset(zip(each.columns, each.other_columns, strict=True)) == frozenset(pairs)
+                unused = None if fits else f"it refers by ({', '.join(each.columns)}), which is not what is joined"
+                yield EdgeConstraint(which, Kind.ARRIVING, _in_steps(each.within, of_child), unused)
+            case Clustered(columns=columns) if own & frozenset(columns):
+                within = _in_steps(each.within, of_parent)
+                yield EdgeConstraint(which, Kind.CLUSTERED, within, _cluster_misfit(each, own))
+            case Ordered(column=column) if column in own:
+                within = _in_steps(each.within, of_parent)
+                yield EdgeConstraint(which, Kind.ORDERED_PARENTS, within, why_unordered(known.types[which]))
+    for each in child.constraints:
+        match each:
+            case Ordered(column=column) if column in others:
+                within = _in_steps(each.within, of_child)
+                yield EdgeConstraint(which, Kind.ORDERED_CHILDREN, within, why_unordered(known.types[which]))
+
+
+def _in_steps(within: Reach, step: int) -> Reach:
+    """What holds of the time of rows, for elements of which those that come last begin up to a step later."""
+    return within if within.time is None else Reach(time=within.time + step - 1)
+
+
+def _cluster_misfit(each: Clustered, own: frozenset[str | None]) -> str | None:
+    columns = frozenset(each.columns)
+    if columns == own or (each.within.time is not None and columns <= own):
+        return None  # rows that agree in more columns are fewer, so in time they are no further apart
+    return f"it is by ({', '.join(each.columns)}), and rows are joined by ({', '.join(sorted(map(str, own)))})"
+
+
+def _strongest(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
+    """Of several that fit, in one unit, the shortest one counts."""
+    best: dict[tuple[int, Kind, bool], EdgeConstraint] = {}
+    for each in many:
+        place = (each.edge, each.kind, each.within.rows is None)
+        if each.unused is None and (place not in best or _size(each) < _size(best[place])):
+            best[place] = each
+    left = []
+    for each in many:
+        winner = best.get((each.edge, each.kind, each.within.rows is None))
+        if each.unused is None and winner is not None and each is not winner:
+            left.append(replace(each, unused=f"within {reach_in_words(winner.within)} holds, too"))
+        else:
+            left.append(each)
+    return left
+
+
+def _size(each: EdgeConstraint) -> int:
+    return each.within.time or 0 if each.within.rows is None else each.within.rows
+
+
+def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
+    """What reaches as far as the window of the rows that it could remove saves nothing."""
+    edge = known.edges[each.edge]
+    removed = edge.child if each.kind in _ENDING else edge.parent
+    length, time = known.lengths[removed], each.within.time
+    if each.unused is None and length is not None and time is not None and time >= length:
+        reason = f"rows of {known.labels[removed]} are valid for {in_words(length)} only"
+        return replace(each, unused=reason)
+    return each
+
+
+def _with_cover(each: EdgeConstraint, known: Known, ends: set[tuple[int, Kind]]) -> EdgeConstraint:
+    if each.unused is None and each.kind in _ENDING:
+        return replace(each, unused=_uncovered(each.edge, known, ends))
+    return each
+
+
+def _uncovered(which: int, known: Known, ends: set[tuple[int, Kind]] | None) -> str | None:
+    """Why a row of the child cannot go though no more rows of the parent come; None if it can.
+
+    Combinations begin at sources: only if a row is joined by all of these, and none of them has more for
+    it, is it done. `ends` has the edges and kinds that tell so; None: any edge may.
+    """
+    edge, groups = known.edges[which], sources(len(known.scans), known.edges)
+    child = known.labels[edge.child]
+    if len(groups) == 1 and edge.child in groups[0]:
+        return f"complete rows of {child} are not kept anyway"
+    if not any(edge.parent in group for group in groups):
+        return f"{known.labels[edge.parent]} is itself joined by others: {child} must wait for these"
+    for group in groups:
+        joining = [e for e, other in enumerate(known.edges) if other.child == edge.child and other.parent in group]
+        name = known.labels[group[0]]
+        if not joining:
+            return f"combinations with {child} may begin at {name}, which does not join it directly"
+        if ends is not None and not any((e, kind) in ends for e in joining for kind in _ENDING):
+            return f"{name} joins {child}, too, and nothing tells when no more of its rows come"
+    return None
+
+
+def _can_help(which: int, kind: Kind, known: Known) -> bool:
+    """Whether a constraint of that kind could be made use of if it were found."""
+    if kind in _ORDERED and why_unordered(known.types[which]) is not None:
+        return False
+    return kind not in _ENDING or _uncovered(which, known, None) is None

@@ -1,0 +1,59 @@
+"""Whose rows the elements of a plan are, one for one, and which columns of the source its columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Validity, Window
+from tidegate.algebra.properties import is_chronon
+from tidegate.expressions.nodes import Cast, Column, Expression
+from tidegate.schema import Type
+
+_KEEPS_ALL = {(Type.INT, Type.BIGINT), (Type.INT, Type.DOUBLE), (Type.REAL, Type.DOUBLE)}
+"""Casts that keep different values different, and their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source whose rows the elements of a plan are, and its columns by those of the plan."""
+
+    scan: Scan
+    columns: Mapping[str, str]
+
+    def column(self, expression: Expression) -> str | None:
+        """The column of the source that an expression stands for: as different, and in the same order."""
+        match expression:
+            case Column(name=name):
+                return self.columns.get(name)
+            case Cast(argument=argument, type=type_) if (argument.type, type_) in _KEEPS_ALL:
+                return self.column(argument)
+        return None
+
+
+def origin(plan: Plan) -> Origin | str:
+    """The origin of a plan whose elements are whole rows of a stream; else why they are not, of its elements."""
+    match plan:
+        case Scan(validity=Validity.RELATION):
+            return "it is a table"
+        case Scan(schema=schema):
+            return Origin(plan, {name: name for name in schema.names})
+        case Filter(source=source):
+            return origin(source)
+        case Map(source=source, outputs=outputs):
+            below = origin(source)
+            if isinstance(below, str):
+                return below
+            made = {o.name: below.column(o.expression) for o in outputs}
+            return replace(below, columns={name: column for name, column in made.items() if column is not None})
+        case Window(source=source) if is_chronon(source) or isinstance(origin(source), str):
+            return origin(source)
+        case Window():
+            return "its window takes every instant of a row by itself"
+        case CountWindow(source=source):
+            below = origin(source)
+            return below if isinstance(below, str) else "a window of rows is cut at watermarks"
+        case ManyOneJoin():
+            return "it is a many-one join by itself"
+    return "it is computed"

@@ -1,0 +1,1 @@
+"""Many-one joins of streams that keep no more than constraints on how these arrive demand."""

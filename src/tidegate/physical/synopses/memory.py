@@ -1,0 +1,267 @@
+"""What a many-one join remembers: the join with its synopses, and the columns of the elements that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.kernels.synopses.join import SynopsisJoin
+from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints
+from tidegate.physical.kernels.synopses.saved import slice_name
+from tidegate.physical.operator import Chunks
+from tidegate.physical.ranges.beside import Beside
+from tidegate.physical.synopses.layout import Layout
+from tidegate.physical.synopses.losses import Sample
+from tidegate.physical.synopses.rows import RowStore, Segment, gather
+from tidegate.physical.waiting import FIGURES, figures_chunk, figures_of
+from tidegate.schema import Schema
+
+_ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
+"""How the names of chunks begin that have columns of elements, what watches keep, and the sample of keys."""
+_SLICES = ("cold", "loose")
+_OWN = "of "
+"""How the names of the elements' own columns begin in slices."""
+_START = pa.schema({"start": pa.int64()})
+
+Parts = Mapping[str, Columns]
+
+
+class Shape(NamedTuple):
+    """What a memory is made for."""
+
+    schemas: tuple[Schema, ...]
+    layout: Layout
+    exact: bool
+    clusters: frozenset[int]
+
+    def join(self, parts: Parts) -> SynopsisJoin:
+        its: dict[str, Any] = {"exact": self.exact, "watched": self.clusters, "same": self.layout.same}
+        graph = self.layout.graph
+        return SynopsisJoin.from_columns(parts, graph, **its) if parts else SynopsisJoin.empty(graph, **its)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters
+
+
+class Lazy(Mapping[str, npt.NDArray[Any]]):
+    """The columns of a chunk as arrays, none of which is looked at before it is asked for."""
+
+    __slots__ = ("chunk",)
+
+    def __init__(self, chunk: pa.RecordBatch) -> None:
+        self.chunk = chunk
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name.startswith(_OWN):
+            raise KeyError(name)
+        column: npt.NDArray[Any] = self.chunk.column(name).to_numpy(zero_copy_only=False)
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.chunk.schema.names if not name.startswith(_OWN))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class SliceChunk(NamedTuple):
+    """A slice as a chunk, and its first and last row."""
+
+    chunk: pa.RecordBatch
+    first: int
+    last: int
+
+    def may_have(self, rows: Ints) -> bool:
+        return bool(rows[-1] >= self.first and rows[0] <= self.last)
+
+    def segment(self) -> Segment:
+        own = [name for name in self.chunk.schema.names if name.startswith(_OWN)]
+        columns = self.chunk.select(own).rename_columns([name.removeprefix(_OWN) for name in own])
+        return Segment(self.chunk.column("row").to_numpy(), columns)
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """The state between two steps; it is changed in place."""
+
+    shape: Shape
+    join: SynopsisJoin
+    stores: list[RowStore]
+    next_row: list[int]
+    met: list[int]
+    """How many elements of each input have been joined."""
+    seen: Parts = field(default_factory=dict)
+    """What watches keep."""
+    sample: Sample = field(default_factory=Sample)
+    """Of some keys everything, to tell what is missing."""
+    slices: list[dict[str, SliceChunk]] = field(default_factory=list)
+    saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
+
+    @staticmethod
+    def load(shape: Shape, chunks: Chunks) -> Memory:
+        """The memory of a state: what is remembered beside it, else what its chunks say."""
+        kept = _KEPT.take(chunks.get(FIGURES))
+        if kept is not None and kept.shape.identity == shape.identity:
+            kept.adopt(chunks)
+            return kept
+        return _loaded(shape, chunks)
+
+    def adopt(self, chunks: Chunks) -> None:
+        """Take over slices as the state has them: they may be in a file now, and need not be in memory."""
+        for stream, known in enumerate(self.slices):
+            moved = [name for name, each in known.items() if chunks[name] is not each.chunk]
+            if moved:
+                known |= {name: known[name]._replace(chunk=chunks[name]) for name in moved}
+                self._attach(stream)
+
+    def _attach(self, stream: int) -> None:
+        """Let the join have the columns of slices from their chunks."""
+        cold, known = self.join.cold[stream], self.slices[stream]
+        for place, each in enumerate(cold.slices):
+            chunk = known[slice_name(stream, each)].chunk
+            if not isinstance(each.columns, Lazy) or each.columns.chunk is not chunk:
+                cold.slices[place] = replace(each, columns=Lazy(chunk))
+
+    def segments(self, stream: int, new: Sequence[Segment]) -> list[Segment]:
+        """Where the columns of elements are that the join knows, but for those that are cold."""
+        return [*new, *self.stores[stream].segments]
+
+    def cold_segments(self, stream: int) -> list[Segment]:
+        """Where the columns of elements are that were cold before this step."""
+        return [each.segment() for each in self.slices[stream].values()]
+
+    def returned(self, stream: int, rows: Ints) -> Segment:
+        """The columns of elements that have been cold before this step."""
+        ids = np.sort(rows)
+        slices = (each.segment() for each in reversed(self.slices[stream].values()) if each.may_have(ids))
+        return Segment(ids, gather(ids, slices, self.shape.schemas[stream].arrow))
+
+    def starts(self, stream: int, rows: Ints) -> Ints:
+        """When elements start that have been cold before this step."""
+        chunks = [each.chunk for each in self.slices[stream].values()]
+        segments = [Segment(chunk.column("row").to_numpy(), chunk.select(["start"])) for chunk in chunks]
+        found: Ints = gather(rows, segments, _START).column(0).to_numpy()
+        return found
+
+    def settle(self, new: Sequence[Sequence[Segment]]) -> None:
+        """Take over what the step has changed: `new` has the columns of what came, and came back."""
+        for stream in range(len(self.stores)):
+            self._chill(stream, self.segments(stream, new[stream]))
+        for stream, changes in enumerate(self.join.note()):
+            store, ids = self.stores[stream], np.sort(changes.new)
+            store.add(ids, gather(ids, new[stream], store.schema))
+            store.remove(changes.removed)
+
+    def _chill(self, stream: int, segments: list[Segment]) -> None:
+        """Make chunks of new slices, with the columns of their elements."""
+        known, cold = self.slices[stream], self.join.cold[stream]
+        names = [slice_name(stream, each) for each in cold.slices]
+        if names == list(known):
+            return
+        loose = [each.segment() for name, each in known.items() if name.startswith("loose") and name not in names]
+        chunks = {}
+        for name, each in zip(names, cold.slices, strict=True):
+            if name in known:
+                chunks[name] = known[name]
+                continue
+            own = gather(each.columns["row"], [*segments, *loose], self.stores[stream].schema)
+            columns = {column: pa.array(values) for column, values in each.columns.items()}
+            columns |= {f"{_OWN}{n}": c for n, c in zip(own.schema.names, own.columns, strict=True)}
+            chunks[name] = SliceChunk(pa.RecordBatch.from_pydict(columns), each.first, each.last)
+        self.slices[stream] = chunks
+        self._attach(stream)
+
+    def save(self, before: Chunks) -> Chunks:
+        """The state as chunks; those that have not changed are the same as before, and if none has, so is the state."""
+        beside = ((_SEEN, self.seen), (_SAMPLE, self.sample.parts))
+        more = {f"{prefix}{name}": part for prefix, several in beside for name, part in several.items()}
+        parts = {**self.join.to_columns(), **more}
+        saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
+        for name, part in parts.items():
+            if not name.startswith(_SLICES):
+                known = self.saved.get(name)
+                saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
+        self.saved = saved
+        chunks: dict[str, pa.RecordBatch] = {name: chunk for name, (_, chunk) in saved.items()}
+        for stream, store in enumerate(self.stores):
+            chunks |= {name: each.chunk for name, each in self.slices[stream].items()}
+            chunks |= store.chunks(f"{_ROWS}{stream}")
+        figures = self._figures()
+        same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
+        if same and figures_of(before) == figures:
+            chunks = dict(before)
+        else:
+            # By this chunk a memory is found again, so it is never that of another state.
+            chunks[FIGURES] = figures_chunk(figures)
+        _KEPT.put(chunks[FIGURES], self)
+        return chunks
+
+    def _figures(self) -> dict[str, int]:
+        return {
+            f"{name}{stream}": value
+            for stream, store in enumerate(self.stores)
+            for name, value in (
+                ("row", self.next_row[stream]),
+                ("met", self.met[stream]),
+                ("segments", store.numbered),
+            )
+        }
+
+
+_KEPT: Beside[Memory] = Beside()
+"""Memories by a chunk of the state that they belong to."""
+
+
+def _loaded(shape: Shape, chunks: Chunks) -> Memory:
+    figures, streams = figures_of(chunks), range(len(shape.schemas))
+    own = {n: c for n, c in chunks.items() if n != FIGURES and not n.startswith(_ROWS)}
+    parts: dict[str, Columns] = {
+        name: Lazy(chunk) if name.startswith(_SLICES) else _columns(chunk) for name, chunk in own.items()
+    }
+    saved = {name: (parts[name], own[name]) for name in own if not name.startswith(_SLICES)}
+    join = shape.join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
+    stores = []
+    for stream, table in enumerate(join.tables):
+        kept = np.sort(table["row"][table["component"] < GONE])
+        schema, numbered = shape.schemas[stream].arrow, figures.get(f"segments{stream}", 0)
+        stores.append(RowStore.load(f"{_ROWS}{stream}", schema, chunks, numbered, kept))
+    slices = [
+        {
+            name: SliceChunk(chunks[name], each.first, each.last)
+            for each in cold.slices
+            for name in [slice_name(stream, each)]
+        }
+        for stream, cold in enumerate(join.cold)
+    ]
+    return Memory(
+        shape,
+        join,
+        stores,
+        [figures.get(f"row{stream}", 0) for stream in streams],
+        [figures.get(f"met{stream}", 0) for stream in streams],
+        _beginning(_SEEN, parts),
+        Sample(_beginning(_SAMPLE, parts)),
+        slices,
+        saved,
+    )
+
+
+def _beginning(prefix: str, parts: Parts) -> Parts:
+    return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
+
+
+def _chunk(part: Columns) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
+
+
+def _columns(chunk: pa.RecordBatch) -> Columns:
+    return {
+        name: np.array(column.to_numpy(zero_copy_only=False))
+        for name, column in zip(chunk.schema.names, chunk.columns, strict=True)
+    }
