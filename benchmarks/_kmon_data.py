@@ -11,7 +11,7 @@ now and then more: measure it with `joins_k`, `clusters_k` and `orders_k`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -69,6 +69,12 @@ def course(change: Change, low: int, high: int, start: int, length: int) -> Cour
     return at
 
 
+def turning(points: Sequence[tuple[int, int]]) -> Course:
+    """A k that changes evenly between numbers of arrivals at which it is given."""
+    at, k = zip(*points, strict=True)
+    return lambda number: np.interp(number, at, k).astype(np.int64)
+
+
 def many_children(
     count: int,
     k: int | Course,
@@ -95,16 +101,17 @@ def many_children(
 
 
 def many_parents(
-    count: int, k: int, seed: int, *, ordered: bool, selectivity: float = 0.5, multiplicity: int = 5
+    count: int, k: int | Course, seed: int, *, ordered: bool, selectivity: float = 0.5, multiplicity: int = 5
 ) -> Interleaved:
     """S1 and S2 spread over 0 to k arrivals from about when their child in S3 comes; values ordered or not."""
     random = np.random.default_rng(seed)
     values = count // (2 * multiplicity + 1) + 1
     names = np.arange(values) if ordered else random.permutation(values)
     stream = _groups(random, count, [1] * multiplicity + [2] * multiplicity, first=[3])
+    limit = k if isinstance(k, int) else k(np.arange(values) * (2 * multiplicity + 1))
     a = np.full(count, -1)
     for parent in (1, 2):
-        _fill(a, stream == parent, names[_spread(random, values, k, multiplicity)])
+        _fill(a, stream == parent, names[_spread(random, values, limit, multiplicity)])
     _fill(a, stream == 3, names)
     return Interleaved(stream, a, np.full(count, -1), _passing(random, stream, [3], selectivity))
 
@@ -189,15 +196,15 @@ def _fill(column: Ints, rows: Mask, values: Ints) -> None:
     column[rows] = values[: np.count_nonzero(rows)]
 
 
-def _spread(random: np.random.Generator, values: int, k: int, multiplicity: int) -> Ints:
+def _spread(random: np.random.Generator, values: int, k: int | Ints, multiplicity: int) -> Ints:
     """Values, each so many times, from its place on and up to k arrivals behind it, and once at either end."""
     each = np.repeat(np.arange(values), multiplicity)
-    if k == 0:
+    if isinstance(k, int) and k == 0:
         return each
     where = random.random((values, multiplicity))
     where[:, 0] = 0
     where[:, 1:2] = 1
-    width = random.uniform(0, k, (values, 1))
+    width = random.uniform(0, 1, (values, 1)) * np.reshape(k, (-1, 1))
     place = np.arange(values)[:, None] * multiplicity + where * width
     return each[np.argsort(place.ravel(), kind="stable")]
 
