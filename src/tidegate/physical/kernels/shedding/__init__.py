@@ -1,0 +1,1 @@
+"""Window joins that make the most productive comparisons when they cannot make all."""

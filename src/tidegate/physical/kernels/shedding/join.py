@@ -1,0 +1,202 @@
+"""A window join of two streams that makes as many comparisons as it may, the most productive ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.physical.kernels.shedding.choice import chosen, key_of, rounded
+from tidegate.physical.kernels.shedding.conditions import Anything
+from tidegate.physical.kernels.shedding.evidence import Estimate, Tally, estimate
+from tidegate.physical.kernels.shedding.matching import Predicate, blocks, matches
+from tidegate.physical.kernels.shedding.model import Answer, Settings
+from tidegate.physical.kernels.shedding.pairs import Found
+from tidegate.physical.kernels.shedding.plan import best_first, shares
+from tidegate.physical.kernels.shedding.slots import Arrivals, Slot, merged, slots_of
+from tidegate.physical.kernels.shedding.tasks import Cell, Slots, Task, frequencies, tasks_of, volumes
+from tidegate.physical.kernels.shedding.values import Columns, Floats, Ints
+
+Limits = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SheddingJoin:
+    """The elements of both streams that may still meet others, and what comparisons have shown."""
+
+    settings: Settings
+    slots: tuple[Slots, Slots]
+    tally: Tally
+    """Decayed."""
+    batch: int = 0
+
+    @classmethod
+    def empty(cls, settings: Settings) -> SheddingJoin:
+        return cls(settings, ({}, {}), Tally.empty(settings.reach, settings.kinds))
+
+    def step(
+        self,
+        arrivals: tuple[Arrivals, Arrivals],
+        watermarks: Limits,
+        budget: float | None = None,
+        *,
+        predicate: Predicate | None = None,
+        tally: Tally | None = None,
+        stop: Callable[[], bool] | None = None,
+        limit: int | None = None,
+    ) -> tuple[SheddingJoin, Answer]:
+        """Take in new elements of both streams, and compare as much as the budget of units allows.
+
+        Without a budget, or if it is enough, all pairs are compared. `predicate` is asked about pairs that match.
+        `tally` stands for the join's own counts, where these are gathered from several places. The best
+        comparisons are made first: before each call of a kernel it may `stop`, or at a limit of calls.
+        """
+        settings = self.settings
+        new = (slots_of(arrivals[0], settings.width), slots_of(arrivals[1], settings.width))
+        work = tasks_of(new, self.slots, settings.reach)
+        known = estimate(tally or self.tally, self._worth(new), prior=settings.prior, pool=settings.pool)
+        cells, volume = volumes(work)
+        lag = np.array([cell.lag for cell in cells], np.int64)
+        value = self._values(cells, known)
+        explore = settings.explore_at_first if self.batch < settings.reach else settings.explore
+        cost = known.cost[lag + settings.reach]
+        planned = shares(value, volume * cost, lag, np.inf if budget is None else budget, explore)
+        made = dict(zip(cells, planned.made.tolist(), strict=True))
+        rank = {cells[cell]: place for place, cell in enumerate(best_first(value, lag).tolist())}
+        run = _Run(settings, self.batch, known, predicate)
+        for task in sorted(work, key=lambda each: (rank[each.cell], each.name)):
+            if (limit is not None and run.calls >= limit) or (stop is not None and stop()):
+                break
+            run.perform(task, made[task.cell])
+        answer = run.answer(cells, volume, planned.price)
+        after = (tally or self.tally).followed_by(answer.tally, known.measured)
+        return self._after(new, watermarks, after, changed=answer.compared > 0), answer
+
+    def to_columns(self) -> Mapping[str, Columns]:
+        """The state in named parts that never change: those of a slot that is as it was are the same objects."""
+        parts: dict[str, Columns] = {"batch": {"number": np.array([self.batch])}, **self.tally.columns()}
+        for stream in (0, 1):
+            for number, slot in self.slots[stream].items():
+                parts[f"slot{stream}/{number}"] = slot.columns
+                if slot.items:
+                    parts[f"items{stream}/{number}"] = slot.items
+        return parts
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns], settings: Settings) -> SheddingJoin:
+        slots: tuple[dict[int, Slot], dict[int, Slot]] = ({}, {})
+        for name in parts:
+            if name.startswith("slot"):
+                place = name.removeprefix("slot")
+                stream, number = map(int, place.split("/"))
+                slots[stream][number] = Slot(parts[name], parts.get(f"items{place}", {}))
+        return cls(settings, slots, Tally.from_columns(parts), int(parts["batch"]["number"][0]))
+
+    def _worth(self, new: tuple[Slots, Slots]) -> Floats:
+        """What a match of each stream's kinds is worth if matches do not depend on kinds."""
+        utilities = self.settings.utilities
+        if utilities is None:
+            return np.ones((2, 1))
+        kinds = np.arange(utilities.kinds)
+        pairs = utilities.of_pairs(kinds[:, None], kinds[None, :])
+        left, right = (frequencies(self.slots[stream], new[stream], len(kinds)) for stream in (0, 1))
+        return np.stack([pairs @ right, left @ pairs])
+
+    def _values(self, cells: list[Cell], known: Estimate) -> Floats:
+        """What a unit of each cell is worth."""
+        reach = self.settings.reach
+        lag, stream, kind = np.array(cells, np.int64).reshape(-1, 3).T
+        return known.density[lag + reach] * known.worth[stream, kind] / known.cost[lag + reach]
+
+    def _after(self, new: tuple[Slots, Slots], watermarks: Limits, tally: Tally, *, changed: bool) -> SheddingJoin:
+        """The state after a batch; where nothing was compared, nothing is forgotten."""
+        left, right = (_kept(self.slots[stream], new[stream], watermarks[1 - stream]) for stream in (0, 1))
+        known = tally.decayed(self.settings.decay) if changed else tally
+        return SheddingJoin(self.settings, (left, right), known, self.batch + 1)
+
+
+class _Run:
+    """What is compared in one step, task by task."""
+
+    def __init__(self, settings: Settings, batch: int, known: Estimate, predicate: Predicate | None) -> None:
+        self.settings, self.batch, self.known, self.predicate = settings, batch, known, predicate
+        self.tally = Tally.empty(settings.reach, settings.kinds)
+        self.made: dict[Cell, int] = {}
+        self.found: list[tuple[Ints, ...]] = []
+        self.calls = 0
+
+    def perform(self, task: Task, share: float) -> None:
+        key = key_of(self.settings.seed, self.batch, *task.name)
+        rows = task.rows
+        if share < 1.0:
+            rows = chosen(rows, task.probing.row, rounded(share * len(rows), key), key)
+        if not len(rows):
+            return
+        self.calls += 1
+        if isinstance(self.settings.condition, Anything):
+            for block in blocks(rows, len(task.stored)):
+                self._compare(task, block)
+        else:
+            self._compare(task, rows)
+
+    def _compare(self, task: Task, rows: Ints) -> None:
+        flipped = task.cell.stream == 1
+        condition, method, lookup = self.settings.condition, self.settings.method, self.settings.lookup
+        found = matches(condition, method, task.probing, rows, task.stored, flipped=flipped, lookup=lookup)
+        one, other = (task.stored, task.probing) if flipped else (task.probing, task.stored)
+        left, right = found.pairs[:, 1 if flipped else 0], found.pairs[:, 0 if flipped else 1]
+        if self.predicate is not None and len(left):
+            mask = self.predicate(one.row[left], other.row[right])
+            left, right = left[mask], right[mask]
+        self._count(task, found, one.kind[left], other.kind[right])
+        if len(left):
+            start = np.maximum(one.times.start[left], other.times.start[right])
+            end = np.minimum(one.times.end[left], other.times.end[right])
+            self.found.append((one.row[left], other.row[right], start, end))
+
+    def _count(self, task: Task, found: Found, left: Ints, right: Ints) -> None:
+        tally, cell, place = self.tally, task.cell, task.cell.lag + self.settings.reach
+        self.made[cell] = self.made.get(cell, 0) + found.compared
+        tally.matches[place] += len(left)
+        tally.made[place, cell.stream, cell.kind] += found.compared
+        tally.units[place] += found.units
+        utilities = self.settings.utilities
+        worth = float(len(left))
+        if utilities is not None and len(left):
+            worth = float(utilities.of_pairs(left, right).cumsum()[-1])
+        tally.utility[place, cell.stream, cell.kind] += worth
+
+    def answer(self, cells: list[Cell], volume: Ints, price: float) -> Answer:
+        none = (np.empty(0, np.int64),) * 4
+        left, right, start, end = (np.concatenate(each) for each in zip(none, *self.found, strict=True))
+        made = np.array([self.made.get(cell, 0) for cell in cells], np.int64)
+        lag, stream, kind = np.array(cells, np.int64).reshape(-1, 3).T
+        missed = (volume - made) * self.known.measured[lag + self.settings.reach]
+        worth = float((missed * self.known.worth[stream, kind]).sum())
+        return Answer(
+            left,
+            right,
+            start,
+            end,
+            tally=self.tally,
+            compared=int(made.sum()),
+            volume=int(volume.sum()),
+            units=int(self.tally.units.sum()),
+            calls=self.calls,
+            results_share=_share(float(self.tally.matches.sum()), float(missed.sum())),
+            utility_share=_share(float(self.tally.utility.sum()), worth),
+            price=price,
+        )
+
+
+def _share(found: float, missed: float) -> float:
+    return found / (found + missed) if found + missed > 0 else 1.0
+
+
+def _kept(old: Slots, new: Slots, watermark: int) -> dict[int, Slot]:
+    """The slots that elements may still meet which start at the watermark or later."""
+    together = dict(old)
+    for number, slot in new.items():
+        together[number] = merged(together[number], slot) if number in together else slot
+    return {number: slot for number, slot in together.items() if slot.extent[3] > watermark}
