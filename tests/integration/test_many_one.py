@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from golden.canonical import coalesced
 from pyspark.sql import SparkSession
 
 from tidegate.session import Session
@@ -118,7 +119,7 @@ def _write(place: Path, columns: dict[str, object]) -> None:
         os.utime(place / f"{number}.parquet", (number, number))
 
 
-def results(session: Session, folder: Path, setting: str) -> Rows:
+def results(session: Session, folder: Path, setting: str, program: str = PROGRAM) -> Rows:
     """All rows and dead letters, by the name of what they came from."""
     found: Rows = {}
 
@@ -126,7 +127,7 @@ def results(session: Session, folder: Path, setting: str) -> Rows:
         found.setdefault(name, Counter()).update(tuple(row.values()) for row in rows.to_pylist())
 
     with session:
-        running = session.sql(PROGRAM.format(folder=folder, setting=setting), once=True, on_rows=take)
+        running = session.sql(program.format(folder=folder, setting=setting), once=True, on_rows=take)
         assert running is not None
         running.wait()
     return found
@@ -153,6 +154,40 @@ def test_without_cold_storage_results_may_be_missing_but_none_is_wrong(folder: P
     assert any(found.get(name, Counter()) < plain[name] for name in joins)
 
 
+COUNTED = (
+    PROGRAM[: PROGRAM.index("CREATE STREAM through")]
+    + """
+SELECT c.pid, c.size, o.ts AS left_at
+  FROM customer_link c [ROWS 250], backbone b [ROWS 200], outgoing o [RANGE 30 SECONDS]
+  WHERE c.pid = b.pid AND b.pid = o.pid AND c.size > 3;
+SELECT p.name, o.amount, u.town
+  FROM orders o [ROWS 150], products p [ROWS 60], people u [ROWS 80]
+  WHERE o.product = p.name AND o.buyer = u.id AND p.price < 7;
+SELECT COUNT(*) AS n FROM orders o [ROWS 150], products p [RANGE 60 SECONDS] WHERE o.product = p.name;
+"""
+)
+
+
+def counted(session: Session, folder: Path, setting: str) -> dict[str, object]:
+    """What results in windows of rows say, however they are cut in time."""
+    found = results(session, folder, setting, COUNTED)
+    return {name: coalesced((a, b, values) for a, b, *values in rows.elements()) for name, rows in found.items()}
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("setting", ["declared", "monitored"])
+def test_constraints_do_not_change_results_in_windows_of_rows(setting: str, buckets: int, folder: Path) -> None:
+    plain = counted(Session(runtime="embedded", buckets=2), folder, "off")
+    assert len(plain) == 3
+    assert counted(Session(runtime="embedded", buckets=buckets), folder, setting) == plain
+
+
 @pytest.mark.spark
 def test_results_on_spark_are_those_of_plain_joins(folder: Path, plain: Rows, spark: SparkSession) -> None:
     assert results(Session(spark=spark, buckets=2), folder, "monitored") == plain
+
+
+@pytest.mark.spark
+def test_results_on_spark_are_those_of_plain_joins_in_windows_of_rows(folder: Path, spark: SparkSession) -> None:
+    plain = counted(Session(runtime="embedded", buckets=2), folder, "off")
+    assert counted(Session(spark=spark, buckets=2), folder, "declared") == plain

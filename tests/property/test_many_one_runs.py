@@ -182,5 +182,8 @@ def test_rows_that_repeat_a_key_are_dead_letters_and_disturb_no_others(seed: int
     repeated = len(world.rows) - len(world.keeping_keys.rows)
     assert found.dead.total() <= repeated * len(world.places)
     seen = snapshots(found.rows, instants(world))
-    least, most = expected_of(world.keeping_keys, program), expected_of(world, program)
-    assert all(least[at] <= seen[at] <= most[at] for at in seen)
+    most = expected_of(world, program)
+    assert all(seen[at] <= most[at] for at in seen)
+    if "ROWS" not in world.query:  # in windows of rows, others stay longer if these rows are not there
+        least = expected_of(world.keeping_keys, program)
+        assert all(least[at] <= seen[at] for at in seen)

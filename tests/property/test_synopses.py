@@ -61,7 +61,7 @@ def graph_of(random, shape):
     return Graph(names, tuple(Edge(*edge) for edge in edges))
 
 
-def world_of(random, shape, one_key=False):
+def world_of(random, shape, one_key=False, disorders=(0, 0, 3)):
     """Few keys and short times: children have each key once, parents any."""
     graph, keys, count = graph_of(random, shape), random.randint(2, 4), Counter()
     order = []
@@ -73,7 +73,7 @@ def world_of(random, shape, one_key=False):
     shared = {stream: random.sample(range(keys), keys) for stream in range(len(graph))}
     windows = [random.choice([4, 10, 100, 100]) for _ in graph.streams]
     failing = [random.choice([0, 0, 0.3]) for _ in graph.streams]
-    now, disorder, tuples = 0, random.choice([0, 0, 3]), []
+    now, disorder, tuples = 0, random.choice(disorders), []
     for row, stream in enumerate(order):
         above, below = graph.above[stream], graph.below[stream]
         if one_key:

@@ -68,15 +68,18 @@ def batch_of(schema, tuples):
     return Batch(start, end, pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
 
 
-def joined(random, world, operator, buckets):
-    """The results: some tuples do not pass, and so do not come; any cuts, any order in a step."""
+def joined(random, world, operator, buckets, behind=(0, 0, 2)):
+    """The results: some tuples do not pass, and so do not come; any cuts, any order in a step.
+
+    Watermarks are behind what they could be by one of so many instants.
+    """
     states, promised, found, begin = [NO_STATE] * buckets, [0] * buckets, Counter(), 0
     streams = range(len(world.graph))
     while begin < len(world.tuples):
         end = begin + random.choice([1, 2, 3, 8, 50])
         batch, begin = random.sample(world.tuples[begin:end], len(world.tuples[begin:end])), end
         later = [[t.start for t in world.tuples[end:] if t.stream == s] for s in streams]
-        watermarks = [min(starts, default=FOREVER) - random.choice([0, 0, 2]) for starts in later]
+        watermarks = [min(starts) - random.choice(behind) if starts else FOREVER for starts in later]
         arrived = {world.graph.streams[s]: len(world.of(s)) - len(later[s]) for s in streams}
         inputs = [batch_of(operator.schemas[s], [t for t in batch if t.stream == s and t.passes]) for s in streams]
         for bucket in range(buckets):

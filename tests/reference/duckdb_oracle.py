@@ -23,6 +23,7 @@ from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
     Coalesce,
+    CountWindow,
     Distinct,
     Filter,
     Join,
@@ -108,6 +109,8 @@ def _history(plan: Plan, instants: str) -> str:
             return f"{rows} WHERE {TIME} IN (SELECT {TIME} FROM {instants} AS i)"
         case Window():
             return _window(plan, instants)
+        case CountWindow(slide=1, keys=()):
+            return _count_window(plan, instants)
         case Filter(source=source, predicate=predicate):
             where = f"NOT {fails(predicate)} AND {value(predicate)}"
             return f"SELECT * FROM ({_history(source, instants)}) AS filtered WHERE {where}"
@@ -148,6 +151,16 @@ def _window(window: Window, instants: str) -> str:
     elements = f"({_history(window.source, INSTANTS)}) AS e"
     columns = f"i.{TIME}, {_columns(window.schema)}"
     return f"SELECT {columns} FROM {instants} AS i JOIN {elements} ON e.{TIME} < {end}{low}"
+
+
+def _count_window(window: CountWindow, instants: str) -> str:
+    """Formula (8.18): at each instant the last rows; of one instant by their values, NULL last."""
+    order = ", ".join(f"{each} DESC NULLS FIRST" for each in (f"e.{TIME}", *map(quote, window.schema.names)))
+    elements = f"({_history(window.source, INSTANTS)}) AS e"
+    last = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY i.{TIME} ORDER BY {order}) <= {window.rows}"
+    columns = f"i.{TIME}, {_columns(window.schema)}"
+    pairs = f"SELECT {columns} FROM {instants} AS i JOIN {elements} ON e.{TIME} <= i.{TIME}"
+    return pairs if window.rows is None else f"{pairs} {last}"
 
 
 def _join(join: Join, instants: str) -> str:

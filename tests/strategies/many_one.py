@@ -81,9 +81,9 @@ class _Drawing:
         plan: Plan = self.scans[name]
         if self.draw(st.integers(0, 3)) == 0:
             plan = Filter(plan, self.comparison(plan.schema))
-        kind = self.draw(st.sampled_from(["window"] * 9 + ["none", "rows", "grouped"]))
+        kind = self.draw(st.sampled_from(["window"] * 7 + ["rows"] * 3 + ["none", "grouped"]))
         if kind == "rows":
-            plan = CountWindow(plan, 2)
+            plan = CountWindow(plan, self.draw(st.integers(1, 3)), self.draw(st.sampled_from([1, 1, 1, 2])))
         elif kind == "window" and self.scans[name].validity is Validity.INSTANT:
             plan = Window(plan, self.draw(st.integers(2, 6)), self.draw(st.sampled_from([1, 1, 1, 2])))
         elif kind == "grouped":

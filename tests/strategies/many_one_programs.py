@@ -285,6 +285,8 @@ def _query(random: Random, places: Sequence[str], streams: Mapping[str, Stream],
 
 
 def _window(random: Random) -> str:
+    if random.random() < 0.3:
+        return f" WINDOW(ROWS {random.choice([1, 1, 2, 3, 5, 20])})"
     if random.random() < 0.15:
         return " WINDOW(RANGE 1000)"
     slide = " SLIDE 2" if random.random() < 0.15 else ""

@@ -67,6 +67,21 @@ def test_a_constraint_that_does_not_help_is_not_used(parent: str, where: str, wh
     assert unused == why
 
 
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        ("ROWS 50", None),
+        ("ROWS 5", "the window of a has 5 rows only"),
+        ("RANGE 5", None),
+    ],
+)
+def test_rows_of_a_stream_are_compared_with_a_window_of_its_rows(window: str, why: str | None) -> None:
+    said = stream("p", "KEY (pid) CONSTRAINT (oid) REFERENCES p (pid) WITHIN 5 ROWS")
+    text = f"SELECT a.note FROM p a WINDOW({window}), p b WINDOW(ROWS 50) WHERE a.oid = b.pid;"
+    (found,) = the_join(said + text).constraints
+    assert found.unused == why
+
+
 def test_in_time_rows_that_agree_in_more_columns_are_no_further_apart() -> None:
     found = constraints("CLUSTERED BY (pid) WITHIN 5 SECONDS", where="p.pid = o.pid AND p.oid = o.oid")
     assert found == [(Kind.CLUSTERED, None)]

@@ -23,11 +23,12 @@ from keyed import (
     why_plain,
 )
 
+from tidegate.algebra.counted import counted
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_many_one import join_graphs
 from tidegate.algebra.graphs import common_key, covers, shape
 from tidegate.algebra.many_one import JoinEdge, Kind
-from tidegate.algebra.plan import Scan, Window
+from tidegate.algebra.plan import Filter, Scan, Window, walk
 from tidegate.algebra.properties import has_starts, is_chronon, unique_keys, validity_bound
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize
@@ -158,13 +159,44 @@ def test_groups_that_no_edge_connects_are_joined_plainly() -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("o WINDOW(ROWS 5)", "o takes no part, since a window of rows is cut at watermarks"),
+        ("o WINDOW(ROWS 5 SLIDE 2)", "o takes no part, since its window of rows moves in steps"),
+        (
+            "o WINDOW(PARTITION BY oid ROWS 5)",
+            "o takes no part, since its window counts the rows of each group by themselves",
+        ),
         ("(SELECT DISTINCT pid FROM o WINDOW(RANGE 5)) o", "o takes no part, since it is computed"),
     ],
 )
 def test_what_has_no_whole_rows_takes_no_part(source: str, why: str) -> None:
     text = f"SELECT p.note FROM p WINDOW(RANGE 5), {source} WHERE p.pid = o.pid;"
     assert why_plain(P + O_KEYED + text) == [f"p, o: {why}"]
+
+
+def test_windows_of_rows_take_part_and_filters_stay_above_them() -> None:
+    text = "SELECT p.note FROM p WINDOW(ROWS 50), o WINDOW(RANGE 5) WHERE p.pid = o.pid AND p.size > 3;"
+    plan = optimized(P + O_KEYED + text)
+    assert explain(plan) == snapshot("""\
+Map p.note AS note
+  Many-one join on p.pid → o.pid
+    Map p.pid, p.note
+      Filter p.size > 3
+        Window rows 50
+          Rename to p
+            Scan p
+    Window range 5 microseconds
+      Rename to o
+        Scan o\
+""")
+    assert join_graphs(plan)[-1] == "  in one bucket: rows of windows are counted, and all of them must be there"
+
+
+def test_a_filter_below_a_window_of_rows_stays_there() -> None:
+    inner = "(SELECT pid, note FROM p WHERE size > 3) p WINDOW(ROWS 50)"
+    join = the_join(P + O_KEYED + f"SELECT p.note FROM {inner}, o WINDOW(RANGE 5) WHERE p.pid = o.pid;")
+    window = counted(join.inputs[0])
+    assert window is not None
+    assert window.rows == 50
+    assert any(isinstance(node, Filter) for node in walk(window.source))
 
 
 def test_a_condition_that_can_fail_stays_where_it_is() -> None:
@@ -195,6 +227,14 @@ def test_a_short_window_over_the_many_does_not_pay_for_a_long_one_over_the_one()
     text = "SELECT p.note FROM p WINDOW(RANGE 1 MINUTE), o WINDOW(RANGE 1 HOUR) WHERE p.pid = o.pid;"
     assert "plain joins are cheaper" in why_plain(P + O_KEYED + text)[0]
     assert joins(optimized(stream("p", "CLUSTERED BY (pid) WITHIN 5 SECONDS") + O_KEYED + text))
+
+
+@pytest.mark.parametrize(("rows", "is_worth_it"), [(50, True), (1000, False)])
+def test_a_reach_in_rows_is_compared_with_a_window_of_rows(rows: int, is_worth_it: bool) -> None:
+    read = ", ".join(f"{name} WINDOW(ROWS 1000)" for name in ("p", "q", "o"))
+    text = f"SELECT p.note FROM {read} WHERE p.pid = o.pid AND q.pid = o.pid;"
+    said = "".join(stream(name, f"CLUSTERED BY (pid) WITHIN {rows} ROWS") for name in ("p", "q"))
+    assert bool(joins(optimized(said + O_KEYED + text))) == is_worth_it
 
 
 def test_what_may_be_found_makes_it_worth_to_watch() -> None:

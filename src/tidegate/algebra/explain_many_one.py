@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.algebra.constraints import Reach, Use
+from tidegate.algebra.counted import counted
 from tidegate.algebra.explain import edge_words, in_words, shown
 from tidegate.algebra.graphs import common_key, covers, shape
 from tidegate.algebra.many_one import EdgeConstraint, Kind, ManyOneJoin
@@ -104,6 +105,8 @@ def _mode(join: ManyOneJoin) -> str:
 
 
 def _meeting(join: ManyOneJoin) -> str:
+    if any(counted(each) for each in join.inputs):
+        return "in one bucket: rows of windows are counted, and all of them must be there"
     keys = common_key(len(join.inputs), join.edges)
     columns = [tuple(shown(plan, name) for name in own) for plan, own in zip(join.inputs, keys, strict=True)]
     if columns[0]:

@@ -25,6 +25,7 @@ class Known:
     """What is known of the inputs of a join graph, by position.
 
     labels: what to call them; lengths: how long their elements are valid, where that is known
+    rows: of how many rows of their stream their windows are, where that is known
     steps: in which steps their windows move, so that elements begin up to a step after their row
     keys: for each edge, the columns of the parent's and of the child's source that must be equal; None: no column
     types: for each edge, the types of these
@@ -33,6 +34,7 @@ class Known:
     labels: tuple[str, ...]
     scans: tuple[Scan, ...]
     lengths: tuple[int | None, ...]
+    rows: tuple[int | None, ...]
     steps: tuple[int, ...]
     edges: tuple[JoinEdge, ...]
     keys: tuple[tuple[tuple[str | None, str | None], ...], ...]
@@ -123,13 +125,19 @@ def _size(each: EdgeConstraint) -> int:
 
 
 def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
-    """What reaches as far as the window of the rows that it could remove saves nothing."""
+    """What reaches as far as the window of the rows that it could remove saves nothing.
+
+    Rows of one stream say nothing of how many come of another meanwhile.
+    """
     edge = known.edges[each.edge]
-    removed = edge.child if each.kind in _ENDING else edge.parent
-    length, time = known.lengths[removed], each.within.time
+    removed, counted = (edge.child, edge.parent) if each.kind in _ENDING else (edge.parent, edge.child)
+    length, time, name = known.lengths[removed], each.within.time, known.labels[removed]
     if each.unused is None and length is not None and time is not None and time >= length:
-        reason = f"rows of {known.labels[removed]} are valid for {in_words(length)} only"
-        return replace(each, unused=reason)
+        return replace(each, unused=f"rows of {name} are valid for {in_words(length)} only")
+    most, rows = known.rows[removed], each.within.rows
+    is_one_stream = known.scans[removed].stream == known.scans[counted].stream
+    if each.unused is None and is_one_stream and most is not None and rows is not None and rows >= most:
+        return replace(each, unused=f"the window of {name} has {most} row{'' if most == 1 else 's'} only")
     return each
 
 

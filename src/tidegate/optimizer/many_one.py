@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.counted import counted
 from tidegate.algebra.explain_many_one import label
 from tidegate.algebra.graphs import sources
 from tidegate.algebra.many_one import JoinEdge, Kind, ManyOneJoin
-from tidegate.algebra.plan import Join, Map, Output, Plan, Window, inputs, walk, with_inputs
+from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, Window, inputs, walk, with_inputs
 from tidegate.algebra.properties import validity_bound
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression, columns_of
@@ -159,11 +160,19 @@ def _known(
         tuple(label(leaves[which].plan, own[which].scan.stream) for which in members),
         tuple(own[which].scan for which in members),
         tuple(validity_bound(leaves[which].plan) for which in members),
+        tuple(_rows(leaves[which].plan) for which in members),
         tuple(_step(leaves[which].plan) for which in members),
         joined,
         tuple(tuple((own[e.parent].column(a), own[e.child].column(b)) for a, b in e.pairs) for e in edges),
         tuple(tuple(a.type for a, _ in e.pairs) for e in edges),
     )
+
+
+def _rows(plan: Plan) -> int | None:
+    """Of how many rows of the stream a window is; not if rows do not count that fail a filter below."""
+    window = counted(plan)
+    filtered_out = window is not None and any(isinstance(node, Filter) for node in walk(window.source))
+    return None if window is None or filtered_out else window.rows
 
 
 def _step(plan: Plan) -> int:

@@ -51,9 +51,21 @@ def origin(plan: Plan) -> Origin | str:
             return origin(source)
         case Window():
             return "its window takes every instant of a row by itself"
-        case CountWindow(source=source):
-            below = origin(source)
-            return below if isinstance(below, str) else "a window of rows is cut at watermarks"
+        case CountWindow(source=source) if isinstance(origin(source), str):
+            return origin(source)
+        case CountWindow():
+            return _counted(plan)
         case ManyOneJoin():
             return "it is a many-one join by itself"
     return "it is computed"
+
+
+def _counted(window: CountWindow) -> Origin | str:
+    """The origin of a window of the last so many rows of a stream; other windows of rows have none."""
+    if window.keys:
+        return "its window counts the rows of each group by themselves"
+    if window.slide != 1:
+        return "its window of rows moves in steps"
+    if window.rows is None:
+        return "its window has all rows"
+    return origin(window.source) if is_chronon(window.source) else "its window takes every instant of a row by itself"

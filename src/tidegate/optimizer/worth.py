@@ -1,13 +1,14 @@
 """Whether a join that keeps synopses is worth it: an estimate of what it keeps, against plain joins.
 
 Rates are not known before a query runs: all streams count alike, and what is kept of one is measured by
-how long its elements stay.
+how long its elements stay. A window of rows is taken to be as long as the longest whose time is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tidegate.algebra.constraints import Reach
 from tidegate.algebra.graphs import sources
 from tidegate.algebra.many_one import EdgeConstraint, Kind
 from tidegate.optimizer.edge_constraints import Known
@@ -18,8 +19,8 @@ ROW_COST = 1.5
 WAITING_SHARE = 0.1
 """So many of the rows that have children wait for them for as long as they are valid."""
 
-ROWS_SHARE = 0.1
-"""A reach in rows, or one that is yet to be found, is taken to be that part of a validity."""
+OTHER_SHARE = 0.1
+"""A reach that is yet to be found, or not in the unit of the window, is taken to be that part of a validity."""
 
 
 def not_worth_it(
@@ -53,13 +54,13 @@ class _Stays:
         constraints: Sequence[EdgeConstraint],
         watched: Sequence[tuple[int, Kind]],
     ) -> None:
-        self.edges, self.lengths = known.edges, lengths
+        self.edges, self.lengths, self.known = known.edges, lengths, known
         groups = sources(len(lengths), known.edges)
         self.singles = frozenset(groups[0]) if len(groups) == 1 else frozenset()
-        self.reaches: dict[tuple[int, Kind], float | None] = dict.fromkeys(watched)
+        self.reaches: dict[tuple[int, Kind], Reach] = dict.fromkeys(watched, Reach())
         for each in constraints:
             if each.unused is None:
-                self.reaches[each.edge, each.kind] = each.within.time
+                self.reaches[each.edge, each.kind] = each.within
 
     def complete(self, which: int) -> float:
         """Elements that are complete: if no more combinations begin with them, they go, and with what they join."""
@@ -75,6 +76,11 @@ class _Stays:
         return WAITING_SHARE * self._least(which, below, (Kind.ARRIVING, Kind.ORDERED_CHILDREN)) if below else 0.0
 
     def _least(self, which: int, edges: Iterable[int], kinds: Iterable[Kind]) -> float:
-        whole = self.lengths[which]
         found = [self.reaches[place] for e in edges for k in kinds if (place := (e, k)) in self.reaches]
-        return min([whole, *(ROWS_SHARE * whole if each is None else each for each in found)])
+        return self.lengths[which] * min([1.0, *(self._part(which, each) for each in found)])
+
+    def _part(self, which: int, reach: Reach) -> float:
+        """How much of a window a reach is."""
+        rows = self.known.rows[which]
+        own, whole = (reach.time, self.lengths[which]) if rows is None else (reach.rows, rows)
+        return OTHER_SHARE if own is None else own / whole

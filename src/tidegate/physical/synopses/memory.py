@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints
+from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints, horizons_of
 from tidegate.physical.kernels.synopses.saved import slice_name
 from tidegate.physical.operator import Chunks
 from tidegate.physical.ranges.beside import Beside
+from tidegate.physical.synopses.counted import COUNTED, Counting
 from tidegate.physical.synopses.layout import Layout
 from tidegate.physical.synopses.losses import Sample
+from tidegate.physical.synopses.results import Results
 from tidegate.physical.synopses.rows import RowStore, Segment, gather
 from tidegate.physical.waiting import FIGURES, figures_chunk, figures_of
 from tidegate.schema import Schema
@@ -24,6 +27,8 @@ from tidegate.schema import Schema
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
 """How the names of chunks begin that have columns of elements, what watches keep, and the sample of keys."""
 _SLICES = ("cold", "loose")
+_GOING_ON = "going on"
+"""The chunk of results that are not over, and how long they go on is not known."""
 _OWN = "of "
 """How the names of the elements' own columns begin in slices."""
 _START = pa.schema({"start": pa.int64()})
@@ -38,6 +43,12 @@ class Shape(NamedTuple):
     layout: Layout
     exact: bool
     clusters: frozenset[int]
+    counted: tuple[int, ...] = ()
+    """Inputs that are windows of rows."""
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(f for schema in self.schemas for f in schema))
 
     def join(self, parts: Parts) -> SynopsisJoin:
         its: dict[str, Any] = {"exact": self.exact, "watched": self.clusters, "same": self.layout.same}
@@ -46,7 +57,7 @@ class Shape(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters
+        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters, self.counted
 
 
 class Lazy(Mapping[str, npt.NDArray[Any]]):
@@ -102,6 +113,11 @@ class Memory:
     """Of some keys everything, to tell what is missing."""
     slices: list[dict[str, SliceChunk]] = field(default_factory=list)
     saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
+    counting: dict[int, Counting] = field(default_factory=dict)
+    """Where windows of rows are, by input."""
+    going_on: Results | None = None
+    """Results that are not over; `going_on_chunk` has them, too."""
+    going_on_chunk: pa.RecordBatch | None = None
 
     @staticmethod
     def load(shape: Shape, chunks: Chunks) -> Memory:
@@ -128,6 +144,14 @@ class Memory:
             if not isinstance(each.columns, Lazy) or each.columns.chunk is not chunk:
                 cold.slices[place] = replace(each, columns=Lazy(chunk))
 
+    def report(self, found: Results) -> Batch:
+        """What is to be reported of new results, and of those that go on; the rest goes on."""
+        before = self.going_on or Results.none(self.shape.schema, self.shape.counted)
+        output, self.going_on = before.with_more(found).reported(self.counting)
+        if self.going_on is not before:
+            self.going_on_chunk = self.going_on.chunk() if len(self.going_on) else None
+        return output
+
     def segments(self, stream: int, new: Sequence[Segment]) -> list[Segment]:
         """Where the columns of elements are that the join knows, but for those that are cold."""
         return [*new, *self.stores[stream].segments]
@@ -149,8 +173,10 @@ class Memory:
         found: Ints = gather(rows, segments, _START).column(0).to_numpy()
         return found
 
-    def settle(self, new: Sequence[Sequence[Segment]]) -> None:
+    def settle(self, new: Sequence[Sequence[Segment]], watermarks: Sequence[int]) -> None:
         """Take over what the step has changed: `new` has the columns of what came, and came back."""
+        horizons = horizons_of(watermarks)
+        self.counting = {stream: each.without(horizons[stream]) for stream, each in self.counting.items()}
         for stream in range(len(self.stores)):
             self._chill(stream, self.segments(stream, new[stream]))
         for stream, changes in enumerate(self.join.note()):
@@ -192,6 +218,10 @@ class Memory:
         for stream, store in enumerate(self.stores):
             chunks |= {name: each.chunk for name, each in self.slices[stream].items()}
             chunks |= store.chunks(f"{_ROWS}{stream}")
+        for stream, counting in self.counting.items():
+            chunks |= counting.chunks(_window(stream))
+        if self.going_on_chunk is not None:
+            chunks[_GOING_ON] = self.going_on_chunk
         figures = self._figures()
         same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
         if same and figures_of(before) == figures:
@@ -203,7 +233,7 @@ class Memory:
         return chunks
 
     def _figures(self) -> dict[str, int]:
-        return {
+        figures = {
             f"{name}{stream}": value
             for stream, store in enumerate(self.stores)
             for name, value in (
@@ -212,6 +242,9 @@ class Memory:
                 ("segments", store.numbered),
             )
         }
+        for stream, counting in self.counting.items():
+            figures |= counting.figures(_window(stream))
+        return figures
 
 
 _KEPT: Beside[Memory] = Beside()
@@ -220,7 +253,8 @@ _KEPT: Beside[Memory] = Beside()
 
 def _loaded(shape: Shape, chunks: Chunks) -> Memory:
     figures, streams = figures_of(chunks), range(len(shape.schemas))
-    own = {n: c for n, c in chunks.items() if n != FIGURES and not n.startswith(_ROWS)}
+    beside = (_ROWS, COUNTED, _GOING_ON, FIGURES)
+    own = {n: c for n, c in chunks.items() if not n.startswith(beside)}
     parts: dict[str, Columns] = {
         name: Lazy(chunk) if name.startswith(_SLICES) else _columns(chunk) for name, chunk in own.items()
     }
@@ -239,6 +273,7 @@ def _loaded(shape: Shape, chunks: Chunks) -> Memory:
         }
         for stream, cold in enumerate(join.cold)
     ]
+    going_on = chunks.get(_GOING_ON)
     return Memory(
         shape,
         join,
@@ -249,7 +284,15 @@ def _loaded(shape: Shape, chunks: Chunks) -> Memory:
         Sample(_beginning(_SAMPLE, parts)),
         slices,
         saved,
+        {stream: Counting.load(_window(stream), chunks, figures) for stream in shape.counted},
+        None if going_on is None else Results.load(going_on, shape.schema, shape.counted),
+        going_on,
     )
+
+
+def _window(stream: int) -> str:
+    """How the names begin of what is known of a window of rows."""
+    return f"{COUNTED}{stream}."
 
 
 def _beginning(prefix: str, parts: Parts) -> Parts:

@@ -5,6 +5,9 @@ elements arrive. In exact mode, what only a constraint lets go gets cold, and co
 
 Rows are counted at the end of each step: all that arrives in a step has the number of the last, so an element waits
 for up to a step longer than it must, and never less. Clusters are counted among the elements that have come here.
+
+Inputs may be windows of rows. Their elements are joined when the watermark has passed them (`counted.py`), and what
+comes out is reported as far as the watermark, as long as rows are not known to end (`results.py`).
 """
 
 from __future__ import annotations
@@ -18,18 +21,21 @@ import pyarrow as pa
 
 from tidegate.algebra.constraints import Settings, Use
 from tidegate.algebra.many_one import EdgeConstraint, JoinEdge, Kind
-from tidegate.physical.batch import Batch
+from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.kernels.synopses.model import Answer, Arrivals, Constraints, Moment
+from tidegate.physical.kernels.synopses.model import Answer, Arrivals, Constraints, Mask, Moment, horizons_of
 from tidegate.physical.operator import NO_FACTS, Chunks, Facts, Meeting, Step
 from tidegate.physical.synopses import broken, choosing, losses, watching
 from tidegate.physical.synopses.bounds import Known, counters_of
+from tidegate.physical.synopses.counted import OPEN, CountedInput, Taken
 from tidegate.physical.synopses.layout import Coding, Key, Layout, codes_of, equal, layout_of
 from tidegate.physical.synopses.memory import Memory, Shape
 from tidegate.physical.synopses.repeated import letters_of_repeated
+from tidegate.physical.synopses.results import Results
 from tidegate.physical.synopses.rows import Segment, gather
 from tidegate.physical.synopses.warming import exercise
 from tidegate.schema import Schema
+from tidegate.time import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class SynopsisJoinOperator:
     constraints: tuple[EdgeConstraint, ...]
     watched: tuple[tuple[int, Kind], ...]
     settings: Settings
+    counted: tuple[CountedInput | None, ...] = ()
+    """For each input the window of rows that it is, if it is one; none at all if no input is."""
     order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -54,8 +62,20 @@ class SynopsisJoinOperator:
         return layout_of(self.schemas, self.edges)
 
     @property
+    def windows(self) -> dict[int, CountedInput]:
+        """Windows of rows by input."""
+        return {stream: each for stream, each in enumerate(self.counted) if each is not None}
+
+    @property
+    def taken(self) -> tuple[Schema, ...]:
+        """The columns of elements as they are taken in."""
+        windows = self.windows
+        return tuple(windows[s].schema if s in windows else schema for s, schema in enumerate(self.schemas))
+
+    @property
     def meeting(self) -> Meeting:
-        return self.layout.meeting
+        # Rows are counted where all of them are.
+        return ((),) * len(self.schemas) if self.windows else self.layout.meeting
 
     @property
     def words(self) -> str:
@@ -64,7 +84,9 @@ class SynopsisJoinOperator:
             for edge in self.edges
         ]
         mode = "exact" if self.settings.exact else "lean"
-        return f"many-one join of {len(self.schemas)} along {', '.join(pairs)}, {mode}"
+        sizes = [str(each.rows) for each in self.windows.values()]
+        windows = f", in windows of {' and '.join(sizes)} rows" if sizes else ""
+        return f"many-one join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
 
     def warm_up(self) -> None:
         exercise(self)
@@ -72,29 +94,36 @@ class SynopsisJoinOperator:
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> SynopsisJoinOperator:
         return replace(self, order=order, arrived=arrived)
 
-    def decide(self, order: Facts, reports: Sequence[Facts]) -> Facts:
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
         row_bytes = tuple(16 + sum(_width(f.type.arrow) for f in schema) for schema in self.schemas)
         known = (self.edges, self.streams, self._known.checked(), self._watches, self.settings, row_bytes)
         return choosing.decide(choosing.Choice(*known), order, reports)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         known = self._known
-        memory = Memory.load(Shape(self.schemas, self.layout, self.settings.exact, known.clusters()), state)
-        elements = [_joinable(self.layout, stream, batch) for stream, batch in enumerate(inputs)]
-        arrivals = self._arrivals(memory, elements)
-        moment = Moment(list(watermarks), counters_of(self.streams, self.arrived), list(memory.met))
+        shape = Shape(self.schemas, self.layout, self.settings.exact, known.clusters(), tuple(self.windows))
+        memory = Memory.load(shape, state)
+        due, taken, failed = self._due(memory, inputs, watermarks)
+        elements = [_joinable(self.layout, stream, batch) for stream, batch in enumerate(due)]
+        arrivals = self._arrivals(memory, elements, taken)
+        moment = self._moment(memory, watermarks)
         constraints = known.made_use_of(self.order)
         seen, report = self._watch(memory, arrivals, moment)
         answer = memory.join.step(arrivals, moment, constraints)
         new = self._new(memory, elements, arrivals, answer)
         output = self._output(memory, new, answer)
-        dead = self._dead(memory, elements, arrivals, new, answer)
+        dead = concat_columns([*failed, self._dead(memory, elements, arrivals, new, answer)])
         late = self._late(memory, arrivals, new, answer, constraints)
-        memory.settle(new)
+        memory.settle(new, moment.watermarks)
         memory.seen = seen
         missing = self._losses(memory, elements, arrivals, output, moment, constraints)
-        report = {**report, **missing, **late, **_figures(memory, answer, output)}
-        return Step(memory.save(state), output, min(watermarks), dead, report)
+        report = {**report, **missing, **late, **_figures(memory, answer, output), **self._sizes}
+        return Step(memory.save(state), output, min(moment.watermarks), dead, report)
+
+    @property
+    def _sizes(self) -> Facts:
+        """Of how many rows windows are, if any are windows of rows."""
+        return {"windows": [0 if each is None else each.rows for each in self.counted]} if self.counted else {}
 
     @property
     def _known(self) -> Known:
@@ -111,18 +140,49 @@ class SynopsisJoinOperator:
             if kind not in ordered or self.layout.unordered[edge] is None
         )
 
-    def _arrivals(self, memory: Memory, elements: Sequence[Batch]) -> dict[int, Arrivals]:
-        """The new elements as the join takes them; they have the next rows."""
+    def _due(
+        self, memory: Memory, inputs: Sequence[Batch], watermarks: Sequence[int]
+    ) -> tuple[list[Batch], dict[int, Taken], list[pa.RecordBatch]]:
+        """The elements that are joined now, what was counted of them, and dead letters of those that fail by then."""
+        counters, due = counters_of(self.streams, self.arrived), list(inputs)
+        taken: dict[int, Taken] = {}
+        dead: list[pa.RecordBatch] = []
+        for stream, window in self.windows.items():
+            known = (inputs[stream], min(watermarks[stream], FOREVER), counters[stream])
+            memory.counting[stream], taken[stream] = memory.counting[stream].take_in(window, *known)
+            due[stream], failed = window.applied(taken[stream].elements)
+            dead += failed
+        return due, taken, dead
+
+    def _arrivals(self, memory: Memory, elements: Sequence[Batch], taken: Mapping[int, Taken]) -> dict[int, Arrivals]:
+        """The new elements as the join takes them; they have the next rows, or the numbers that windows gave them."""
         arrivals, counters = {}, counters_of(self.streams, self.arrived)
         for stream, batch in enumerate(elements):
             if len(batch):
                 first = memory.next_row[stream]
+                number, row = np.full(len(batch), counters[stream]), np.arange(first, first + len(batch))
+                if stream in taken:
+                    number, row = taken[stream].arrivals_of(batch), batch.end - OPEN
                 memory.next_row[stream] += len(batch)
                 memory.met[stream] += len(batch)
-                number, row = np.full(len(batch), counters[stream]), np.arange(first, first + len(batch))
                 keys = self.layout.codes(stream, batch)
                 arrivals[stream] = Arrivals(keys, batch.start, batch.end, number, row)
         return arrivals
+
+    def _moment(self, memory: Memory, watermarks: Sequence[int]) -> Moment:
+        counters, met, windows = counters_of(self.streams, self.arrived), list(memory.met), memory.counting
+        if not windows:
+            return Moment(list(watermarks), counters, met)
+        now = [windows[s].watermark if s in windows else watermark for s, watermark in enumerate(watermarks)]
+        after = {s: windows[s].without(horizon) for s, horizon in enumerate(horizons_of(now)) if s in windows}
+        return Moment(
+            now,
+            counters,
+            met,
+            [after[s].settled if s in after else count for s, count in enumerate(counters)],
+            [after[s].sure(count) if s in after else count for s, count in enumerate(met)],
+            [after[s].ended if s in after else None for s in range(len(now))],
+        )
 
     def _new(
         self, memory: Memory, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], answer: Answer
@@ -139,18 +199,27 @@ class SynopsisJoinOperator:
     def _output(self, memory: Memory, new: Sequence[Sequence[Segment]], answer: Answer) -> Batch:
         found = answer.combinations
         if not len(found):
-            return Batch.empty(self.schema)
+            none = Results.none(self.schema, tuple(memory.counting))
+            return memory.report(none) if memory.counting else none.elements
         parts = [
             gather(rows, memory.segments(stream, new[stream]), self.schemas[stream].arrow)
             for stream, rows in enumerate(found.rows)
         ]
         columns = pa.RecordBatch.from_arrays([c for part in parts for c in part.columns], schema=self.schema.arrow)
         output = Batch(found.start, found.end, columns)
+        same = self._have_equal_keys(output)
+        if not memory.counting:
+            return output.filter(same)
+        return memory.report(Results(output.filter(same), {s: found.rows[s][same] for s in memory.counting}))
+
+    def _have_equal_keys(self, output: Batch) -> Mask:
+        """Which results have not only equal hashes."""
+        same = np.ones(len(output), np.bool_)
         for number, edge in enumerate(self.edges):
             if self.layout.is_hashed(number):
                 for a, b in zip(edge.parent_keys, edge.child_keys, strict=True):
-                    output = output.filter(equal(output.column(a), output.column(b)))
-        return output
+                    same &= equal(output.column(a), output.column(b))
+        return same
 
     def _dead(
         self,

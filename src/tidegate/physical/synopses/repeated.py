@@ -31,7 +31,7 @@ def letters_of_repeated(
     letters = [NO_DEAD_LETTERS]
     for stream, rows in enumerate(repeated):
         if len(rows):
-            at = rows - arrivals[stream].row[0]
+            at = np.searchsorted(arrivals[stream].row, rows)
             _check_hashes(layout, memory, stream, elements[stream], arrivals[stream], new[stream], at)
             letters.append(_letters(layout, streams[stream], stream, elements[stream].take(at)))
     return concat_columns(letters)

@@ -33,6 +33,7 @@ ENDINGS = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
 class Pace:
     """How streams go on: of each, elements and rows counted, over a time; validities, sizes, and lengths of steps.
 
+    windows: of how many rows windows are, where they are windows of rows, else 0
     stride: the longest of the last steps, in time; row_strides: in rows of each stream
     waiting: how many elements of each stream would be waiting without constraints, if that is known
     """
@@ -48,6 +49,7 @@ class Pace:
     now: int | None = None
     began: int | None = None
     waiting: tuple[float, ...] | None = None
+    windows: tuple[int, ...] = ()
 
     @classmethod
     def beginning(cls, streams: int) -> Pace:
@@ -73,7 +75,11 @@ class Pace:
 
     def lifetime(self, stream: int) -> int:
         """How long elements are valid, as far as time has gone on."""
-        return min(self.longest[stream], (self.now or 0) - (self.began or 0))
+        passed = (self.now or 0) - (self.began or 0)
+        if not self.windows or not self.windows[stream]:
+            return min(self.longest[stream], passed)
+        rate = self.row_rate(stream)
+        return min(int(self.windows[stream] / rate), passed) if rate else passed
 
     def filled(self, stream: int) -> float:
         """How many elements there are in the lifetime of one."""
@@ -102,6 +108,7 @@ def go_on(pace: Pace, reports: Sequence[Facts]) -> Pace:
         now,
         begin if pace.began is None else pace.began,
         _waiting(reports, len(streams)),
+        tuple(reports[0].get("windows", ())) if reports else pace.windows,
     )
 
 

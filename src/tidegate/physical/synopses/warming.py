@@ -25,7 +25,7 @@ def exercise(operator: SynopsisJoinOperator) -> None:
     state: Chunks = NO_STATE
     for number in range(_ROUNDS):
         time = number * 10
-        inputs = [_elements(schema, number, time) for schema in alone.schemas]
+        inputs = [_elements(schema, number, time) for schema in alone.taken]
         arrived = {name: (number + 1) * _ROWS for name in alone.streams if name is not None}
         state = alone.steered(NO_FACTS, arrived).step(state, inputs, [time + 10] * len(inputs)).state
         if number % 2:

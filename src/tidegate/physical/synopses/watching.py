@@ -41,7 +41,7 @@ from tidegate.physical.kernels.hashing import Hashes, hash_columns, read_only
 from tidegate.physical.kernels.synopses import monitor
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import NO, Arrivals, Columns, Ints, Moment
+from tidegate.physical.kernels.synopses.model import NEVER, NO, Arrivals, Columns, Ints, Moment
 from tidegate.physical.kernels.synopses.monitor import Limits, Observed, kept_rows
 from tidegate.physical.kernels.synopses.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.kernels.synopses.monitor_joins import JoinsSeen, observe_joins
@@ -257,6 +257,6 @@ def _arrivals(graph: Graph, batch: Mapping[int, Arrivals], moment: Moment) -> di
         "elements": [0 if each is None else len(each) for each in some],
         "first": [None if each is None else int(each.start.min()) for each in some],
         "last": [None if each is None else int(each.start.max()) for each in some],
-        "longest": [0 if each is None else int((each.end - each.start).max()) for each in some],
+        "longest": [0 if each is None or each.end[0] >= NEVER else int((each.end - each.start).max()) for each in some],
         "counters": list(moment.counters),
     }

@@ -36,6 +36,7 @@ from tidegate.physical.kernels.synopses.model import (
     Moment,
     Patience,
     Size,
+    horizons_of,
 )
 from tidegate.physical.kernels.synopses.saved import Log
 from tidegate.physical.kernels.synopses.sweep import expendable, sweep
@@ -214,7 +215,7 @@ class SynopsisJoin:
                 stream = getattr(self.graph.edges[edge], side)
                 new = batch.get(stream)
                 columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
-                now = (moment.counters[stream], moment.watermarks[stream])
+                now = ((moment.settled or moment.counters)[stream], moment.watermarks[stream])
                 name = f"{side}{edge}"
                 self.orders[name] = self.orders.get(name, Order()).absorb(*columns, bound, *now)
 
@@ -238,10 +239,10 @@ class SynopsisJoin:
             index.find(wanted, parent.waiting, child.component, found)
 
     def _patience(self, moment: Moment, constraints: Constraints) -> list[Patience]:
-        limits, horizons = [], self._horizons(moment.watermarks)
+        limits, horizons = [], horizons_of(moment.watermarks)
         for number, edge in enumerate(self.graph.edges):
             bound = constraints.arriving.get(number, _NONE)
-            watermark, counter = moment.watermarks[edge.child], moment.counters[edge.child]
+            watermark, counter = moment.watermarks[edge.child], (moment.settled or moment.counters)[edge.child]
             rows = -1 if bound.rows is None else counter - bound.rows
             time = LEAST if bound.time is None else watermark - bound.time
             low = self._low(f"child{number}", constraints.ordered_children.get(number))
@@ -256,7 +257,7 @@ class SynopsisJoin:
             gap = NEVER if bound.rows is None else bound.rows
             time = LEAST if bound.time is None else moment.watermarks[parent] - bound.time
             low = self._low(f"parent{number}", constraints.ordered_parents.get(number))
-            endings[number] = Ending((moment.met or moment.counters)[parent], gap, time, low)
+            endings[number] = Ending((moment.sure or moment.met or moment.counters)[parent], gap, time, low)
         return endings
 
     def _collect(self, moment: Moment, constraints: Constraints, *, returned: bool) -> tuple[Ints, ...]:
@@ -266,23 +267,17 @@ class SynopsisJoin:
         for table, some in zip(self.tables, marked, strict=True):
             if len(some):
                 table.component[some] = _LEAVES[self.exact][table.component[some]]
-        horizons = self._horizons(moment.watermarks)
-        self.clusters = forget_clusters(self.graph, self.clusters, endings, horizons)
-        sweep(self.graph, self.tables, horizons, constraints.keeps_no, marked, thorough=returned)
+        horizons = horizons_of(moment.watermarks)
+        passed = moment.passed(horizons)
+        self.clusters = forget_clusters(self.graph, self.clusters, endings, passed)
+        sweep(self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked, thorough=returned)
         chilled = (_NO_ROWS,) * len(self.tables)
         if self.exact:
             chilled = tuple(map(chill, self.tables, self.cold))
-        for cold, horizon in zip(self.cold, horizons, strict=True):
-            cold.expire(horizon)
+        for cold, over in zip(self.cold, passed, strict=True):
+            cold.expire(over)
         self._compact(always=False)
         return chilled
-
-    def _horizons(self, watermarks: Sequence[int]) -> list[int]:
-        """For each stream: whatever arrives later in any other one does not start before this."""
-        if len(watermarks) == 1:
-            return list(watermarks)
-        least, second = sorted(watermarks)[:2]
-        return [second if watermark == least else least for watermark in watermarks]
 
     def _compact(self, *, always: bool) -> None:
         for stream, table in enumerate(self.tables):

@@ -55,11 +55,31 @@ class Moment:
 
     `met` are those of them that came here, if it is not all. Equal keys that did not come must not count as others,
     so clusters are counted among these.
+
+    Elements may be taken in later than they arrived, and in another order. Then all that arrived up to the number
+    `settled` have been taken in, and `sure` are so many of those that came that the order does not matter.
+    Where a stream has `ended`, its elements go when their own end is not after that, whatever the watermarks.
     """
 
     watermarks: Sequence[int]
     counters: Sequence[int]
     met: Sequence[int] | None = None
+    settled: Sequence[int] | None = None
+    sure: Sequence[int] | None = None
+    ended: Sequence[int | None] | None = None
+
+    def passed(self, horizons: Sequence[int]) -> list[int]:
+        """For each stream, up to where ends are over."""
+        own = self.ended or [None] * len(horizons)
+        return [horizon if end is None else end for horizon, end in zip(horizons, own, strict=True)]
+
+
+def horizons_of(watermarks: Sequence[int]) -> list[int]:
+    """For each stream: whatever arrives later in any other one does not start before this."""
+    if len(watermarks) == 1:
+        return list(watermarks)
+    least, second = sorted(watermarks)[:2]
+    return [second if watermark == least else least for watermark in watermarks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.clusters import Ending
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.index import home
-from tidegate.physical.kernels.synopses.layout import HIGH
+from tidegate.physical.kernels.synopses.layout import END, HIGH
 from tidegate.physical.kernels.synopses.model import (
     COLD,
     COLD_YES,
@@ -104,6 +104,7 @@ def sweep(
     graph: Graph,
     tables: Sequence[Table],
     horizons: Sequence[int],
+    ended: Sequence[int | None] | None,
     keeps_no: frozenset[int],
     marked: Sequence[Positions],
     *,
@@ -112,15 +113,18 @@ def sweep(
     """Let all be gone that is expired or not to be kept, and let what needs others go as they do.
 
     Marked are those that left because of constraints. If it is not thorough, nothing else is new than what is decided.
+    Where a stream has `ended`, elements go by their own end, too.
     """
     left = list(marked)
+    own = [None] * len(tables) if ended is None else ended
     for stream, table in enumerate(tables):
         yes = YES if stream in graph.singles else REPEATED
         no = REPEATED if stream in keeps_no and graph.above[stream] else NO
-        gone = _expire(table.component, table.ints, table.soonest, table.count, horizons[stream], yes, no)
+        over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
+        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no)
         left[stream] = np.concatenate([left[stream], gone]) if len(left[stream]) else gone
     if graph.shape == "tree" and not thorough:
-        _go_with_children(graph, tables, horizons, left, marked)
+        _go_with_children(graph, tables, horizons, own, left, marked)
     else:
         _go_along(graph, tables)
     for stream, table in enumerate(tables):
@@ -140,13 +144,18 @@ def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
 
 
 def _go_with_children(
-    graph: Graph, tables: Sequence[Table], horizons: Sequence[int], left: list[Positions], marked: Sequence[Positions]
+    graph: Graph,
+    tables: Sequence[Table],
+    horizons: Sequence[int],
+    ended: Sequence[int | None],
+    left: list[Positions],
+    marked: Sequence[Positions],
 ) -> None:
     """Let the parents of those go that have left, unless they are not valid for longer than these."""
     for stream in graph.children_first:
         for place, edge in enumerate(graph.below[stream]):
             other = graph.edges[edge].child
-            leaf = not graph.below[other] and horizons[stream] >= horizons[other]
+            leaf = not graph.below[other] and horizons[stream] >= horizons[other] and ended[other] is None
             some = marked[other] if leaf else left[other]
             if len(some):
                 table, child = tables[stream], tables[other]
@@ -156,12 +165,12 @@ def _go_with_children(
 
 
 @compiled
-def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, yes: Any, no: Any) -> Any:
+def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any) -> Any:
     """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is."""
-    high, gone = ints[HIGH], np.empty(256, np.int32)
+    high, end, gone = ints[HIGH], ints[END], np.empty(256, np.int32)
     lost = 0
     for block in range((count + BLOCK - 1) // BLOCK):
-        if soonest[block] > horizon:
+        if soonest[block] > horizon and ended == LEAST:
             continue
         if lost + BLOCK > len(gone):
             more = np.empty(2 * len(gone), np.int32)
@@ -172,7 +181,7 @@ def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, y
             state = component[row]
             if state == GONE:
                 continue
-            if state in (yes, no, REPEATED) or high[row] <= horizon:
+            if state in (yes, no, REPEATED) or high[row] <= horizon or end[row] <= ended:
                 component[row] = GONE
                 gone[lost] = row
                 lost += 1
