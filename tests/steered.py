@@ -37,7 +37,7 @@ class Tally:
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> Tally:
         return replace(self, seen=order.get("seen", 0), arrived=arrived["s"])
 
-    def decide(self, order: Facts, reports: Sequence[Facts]) -> Facts:
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
         seen = order.get("seen", 0) + sum(report["rows"] for report in reports)
         steps = [*order.get("steps", ()), tuple(report["rows"] for report in reports)]
         found = {"stream": "s", "constraint": "ordered by key", "within": f"{seen} rows", "in_use": True}

@@ -28,6 +28,7 @@ from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
 from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, Run
 from tidegate.runtime.results import Results
+from tidegate.runtime.shedding import SHEDDING, shed_by
 from tidegate.runtime.warm import warm_up_in_background
 from tidegate.time import parse_duration
 
@@ -141,8 +142,8 @@ class Session(Registration):
         >>> print(session.ask("SHOW STREAMS"))
         reading  at BIGINT, value DOUBLE
         """
-        found = found_by(running.progress().steering for running in self._running)
-        return answers(bind(text, self.catalog, self._queries()), found)
+        steering = [running.progress().steering for running in self._running]
+        return answers(bind(text, self.catalog, self._queries()), found_by(steering), shed_by(steering))
 
     def run(
         self,
@@ -259,6 +260,10 @@ class RunningQuery:
         """Rows that could not take part, with the reason."""
         return self._results.dead()
 
+    def shedding(self) -> pa.Table:
+        """Of each step, which share of its comparisons was made, and which share of the results that found."""
+        return self._results.shed()
+
     def to_pandas(self, name: str | None = None) -> pd.DataFrame:
         return self.results(name).to_pandas()
 
@@ -294,7 +299,8 @@ def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "
         return sinks
     folder = _absolute(out)
     named = {q.name: FileSink(posixpath.join(folder, q.name), format_) for q in program.queries if q.into is None}
-    return {**sinks, **named, DEAD_LETTERS: FileSink(posixpath.join(folder, DEAD_LETTERS), "jsonl")}
+    told = [*([SHEDDING] if any(q.may_shed for q in program.queries) else []), DEAD_LETTERS]
+    return {**sinks, **named, **{name: FileSink(posixpath.join(folder, name), "jsonl") for name in told}}
 
 
 def _absolute(location: str) -> str:

@@ -36,6 +36,9 @@ def main() -> None:
     write_parquet("humidity.parquet", humidities(draw), delay=5)
     write_csv("meter.csv", meters(draw), delay=0)
     write_csv("pulse.csv", pulses(draw), delay=3, clock=lambda row: float(str(row["at"])))
+    write_json("post.jsonl", posts(draw), delay=10)
+    for which in ("wet_end", "dry_end"):
+        write_csv(f"{which}.csv", thicknesses(draw), delay=2)
 
 
 def open_auctions(draw: random.Random) -> list[Row]:
@@ -129,6 +132,35 @@ def meters(draw: random.Random) -> list[Row]:
 def pulses(draw: random.Random) -> list[Row]:
     """Times as numbers of microseconds, around 1970."""
     return [{"kind": draw.choice("abc"), "size": draw.randint(-3, 3), "at": draw.randint(-40, 40)} for _ in range(90)]
+
+
+def posts(draw: random.Random) -> list[Row]:
+    """Texts and numbers in arrays, some of them empty, with repetitions and NULL."""
+
+    def some(values: Sequence[object]) -> list[object] | None:
+        return None if draw.random() < 0.1 else [draw.choice(values) for _ in range(draw.randint(0, 5))]
+
+    return [
+        {
+            "post_id": number,
+            "words": some(("tide", "gate", "salt", "sand", "", None)),
+            "topics": some((1, 2, 3, 4, 5, None)),
+            "at": NEW_YEAR + timedelta(seconds=draw.randint(0, 300)),
+        }
+        for number in range(120)
+    ]
+
+
+def thicknesses(draw: random.Random) -> list[Row]:
+    """What a sensor at one end of a paper machine measures, in hundredths of a millimetre."""
+    return [
+        {
+            "reel": draw.randint(1, 3),
+            "thickness": draw.choice((None, *(round(draw.gauss(10, 1.5), 1) for _ in range(9)))),
+            "at": NEW_YEAR + timedelta(milliseconds=500 * draw.randint(0, 240)),
+        }
+        for _ in range(100)
+    ]
 
 
 def time_of(row: Row) -> datetime:

@@ -18,10 +18,11 @@ Relation = dict[tuple[object, ...], dict[int, int]]
 
 @dataclass(frozen=True)
 class Published:
-    """All outputs as relations, and the dead letters as a multiset."""
+    """All outputs as relations, the dead letters as a multiset, and what each step says that it left out."""
 
     relations: dict[str, Relation]
     dead: Counter[str]
+    shed: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> set[str]:
@@ -30,10 +31,13 @@ class Published:
 
 def published(folder: Path) -> Published:
     """What stands in an output folder now; what is only staged does not count."""
-    queries = {p.name: _parquet(p) for p in sorted(folder.iterdir()) if p.name != "dead_letters"}
-    letters = [line for p in sorted((folder / "dead_letters").glob("*.jsonl")) for line in p.read_text().splitlines()]
+    told = ("dead_letters", "shedding")
+    queries = {p.name: _parquet(p) for p in sorted(folder.iterdir()) if p.name not in told}
+    letters, shed = (
+        [line for p in sorted((folder / name).glob("*.jsonl")) for line in p.read_text().splitlines()] for name in told
+    )
     relations = {name: relation(table.to_pylist()) for name, table in queries.items()}
-    return Published(relations, Counter(map(_letter, letters)))
+    return Published(relations, Counter(map(_letter, letters)), tuple(shed))
 
 
 def relation(rows: Iterable[Mapping[str, object]]) -> Relation:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.combinations import Members, Nearness, combinations
+from tidegate.physical.kernels.combinations import Cells, Choice, Members, Nearness, combinations, counted
 
 Element = tuple[int, bool]
 
@@ -50,3 +50,28 @@ def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, 
         found += [tuple(row) for row in rows.tolist()]
     assert len(found) == len(set(found))
     assert set(found) == by_definition(members, near)
+
+
+@given(cases(), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**64 - 1), st.data())
+@settings(max_examples=120, deadline=None)
+def test_so_many_are_chosen_of_each_cell_as_are_wanted(case, many, enough, key, data) -> None:
+    members, near = case
+    cells, every = Cells(many, int(near.most.max())), sorted(by_definition(members, near))
+    spread = np.array([np.ptp(members.time[list(rows)]) for rows in every], np.int64)
+    volume = np.bincount(cells.of(spread), minlength=many)
+    assert counted(members, near, cells).tolist() == volume.tolist()
+    wanted = [data.draw(st.integers(0, most)) for most in volume.tolist()]
+    chosen = _chosen(members, near, Choice(cells, volume.copy(), np.array(wanted), key), enough)
+    assert set(chosen) <= set(every)
+    assert len(chosen) == len(set(chosen))
+    of_each = [cells.of(np.array([np.ptp(members.time[list(rows)])]))[0] for rows in chosen]
+    assert np.bincount(np.array(of_each, np.int64), minlength=many).tolist() == wanted
+    assert _chosen(members, near, Choice(cells, volume.copy(), np.array(wanted), key), 9) == chosen
+
+
+def _chosen(members: Members, near: Nearness, choice: Choice, enough: int) -> list[tuple[int, ...]]:
+    start, found = 0, list[tuple[int, ...]]()
+    while start < len(members.time):
+        rows, start = combinations(members, near, start=start, enough=enough, choice=choice)
+        found += [tuple(row) for row in rows.tolist()]
+    return found

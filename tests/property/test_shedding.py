@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from unittest.mock import patch
 
@@ -16,7 +16,7 @@ from reference.shedding import Shedding, Tuple, window_join
 
 from benchmarks._shedding_data import SECOND, Workload, batches
 from benchmarks._shedding_paper import best_by_vertices, random_case, utility_adapted, utility_of
-from tidegate.physical.kernels.shedding import matching
+from tidegate.physical.kernels.shedding import matching, slots
 from tidegate.physical.kernels.shedding.conditions import (
     Anything,
     Equal,
@@ -136,6 +136,56 @@ def compare_with_definition(kind, method, seed):
 def test_sets_with_many_different_items_are_merged_with_the_same_result(seed):
     with patch.object(matching, "SMALL", 0):
         compare_with_definition("sets", Method.NESTED, seed)
+
+
+@settings(max_examples=15)
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=seeds)
+def test_few_elements_in_many_slots_are_dealt_with_together(kind, seed):
+    with patch.object(slots, "MANY", Random(seed).choice([1, 2])):
+        compare_with_definition(kind, Method.FILTERED, seed)
+
+
+@settings(max_examples=25)
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=seeds)
+def test_where_elements_are_kept_in_several_blocks_every_pair_is_found_in_one(kind, seed):
+    random = Random(seed)
+    condition, method, places = random.choice(KINDS[kind]), random.choice(list(Method)), random.choice([2, 3])
+    world, width = world_of(random, kind), random.choice([1, 10, 100])
+    homes = {t.row: random.randrange(places) for stream in world.streams for t in stream}
+    found, exact = [], random.random() < 0.5
+    for place in range(places):
+        join = SheddingJoin.empty(Settings(condition, width, 3, method, seed=place))
+        for batch, watermarks in zip(world.batches, world.watermarks, strict=True):
+            own = tuple(np.array([homes[t.row] == place for t in stream], bool) for stream in batch)
+            arrivals = tuple(columns(each, kind) for each in batch)
+            join, answer = join.step(arrivals, watermarks, None if exact else 20, own=own)
+            found += pairs_of(answer)
+            kept = {row for stream in (0, 1) for slot in join.slots[stream].values() for row in slot.row.tolist()}
+            assert all(homes[row] == place for row in kept)
+    everything = window_join(condition, *world.streams)
+    assert len(found) == len(set(found))
+    assert set(found) == everything if exact else set(found) <= everything
+
+
+@settings(max_examples=30)
+@given(seed=seeds)
+def test_where_sums_are_in_doubt_no_pair_is_missing_that_an_exact_sum_would_find(seed):
+    random = Random(seed)
+    weights = [0.1, 0.2, 0.3, 1.0, -1.0, 1e16, -1e16]
+    maps = [[{i: random.choice(weights) for i in random.sample(range(6), 4)} for _ in range(8)] for _ in (0, 1)]
+    least, method = random.choice([0.06, 0.1, 0.5, 1.0, -1.0]), random.choice(list(Method))
+    one, other = (
+        slots.slots_of(Arrivals(np.arange(8), np.full(8, 100), np.arange(8), sets_of(side)), 1000)[0] for side in maps
+    )
+    found = matching.matches(InnerProduct(least, 1e-9), method, one, np.arange(8), other, flipped=False).pairs
+    exact = {
+        (a, b)
+        for a, b in product(range(8), repeat=2)
+        if math.fsum(maps[0][a][i] * maps[1][b][i] for i in maps[0][a].keys() & maps[1][b].keys()) >= least
+    }
+    assert exact <= set(map(tuple, found.tolist()))
 
 
 @settings(max_examples=20)

@@ -25,6 +25,7 @@ from tidegate.algebra.plan import (
     inputs,
     walk,
 )
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.time import BEGINNING, FOREVER
 
 
@@ -37,7 +38,7 @@ def is_chronon(plan: Plan) -> bool:
             return size == slide == 1 and is_chronon(plan.source)
         case CountWindow() | Granularity() | Changes():
             return False
-        case Join():
+        case Join() | SimilarityJoin():
             return is_chronon(plan.left) or is_chronon(plan.right)
         case ManyOneJoin():
             return any(is_chronon(each) for each in plan.inputs)
@@ -55,7 +56,7 @@ def is_finite(plan: Plan) -> bool:
             return False
         case Changes():
             return all(scan.validity is not Validity.RELATION for scan in scans(plan))
-        case Join() | SetOperation(rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
+        case Join() | SimilarityJoin() | SetOperation(rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return is_finite(plan.left) or is_finite(plan.right)
         case ManyOneJoin():
             return any(is_finite(each) for each in plan.inputs)
@@ -69,7 +70,7 @@ def has_starts(plan: Plan) -> bool:
     match plan:
         case Scan() | Window() | Split(length=1) | Changes():
             return True
-        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin():
+        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
             return all(has_starts(each) for each in inputs(plan))
     return False
 

@@ -92,6 +92,8 @@ def _call(call: Call) -> str:
             return f"({a} IS NULL)"
         case "coalesce", _:
             return f"COALESCE({', '.join(arguments)})"
+        case "overlap", [a, b]:
+            return f"len(list_intersect(list_distinct({a}), list_distinct({b})))"
         case "like", [a, pattern]:
             return f"({a} LIKE {pattern} ESCAPE '\\')"
         case name, [a] if name in PREFIX:

@@ -17,6 +17,7 @@ from reference.changes import is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
 from reference.many_one import combined_along_edges
 from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
+from reference.similarity import are_alike
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
@@ -42,6 +43,7 @@ from tidegate.algebra.plan import (
     Window,
     walk,
 )
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -161,6 +163,8 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(_united([history.members(each, instant) for each in plan.inputs]), [])
         case Join():
             return _joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
+        case SimilarityJoin():
+            return _similar(plan, history.members(plan.left, instant), history.members(plan.right, instant))
         case ManyOneJoin():
             return Outcome(combined_along_edges(plan, [history.members(each, instant) for each in plan.inputs]), [])
         case SemiJoin():
@@ -229,6 +233,13 @@ def _joined(plan: Join, left: list[Member], right: list[Member]) -> Outcome:
     return Outcome([m for m, verdict in verdicts if verdict is True], failed(verdicts))
 
 
+def _similar(plan: SimilarityJoin, left: list[Member], right: list[Member]) -> Outcome:
+    """Nothing is shed: that is what a join means that may leave something out."""
+    pairs = [_paired(a, b) for a in left for b in right if are_alike(plan, a.values, b.values)]
+    verdicts = [(m, _verdict(plan, m)) for m in pairs]
+    return Outcome([m for m, verdict in verdicts if verdict is True], failed(verdicts))
+
+
 def _semi_joined(plan: SemiJoin, left: list[Member], right: list[Member]) -> Outcome:
     """EXISTS: a row of the left stays once, however many partners it has (erratum E-11)."""
     verdicts = [[(m, _verdict(plan, m)) for m in (_paired(a, b) for b in right)] for a in left]
@@ -237,7 +248,7 @@ def _semi_joined(plan: SemiJoin, left: list[Member], right: list[Member]) -> Out
     return Outcome(kept, failed(pair for of_one in verdicts for pair in of_one))
 
 
-def _verdict(join: Join | SemiJoin, pair: Member) -> object:
+def _verdict(join: Join | SemiJoin | SimilarityJoin, pair: Member) -> object:
     """Pairs whose keys are not known to be equal do not meet: then nothing else of them can fail."""
     row = _row(join.left.schema + join.right.schema, pair.values)
     keys, rest = key_terms(join.predicate, frozenset(join.left.schema.names))

@@ -20,7 +20,6 @@ from tidegate.physical.kernels.shedding.evidence import UNKNOWN, Tally, estimate
 from tidegate.physical.kernels.shedding.join import SheddingJoin
 from tidegate.physical.kernels.shedding.matching import Method, matches
 from tidegate.physical.kernels.shedding.model import Joint, Settings, Utilities
-from tidegate.physical.kernels.shedding.pace import Pace
 from tidegate.physical.kernels.shedding.plan import shares
 from tidegate.physical.kernels.shedding.slots import Arrivals, slots_of
 from tidegate.physical.kernels.shedding.values import sets_of
@@ -240,14 +239,6 @@ def test_without_evidence_the_newest_are_taken_first():
     planned = shares(known.density, np.full(7, 10.0), lag, 30.0, 0.1)
     assert planned.chosen.tolist() == pytest.approx([0, 0, 1.0, 1.0, 0.7, 0, 0])
     assert (planned.explored * 10).sum() == pytest.approx(3.0)
-
-
-def test_the_budget_follows_the_cost_of_comparisons():
-    pace = Pace(cost=1e-6, overhead=0.2)
-    assert pace.budget(0.7) == pytest.approx(500_000)
-    assert pace.budget(0.1) == 0.0
-    assert pace.after(1000, 1.0, 0.2).cost == pytest.approx(1.2e-6)  # a thousand times as much counts as twice
-    assert pace.after(0, 0.0, 0.3) == Pace(1e-6, pytest.approx(0.22))
 
 
 def test_what_is_known_in_several_places_adds_up():

@@ -183,7 +183,7 @@ def test_rows_that_did_not_come_here_are_no_others_in_a_cluster():
 def test_what_is_decided_is_made_use_of_in_the_next_step():
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=5)),))
     first = step(operator, NO_STATE, [(1, 1)], [])
-    order = operator.decide(NO_FACTS, [json.loads(json.dumps(first.report))])
+    order = operator.decide(NO_FACTS, [json.loads(json.dumps(first.report))], 0.0)
     assert order["within"] == {"0/arriving": {"rows": None, "time": 5}}
     second = step(operator.steered(order, {}), first.state, [], [], now=6)
     assert second.report["sizes"][0] == [0, 0, 0, 1]
@@ -196,7 +196,7 @@ def test_why_an_order_is_not_made_use_of_is_told(columns):
     kinds = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
     declared = tuple(EdgeConstraint(0, kind, Reach(rows=5)) for kind in kinds)
     operator = orders_and_items(Type.STRING, columns, declared)
-    order = operator.decide(NO_FACTS, [step(operator, NO_STATE, [], []).report])
+    order = operator.decide(NO_FACTS, [step(operator, NO_STATE, [], []).report], 0.0)
     why = {1: "only the order of numbers and times is", 2: "rows are joined by several columns, and the order is"}
     assert [each["in_use"].startswith(f"no: {why[columns]}") for each in order["found"]] == [True, True]
     assert order["within"] == {}
@@ -307,7 +307,7 @@ def broken_after(operator):
     last = step(operator.steered(NO_FACTS, {"orders": 1, "items": 9}), middle.state, [], [(7, 1)], now=9)
     order = NO_FACTS
     for taken in (first, middle, last):
-        order = operator.decide(order, [taken.report])
+        order = operator.decide(order, [taken.report], 0.0)
     return order
 
 
@@ -334,4 +334,4 @@ def test_not_more_is_said_to_be_missing_than_there_can_be():
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=3)),), exact=False)
     assert broken_after(operator)["losses"]["high"] == 1
     taken = step(operator, NO_STATE, [(7, 1)], [(7, 1)])
-    assert operator.decide(NO_FACTS, [taken.report])["losses"] == {}
+    assert operator.decide(NO_FACTS, [taken.report], 0.0)["losses"] == {}

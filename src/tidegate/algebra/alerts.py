@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Type
 from tidegate.time import FOREVER
@@ -100,6 +101,7 @@ class Alert:
     demands: tuple[Demand | Whole, ...] = ()
     """By member; none as long as nobody has looked what can be omitted: then nothing is."""
     lasting: tuple[int, ...] = ()
+    shedding: Shedding = NEVER
 
 
 def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:

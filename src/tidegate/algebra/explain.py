@@ -30,9 +30,22 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.ranges import Dimension, Waiting
+from tidegate.algebra.shedding import Measure, SimilarityJoin
+from tidegate.expressions import nodes
 from tidegate.expressions.coercion import cast_can_fail
-from tidegate.expressions.nodes import TRUE, Cast, Column, Expression, Literal, transform
+from tidegate.expressions.nodes import (
+    TRUE,
+    Call,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    conjunction,
+    conjuncts,
+    transform,
+)
 from tidegate.expressions.text import to_sql
+from tidegate.schema import Type
 from tidegate.time import MICROSECONDS
 
 
@@ -93,6 +106,9 @@ def describe(plan: Plan) -> str:
             return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
         case ManyOneJoin(edges=edges):
             return "Many-one join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
+        case SimilarityJoin():
+            kind, words = "comparison" if plan.likeness is None else "likeness", pair_words(plan)
+            return f"Join by {kind} of all pairs" if words is None else f"Join by {kind} on {words}"
         case Aggregate(keys=keys, calls=calls):
             by = f" by {', '.join(keys)}" if keys else ""
             return f"Aggregate {', '.join(map(_call, calls))}{by}"
@@ -112,6 +128,44 @@ def edge_words(join: ManyOneJoin, edge: JoinEdge, between: str) -> str:
     parent, child = join.inputs[edge.parent], join.inputs[edge.child]
     pairs = zip(edge.parent_keys, edge.child_keys, strict=True)
     return " and ".join(f"{shown(parent, own)}{between}{shown(child, other)}" for own, other in pairs)
+
+
+def pair_words(join: SimilarityJoin) -> str | None:
+    """The condition on pairs, likeness first, and once, also if the predicate says it again; None if there is none."""
+    terms = conjuncts(join.predicate)
+    if join.likeness is not None:
+        measured = _measured(join)
+        again = [term for term in terms if any(each in measured for each in nodes.walk(term))]
+        terms = (*(again or [_likeness(join)]), *(term for term in terms if term not in again))
+    return to_sql(conjunction(terms)) if terms else None
+
+
+def _measured(join: SimilarityJoin) -> tuple[Expression, ...]:
+    """What a likeness measures, in both orders."""
+    assert join.likeness is not None
+    measure = join.likeness.measure
+    one, other = _meaning(join.left, join.likeness.left), _meaning(join.right, join.likeness.right)
+    match measure:
+        case Measure.DISTANCE:
+            differences = (Call("-", pair, one.type) for pair in ((one, other), (other, one)))
+            return tuple(Call("abs", (each,), one.type) for each in differences)
+        case Measure.SUBSET | Measure.SUPERSET:
+            turned = {Measure.SUBSET: Measure.SUPERSET, Measure.SUPERSET: Measure.SUBSET}[measure]
+            ways = ((measure, (one, other)), (turned, (other, one)))
+            return tuple(Call(function.value, pair, Type.BOOLEAN) for function, pair in ways)
+    type_ = Type.BIGINT if measure is Measure.OVERLAP else Type.DOUBLE
+    return tuple(Call(measure.value, pair, type_) for pair in ((one, other), (other, one)))
+
+
+def _likeness(join: SimilarityJoin) -> Expression:
+    assert join.likeness is not None
+    measured, bound = _measured(join)[0], Literal(join.likeness.bound, _measured(join)[0].type)
+    match join.likeness.measure:
+        case Measure.SUBSET | Measure.SUPERSET:
+            return measured
+        case Measure.DISTANCE:
+            return Call("<=", (measured, bound), Type.BOOLEAN)
+    return Call(">=", (measured, bound), Type.BOOLEAN)
 
 
 def _subscribed(plan: RangeThreshold) -> str:

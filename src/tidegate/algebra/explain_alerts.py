@@ -8,18 +8,32 @@ from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Demand, Link, Whole
 from tidegate.algebra.explain import in_words
 from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.shedding import Policy, Shedding
 
 
-def certificates(plan: Plan) -> list[str]:
-    """For each alert, and each of its streams, which elements are kept, and the reason."""
+def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
+    """For each alert, and each of its streams, which elements are kept, and the reason.
+
+    What an alert may leave out under overload is told with its limits, or, without them, by its policy alone.
+    """
     joins = [node for node in walk(plan) if isinstance(node, ThresholdJoin)]
-    return [line for join in joins for alert in join.alerts for line in _certificate(alert, join)]
+    return [line for join in joins for alert in join.alerts for line in _certificate(alert, join, limits=limits)]
 
 
-def _certificate(alert: Alert, join: ThresholdJoin) -> Iterator[str]:
+def _certificate(alert: Alert, join: ThresholdJoin, *, limits: bool) -> Iterator[str]:
     yield f"{alert.name}: {nearness(alert, [label(join, m) for m in alert.members])}"
     for member, demand in zip(alert.members, alert.demands, strict=False):
         yield f"  {label(join, member)}: {_kept(demand)}"
+    if alert.shedding.policy is not Policy.OFF:
+        how = _left_out(alert.shedding) if limits else alert.shedding.policy.value
+        yield f"  sheds when pruning is not enough: {how}"
+
+
+def _left_out(shedding: Shedding) -> str:
+    which = "some at random" if shedding.policy is Policy.DROP else "those of the most productive spreads"
+    if shedding.budget is None:
+        return f"of more than what can be judged in {in_words(shedding.target)} a step, {which} are judged"
+    return f"of more than {shedding.budget} combinations in a step, {which} are judged"
 
 
 def label(join: ThresholdJoin, which: int) -> str:

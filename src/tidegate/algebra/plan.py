@@ -2,7 +2,7 @@
 
 The meaning of a plan is a relation at every instant. Columns are named, and names are unique
 within the schema of a node: the binder sees to that. Expressions that can fail stand only in
-`Filter`, `Map` and `Join`.
+`Filter`, `Map` and joins.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import Enum
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.constraints import Constraint
 from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
@@ -325,9 +326,10 @@ Plan = (
     | TotalThreshold
     | RangeThreshold
     | ManyOneJoin
+    | SimilarityJoin
 )
 
-Pair = Join | SemiJoin | SetOperation
+Pair = Join | SemiJoin | SetOperation | SimilarityJoin
 """Operators of two inputs, left and right."""
 
 
@@ -337,8 +339,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return ()
         case Union(inputs=many) | ThresholdJoin(inputs=many) | ManyOneJoin(inputs=many):
             return many
-        case Join(left=left, right=right) | SemiJoin(left=left, right=right) | SetOperation(left=left, right=right):
-            return (left, right)
+        case Join() | SemiJoin() | SetOperation() | SimilarityJoin():
+            return (plan.left, plan.right)
         case RangeThreshold(elements=elements, subscriptions=subscriptions):
             return (elements, subscriptions)
         case _:
@@ -354,7 +356,7 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
             return plan
         case Union() | ThresholdJoin() | ManyOneJoin():
             return replace(plan, inputs=new)
-        case Join() | SemiJoin() | SetOperation():
+        case Join() | SemiJoin() | SetOperation() | SimilarityJoin():
             return replace(plan, left=new[0], right=new[1])
         case RangeThreshold():
             return replace(plan, elements=new[0], subscriptions=new[1])

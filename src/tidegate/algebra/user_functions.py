@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.algebra.plan import Aggregate, Filter, Join, Map, Plan, SemiJoin, walk
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.expressions import nodes
 from tidegate.expressions.nodes import Call, Expression
 
@@ -18,8 +19,11 @@ def _own(plan: Plan) -> Iterator[str]:
     match plan:
         case Aggregate(calls=calls):
             yield from (call.user.signature for call in calls if call.user is not None)
-        case Filter(predicate=predicate) | Join(predicate=predicate) | SemiJoin(predicate=predicate):
-            yield from _called(predicate)
+        case Filter() | Join() | SemiJoin():
+            yield from _called(plan.predicate)
+        case SimilarityJoin(predicate=predicate, shedding=shedding):
+            for each in (predicate, *(shedding.utility.types if shedding.utility else ())):
+                yield from _called(each)
         case Map(outputs=outputs):
             for output in outputs:
                 yield from _called(output.expression)

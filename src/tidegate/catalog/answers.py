@@ -12,6 +12,7 @@ from tidegate.catalog.catalog import (
     ShowAlerts,
     ShowConstraints,
     ShowQueries,
+    ShowShedding,
     ShowStreams,
     ShowTables,
     SourceStream,
@@ -19,16 +20,18 @@ from tidegate.catalog.catalog import (
 )
 from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, declared_in_words
 from tidegate.catalog.domains import in_words as domain_in_words
+from tidegate.catalog.shedding import COLUMNS as SHEDDING_COLUMNS
+from tidegate.catalog.shedding import Shed, shedding_rows
 from tidegate.schema import Schema
 
-Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | Describe
+Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
 """Commands that are answered from what they hold."""
 
 
-def answer(command: Asked, found: Sequence[Found] = ()) -> str:
+def answer(command: Asked, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
     """One line for each thing that is shown; one for each column of what is described, and each constraint.
 
-    `found` are constraints of which more is known than what is declared.
+    `found` are constraints of which more is known than what is declared, `shed` is what is known of joins that shed.
 
     Examples
     --------
@@ -49,6 +52,9 @@ def answer(command: Asked, found: Sequence[Found] = ()) -> str:
         case ShowConstraints(streams=streams):
             rows = constraint_rows(streams, found)
             return "\n".join(_aligned([COLUMNS, *rows])) if rows else "there are no constraints"
+        case ShowShedding(queries=queries):
+            rows = shedding_rows(queries, shed)
+            return "\n".join(_aligned([SHEDDING_COLUMNS, *rows])) if rows else "nothing is shed: shedding is off"
         case Describe(subject=subject):
             declared = declared_in_words(subject) if isinstance(subject, SourceStream) else ()
             return "\n".join([_headline(subject), *(f"  {line}" for line in [*_aligned(_columns(subject)), *declared])])

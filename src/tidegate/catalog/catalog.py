@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from tidegate.algebra.constraints import Constraint, Settings
 from tidegate.algebra.plan import Plan, Validity
+from tidegate.algebra.shedding import NEVER, Policy, Shedding
 from tidegate.errors import QueryError
 from tidegate.expressions.aggregates import aggregate_named
 from tidegate.expressions.functions import function_names
@@ -89,6 +90,8 @@ class Catalog:
     streams: Mapping[str, Stream] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, UserDefined] = field(default_factory=lambda: MappingProxyType({}))
     settings: Settings = field(default_factory=Settings)
+    shedding: Shedding = NEVER
+    """What queries may leave out that do not say it themselves."""
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
@@ -106,6 +109,9 @@ class Catalog:
     def with_settings(self, settings: Settings) -> Catalog:
         return replace(self, settings=settings)
 
+    def with_shedding(self, shedding: Shedding) -> Catalog:
+        return replace(self, shedding=shedding)
+
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
 
@@ -117,7 +123,7 @@ class Catalog:
 class Query:
     """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads.
 
-    `notify` is where alarms of an alert are to be sent, as the user wrote it.
+    `notify` is where alarms of an alert are to be sent, as the user wrote it; `shedding` is what it may leave out.
     """
 
     name: str
@@ -126,6 +132,11 @@ class Query:
     reads: frozenset[str] = frozenset()
     is_alert: bool = False
     notify: str | None = None
+    shedding: Shedding = NEVER
+
+    @property
+    def may_shed(self) -> bool:
+        return self.shedding.policy is not Policy.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,13 @@ class ShowConstraints:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowShedding:
+    """SHOW SHEDDING: the queries and alerts of the text so far, and those that ran before it."""
+
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Describe:
     """DESCRIBE name: a stream, a table, an alert, or a query of the text."""
 
@@ -184,7 +202,17 @@ class DropQuery:
     name: str
 
 
-Command = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | Describe | Explain | DropQuery
+Command = (
+    ShowStreams
+    | ShowTables
+    | ShowQueries
+    | ShowAlerts
+    | ShowConstraints
+    | ShowShedding
+    | Describe
+    | Explain
+    | DropQuery
+)
 """What a text asks for that is no query: answered or done when the text is run, in order."""
 
 

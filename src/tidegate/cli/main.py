@@ -21,6 +21,7 @@ from tidegate.language.binder import bind
 from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.explain import ExplainFormat
+from tidegate.runtime.shedding import shed_by
 from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
 from tidegate.session import RunningQuery, Session
 
@@ -114,7 +115,7 @@ def run(
         _follow(running, printer, quiet=quiet)
         progress = running.progress()
     if late.commands:
-        print(answers(late, found_by([progress.steering])))
+        print(answers(late, found_by([progress.steering]), shed_by([progress.steering])))
     if not quiet:
         print(summary(progress, out), file=sys.stderr)
     if progress.dead:

@@ -13,6 +13,7 @@ from tidegate.connectors.sinks import TextFormat, render
 from tidegate.entries import is_collection
 from tidegate.expressions.column_texts import column_texts
 from tidegate.runtime.port import DEAD_LETTERS
+from tidegate.runtime.shedding import SHEDDING, shed_in_words
 
 SHOWN_DEAD_LETTERS = 10
 TABLE_CHUNK = 100_000
@@ -49,6 +50,8 @@ class Printer:
     def _add(self, name: str, rows: pa.RecordBatch) -> None:
         if name == DEAD_LETTERS:
             self._letters(rows)
+        elif name == SHEDDING:
+            self._shed(rows)
         elif self.format == "table":
             self.held.setdefault(name, []).append(rows)
             if sum(b.num_rows for b in self.held[name]) >= self.chunk:
@@ -89,6 +92,13 @@ class Printer:
         for letter in rows.to_pylist()[: max(0, SHOWN_DEAD_LETTERS - self.dead)]:
             print(f"dead letter ({letter['reason']}): {letter['detail']}: {letter['row']}", file=sys.stderr)
         self.dead += rows.num_rows
+
+    def _shed(self, rows: pa.RecordBatch) -> None:
+        """Of each batch of results that is not all there is, which share it is."""
+        for row in rows.to_pylist():
+            if row["compared_share"] < 1:
+                said = shed_in_words({name.removesuffix("_share"): value for name, value in row.items()})
+                print(f"step {row['step']} of {row['query']} sheds: {said}", file=sys.stderr)
 
 
 def aligned(table: pa.Table) -> str:

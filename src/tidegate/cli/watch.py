@@ -6,7 +6,7 @@ import math
 import posixpath
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tidegate.runtime.port import DEAD_LETTERS, Progress
+from tidegate.runtime.shedding import shed_facts, shed_in_words
 from tidegate.runtime.steering import Losses
 from tidegate.session import RunningQuery
 
@@ -59,7 +60,15 @@ def summary(progress: Progress, out: str | None) -> str:
         lines.append(f"dead letters: {reasons}{where}")
     if progress.losses is not None:
         lines.append(_missing(progress.losses))
+    lines += _shed(progress)
     return "\n".join(lines)
+
+
+def _shed(progress: Progress) -> Iterator[str]:
+    """What was left out, in a line for each join or alert that has left out something."""
+    for facts in shed_facts(progress.steering):
+        if facts["overall"]["compared"] < 1 or facts["overall"]["dropped"]:
+            yield f"{facts['query']} has shed: {shed_in_words(facts['overall'])}"
 
 
 def _missing(losses: Losses) -> str:

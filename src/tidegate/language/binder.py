@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.properties import refuse_unsupported
+from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.user import knowing
@@ -17,9 +18,11 @@ from tidegate.language.binder_constraints import check_references, refuse_unknow
 from tidegate.language.binder_create import refuse_known, source_stream
 from tidegate.language.binder_query import bind_query
 from tidegate.language.binder_settings import refuse_behind_query, with_setting
+from tidegate.language.binder_shedding import plain, query_shedding, refuse_in_derived
 from tidegate.language.binder_totals import bind_total
 from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
+from tidegate.language.shedding_options import shedding_of
 from tidegate.language.surroundings import Surroundings
 from tidegate.language.syntax import (
     AnyAlert,
@@ -90,22 +93,23 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
         case CreateDerived(name=name):
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
-            draft.queries += [] if _is_read(name, after) else [_query(stream.name, stream.plan, stream.reads)]
+            if not _is_read(name, after):
+                shedding = shedding_of(None, draft.catalog.shedding)
+                draft.queries.append(_query(stream.name, stream.plan, stream.reads, shedding))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
-            query = _query(alert.name, alert.plan, alert.reads)
+            query = _query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
         case QueryStatement(query=query) | Insert(query=query):
             taken = (*_made(statements), *draft.catalog.streams, *(query.name for query in draft.running))
             name_of = unique(f"query_{_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
-            draft.queries.append(_query(name_of, _plan(query, around), reads(query), into=into))
+            draft.queries.append(_run(name_of, query, around, into=into))
         case syntax.SetStatement():
             if any(isinstance(each, _QUERIES) for each in before):
                 refuse_behind_query(statement)
-            settings = with_setting(draft.catalog.settings, statement)
-            draft.catalog = draft.catalog.with_settings(settings)
+            draft.catalog = with_setting(draft.catalog, statement)
         case syntax.ExplainStatement(query=query):
             draft.commands.append(Explain(_explained(query, around, known)))
         case syntax.ShowStatement(kind=kind):
@@ -124,8 +128,9 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
 def _explained(query: syntax.Query | AnyAlert, around: Surroundings, known: Sequence[Query]) -> Query:
     if isinstance(query, AnyAlert):
         alert = _alert_stream(query, around, known)
-        return Query(alert.name, alert.plan, None, alert.reads, is_alert=True)
-    return _query("explained", _plan(query, around), reads(query))
+        shedding = _alert_shedding(query, around)
+        return Query(alert.name, alert.plan, None, alert.reads, is_alert=True, shedding=shedding)
+    return _run("explained", query, around)
 
 
 def _is_known(name: Name, queries: Iterable[Query]) -> bool:
@@ -148,6 +153,12 @@ def _forget(draft: _Draft, name: Name) -> bool:
 # ---- queries
 
 
+def _run(name: str, query: syntax.Query, around: Surroundings, *, into: str | None = None) -> Query:
+    """A query that runs by itself."""
+    plan = _plan(plain(query), around)
+    return _query(name, plan, reads(query), query_shedding(query, around), into=into)
+
+
 def _plan(query: syntax.Query, around: Surroundings) -> Plan:
     plan = bind_query(query, around)
     refuse_unsupported(plan)
@@ -156,6 +167,7 @@ def _plan(query: syntax.Query, around: Surroundings) -> Plan:
 
 def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedStream:
     refuse_known(statement.name, around.catalog)
+    refuse_in_derived(statement)
     around = Surroundings(around.catalog, around.made_here, around.made_later, statement.name.text)
     return DerivedStream(statement.name.text, _plan(statement.query, around), reads(statement.query))
 
@@ -171,12 +183,17 @@ def _alert_stream(statement: AnyAlert, around: Surroundings, known: Sequence[Que
     return DerivedStream(name, plan, reads(statement), is_alert=True)
 
 
-def _query(name: str, plan: Plan, read: frozenset[str], *, into: str | None = None) -> Query:
+def _alert_shedding(statement: AnyAlert, around: Surroundings) -> Shedding:
+    # Totals are exact: they make no comparisons that could be left out.
+    return shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NEVER
+
+
+def _query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
     for output, span in zip(plan.schema.names, _spans(plan), strict=True):
         if output.lower() in _RESERVED:
             hint = "every row of a result has its own valid_from and valid_to; give the column an alias"
             raise QueryError("Q112", f"a result cannot have a column '{output}'", span, hint=hint)
-    return Query(name, plan, into, read)
+    return Query(name, plan, into, read, shedding=shedding)
 
 
 def _spans(plan: Plan) -> tuple[Span, ...]:

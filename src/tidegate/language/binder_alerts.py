@@ -17,6 +17,7 @@ from tidegate.language.alert_links import links_of, place
 from tidegate.language.alert_sources import alert_context, filtered, read_by, read_streams
 from tidegate.language.binder_expressions import bind_condition, bind_expression
 from tidegate.language.names import Scope, all_unique
+from tidegate.language.shedding_options import shedding_of
 from tidegate.language.surroundings import Surroundings
 from tidegate.language.syntax import CreateAlert, Operation
 from tidegate.schema import Type
@@ -42,6 +43,7 @@ def bind_alert(statement: CreateAlert, around: Surroundings) -> Plan:
         step,
         statement.everything,
         _assumed(statement.assumption, scope),
+        shedding=shedding_of(statement.options, around.catalog.shedding),
     )
     inputs = tuple(
         filtered(read.plan, [term for term in wanted if read_by(term, scope) == [i]]) for i, read in enumerate(reads)

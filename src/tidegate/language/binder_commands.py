@@ -14,6 +14,7 @@ from tidegate.catalog.catalog import (
     ShowAlerts,
     ShowConstraints,
     ShowQueries,
+    ShowShedding,
     ShowStreams,
     ShowTables,
     SourceStream,
@@ -38,6 +39,8 @@ def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
             return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
         case Kind.CONSTRAINT:
             return ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table))
+        case Kind.SHEDDING:
+            return ShowShedding(tuple(queries))
 
 
 def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:

@@ -40,7 +40,10 @@ def bind_query(query: syntax.Query, around: Surroundings) -> Plan:
             plan = bind_query(below, around)
             return Split(plan, CHRONON, span) if function == "rstream" else Changes(plan, _CHANGES[function], span)
         case syntax.WithQuery():
-            return _with(query, around)
+            return bind_query(query.query, defined(query, around))
+        case syntax.QueryWithOptions(options=options):
+            hint = "write it at the end of the statement that runs: it holds for all of it"
+            raise QueryError("Q126", "WITH (…) cannot stand behind a part of a query", options.span, hint=hint)
         case syntax.Select():
             return settled(_select(query, around))
 
@@ -50,7 +53,8 @@ def _unsettled(query: syntax.Query, around: Surroundings) -> Plan:
     return _select(query, around) if isinstance(query, syntax.Select) else bind_query(query, around)
 
 
-def _with(query: syntax.WithQuery, around: Surroundings) -> Plan:
+def defined(query: syntax.WithQuery, around: Surroundings) -> Surroundings:
+    """What a query can read behind its definitions."""
     seen: set[str] = set()
     for definition in query.definitions:
         name = definition.name.text
@@ -59,7 +63,7 @@ def _with(query: syntax.WithQuery, around: Surroundings) -> Plan:
         seen.add(name.lower())
         catalog = around.catalog.with_stream(DerivedStream(name, bind_query(definition.query, around)))
         around = replace(around, catalog=catalog, made_here=around.made_here | {name.lower()})
-    return bind_query(query.query, around)
+    return around
 
 
 # ---- SELECT
@@ -84,6 +88,9 @@ def _select(select: syntax.Select, around: Surroundings) -> Plan:
 
 
 def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
+    if select.utility is not None:
+        hint = "it is about the results of a whole statement: write it into the outermost SELECT; a UNION has none"
+        raise QueryError("Q127", "UTILITY BY cannot stand in a part of a query", select.utility.span, hint=hint)
     read = read_from(select.sources, around, bind_query)
     plan, correlation = _where(read, select.where, around)
     aggregates = Aggregates(read.scope, plan.schema.names)

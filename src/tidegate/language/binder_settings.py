@@ -1,4 +1,4 @@
-"""SET: what a program says of the use of constraints."""
+"""SET: what a program says of the use of constraints, and of work that may be left out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tidegate.algebra.constraints import Monitoring, Settings, Use
+from tidegate.algebra.constraints import Monitoring, Use
+from tidegate.catalog.catalog import Catalog
 from tidegate.errors import QueryError, nearest
 from tidegate.language.names import same
+from tidegate.language.shedding_options import SETTINGS, with_set
 from tidegate.language.syntax import Name, SetStatement
 
 _Number = TypeVar("_Number", int, float)
@@ -18,17 +20,19 @@ _MODES = ("exact", "lean")
 _MOST = 2**53  # beyond this, numbers of a record are not exact
 
 
-def with_setting(settings: Settings, statement: SetStatement) -> Settings:
-    """The settings after a statement."""
-    name, value, mode = statement.name, statement.value, statement.mode
+def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
+    """The catalog with its settings after a statement."""
+    name, value, mode, settings = statement.name, statement.value, statement.mode, catalog.settings
     if same(name.text, "constraints"):
-        return replace(settings, use=_use(value), exact=_is_exact(mode))
-    if name.text.lower() not in _MONITORING:
+        return catalog.with_settings(replace(settings, use=_use(value), exact=_is_exact(mode)))
+    if name.text.lower() not in {*_MONITORING, *SETTINGS}:
         raise _unknown(name)
     if mode is not None:
         hint = "write it behind SET constraints = declared, or behind SET constraints = monitored"
         raise QueryError("Q125", f"{name.text} has no MODE", mode.span, hint=hint)
-    return replace(settings, monitoring=_monitored(settings.monitoring, name, value))
+    if name.text.lower() in SETTINGS:
+        return catalog.with_shedding(with_set(catalog.shedding, name, value))
+    return catalog.with_settings(replace(settings, monitoring=_monitored(settings.monitoring, name, value)))
 
 
 def refuse_behind_query(statement: SetStatement) -> None:
@@ -55,9 +59,11 @@ def _is_exact(mode: Name | None) -> bool:
 
 
 def _unknown(name: Name) -> QueryError:
-    hint = nearest(name.text, ("constraints", *_MONITORING))
+    hint = nearest(name.text, ("constraints", *_MONITORING, *SETTINGS))
     if name.text.lower().endswith("mode"):
         hint = "write SET constraints = declared MODE lean"
+    if same(name.text, "budget"):
+        hint = "did you mean 'shedding_budget'?"
     return QueryError("Q125", f"there is no setting '{name.text}'", name.span, hint=hint)
 
 

@@ -100,6 +100,9 @@ class AlertBuilder(QueryBuilder):
     def notify_clause(self, meta: Meta, text: Token) -> Clause:
         return Clause("NOTIFY", unquote(text), span_of(meta))
 
+    def shedding_clause(self, meta: Meta, options: syntax.QueryOptions) -> Clause:
+        return Clause("WITH", options, span_of(meta))
+
 
 def _ended(distance: Distance, ends: Token | None) -> Distance:
     if ends is None:

@@ -70,7 +70,8 @@ class ConstraintBuilder(AlertBuilder):
         return syntax.SetStatement(name, value, mode, span_of(meta))
 
     def setting(self, meta: Meta, *parts: Token) -> Name:
-        return Name("".join(unquote(part) for part in parts), span_of(meta))
+        words = (f" {part}" if part.type == "NAME" else unquote(part) for part in parts)
+        return Name("".join(words), span_of(meta))
 
 
 def _rows(number: Token, span: Span) -> int:

@@ -56,6 +56,7 @@ def joining_alert(written: Written) -> Statement:
         "EMIT ALL" in said,
         said.get("NOTIFY"),
         written.span,
+        said.get("WITH"),
     )
 
 
@@ -67,6 +68,8 @@ def total_alert(written: Written) -> Statement:
     )
     hint = "leave it out: a total is exact, there is one alarm when it is reached, and with REPEAT one each time"
     _refuse_clauses(written, ("EMIT ALL", "ASSUME QUASICONVEX"), "an alert on a total", hint)
+    hint = "leave it out: a total makes no comparisons that could be left out"
+    _refuse_clauses(written, ("WITH",), "an alert on a total", hint)
     subscribing = syntax.Subscribing(said.get("ID"), said.get("TERMINATE WHEN")) if written.many else None
     if subscribing is None:
         _refuse_clauses(written, ("ID", "TERMINATE WHEN"), "CREATE ALERT", _FOR_SUBSCRIPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lark import Token, v_args
@@ -10,14 +11,14 @@ from lark.tree import Meta
 from tidegate.errors import QueryError
 from tidegate.language import syntax
 from tidegate.language.build_expressions import span_of
-from tidegate.language.build_windows import WindowBuilder
+from tidegate.language.build_shedding import SheddingBuilder
 from tidegate.language.syntax import Expression, Name, Query, Select, Source
 
 Items = tuple[syntax.Item | syntax.Star, ...]
 
 
 @v_args(meta=True, inline=True)
-class QueryBuilder(WindowBuilder):
+class QueryBuilder(SheddingBuilder):
     """One method for each rule of the grammar that is about queries."""
 
     # ---- several queries
@@ -47,6 +48,9 @@ class QueryBuilder(WindowBuilder):
 
     def with_query(self, meta: Meta, *parts: Any) -> Query:
         *definitions, query = parts
+        if isinstance(query, syntax.QueryWithOptions):  # they are those of the whole
+            inner = syntax.WithQuery(tuple(definitions), query.query, span_of(meta))
+            return replace(query, query=inner, span=span_of(meta))
         return syntax.WithQuery(tuple(definitions), query, span_of(meta))
 
     def definition(self, meta: Meta, name: Name, query: Query) -> syntax.Definition:
@@ -90,8 +94,9 @@ class QueryBuilder(WindowBuilder):
         where: Expression | None,
         group_by: tuple[Expression, ...] | None,
         having: Expression | None,
+        utility: syntax.UtilityClause | None,
     ) -> Query:
-        return Select(items, sources, where, group_by or (), having, distinct, span_of(meta))
+        return Select(items, sources, where, group_by or (), having, distinct, span_of(meta), utility)
 
     def select_changes(
         self,

@@ -20,6 +20,7 @@ _KINDS = {
     "tables": syntax.Kind.TABLE,
     "alerts": syntax.Kind.ALERT,
     "constraints": syntax.Kind.CONSTRAINT,
+    "shedding": syntax.Kind.SHEDDING,
 }
 _TIMES = {"VALID FROM", "TIMESTAMP BY", "ORDERED BY"}
 

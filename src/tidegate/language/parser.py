@@ -64,6 +64,7 @@ _RARE = frozenset(
         "_GRANULARITY",
         "_USING",
         "WITH_TIES",
+        "_UTILITY_BY",
     }
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
 )
@@ -78,6 +79,9 @@ _INCOMPLETE = {
     "ASSUME": ("_ASSUME_QUASICONVEX", "write ASSUME QUASICONVEX, or ASSUME QUASICONVEX IN x"),
     "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
     "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
+    "WITH": ("_WITH", "write its options in parentheses: WITH (name = value)"),
+    "UTILITY": ("_UTILITY_BY", "write what the worth of results depends on: UTILITY BY x.level"),
+    "WORTH": ("_WORTH", "write what values are worth in parentheses: WORTH ('gold' = 10, ELSE = 1)"),
     "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
     "KEY": ("_KEY", "write its columns in parentheses: KEY (id)"),
 }
@@ -219,7 +223,8 @@ def _in_words(expected: set[str]) -> str:
         words, expected = ["an expression"], expected & {"STAR", "RPAR"}
     elif "PLUS" in expected:
         words, expected = ["an operator"], expected - (_OPERATORS if "OR" in expected else _OPERATORS - {"AND"})
-    expected = expected - _RARE or expected
+    # WITH is worth a mention in CREATE STREAM alone.
+    expected = expected - (_RARE if "_DELAY" in expected else _RARE | {"_WITH"}) or expected
     words += [_SIGNS[name] for name in _SIGNS if name in expected]
     words += _keywords(expected)
     return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "something else"

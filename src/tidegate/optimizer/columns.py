@@ -28,6 +28,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties.calls import call_can_fail
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Expression, columns_of
 from tidegate.optimizer.names import exactly
@@ -68,6 +69,9 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
         case Join(left=left, right=right, predicate=predicate):
             wanted = needed | columns_of(predicate)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
+        case SimilarityJoin(left=left, right=right):
+            wanted = needed | _read_by_likeness(plan)
+            return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case Aggregate(source=source, keys=keys, calls=calls):
             # A call that can fail decides whether its group exists at all, read or not.
             kept_calls = tuple(c for c in calls if c.name in needed or call_can_fail(c)) if keys else calls
@@ -90,6 +94,12 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=prune_columns(source))
         case RangeThreshold(elements=elements, subscriptions=subscriptions):
             return replace(plan, elements=prune_columns(elements), subscriptions=prune_columns(subscriptions))
+
+
+def _read_by_likeness(join: SimilarityJoin) -> frozenset[str]:
+    compared = frozenset(() if join.likeness is None else (join.likeness.left, join.likeness.right))
+    utility = join.shedding.utility
+    return compared | _read((join.predicate, *(() if utility is None else utility.types)))
 
 
 def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.algebra.constraints import DEFAULT_SETTINGS, Settings
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.properties import sees_starts
+from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.extremes import EXTREME_RULES
@@ -15,6 +16,7 @@ from tidegate.optimizer.omission import omit_what_cannot_alarm
 from tidegate.optimizer.placement import PLACEMENT_RULES
 from tidegate.optimizer.rule import Rule, apply_rules
 from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
+from tidegate.optimizer.similarity import find_similarity_joins
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
 from tidegate.optimizer.thresholds import THRESHOLD_RULES
 from tidegate.optimizer.windows import WINDOW_RULES
@@ -31,17 +33,21 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules that only ever help; they are applied wherever they can be, until none can."""
 
-PRUNING, OMISSION, MANY_ONE = "prune_columns", "omit_what_cannot_alarm", "find_many_one_joins"
+PRUNING, OMISSION = "prune_columns", "omit_what_cannot_alarm"
+MANY_ONE, SIMILARITY = "find_many_one_joins", "find_similarity_joins"
 LAWS = {each.name: each.law for each in (*RULES, reorder_joins)} | {
     PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
     OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
     MANY_ONE: "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
+    SIMILARITY: "S1 ⋈ S2 = the same by likeness, if the condition says that rows are alike; less, if it may be shed",
 }
 """The law of each rule, by name."""
 
 
-def optimize(plan: Plan, settings: Settings = DEFAULT_SETTINGS) -> tuple[Plan, tuple[str, ...]]:
-    """A better plan of the same meaning, and the names of the rules that made it."""
+def optimize(
+    plan: Plan, settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER
+) -> tuple[Plan, tuple[str, ...]]:
+    """A better plan of the same meaning, and the names of the rules that made it; shedding may leave rows out."""
     rules, applied = _allowed(plan), list[str]()
     # Conditions must be where they belong before it can be told which joins have none.
     for phase in (rules, (reorder_joins,), rules):
@@ -51,9 +57,11 @@ def optimize(plan: Plan, settings: Settings = DEFAULT_SETTINGS) -> tuple[Plan, t
     applied += [] if less == plan else [OMISSION]
     joined = find_many_one_joins(less, settings)
     applied += [] if joined == less else [MANY_ONE]
+    compared = find_similarity_joins(joined, shedding)
+    applied += [] if compared == joined else [SIMILARITY]
     # Columns last: where the filters ended up decides what must be read.
-    pruned = prune_columns(joined)
-    applied += [] if pruned == joined else [PRUNING]
+    pruned = prune_columns(compared)
+    applied += [] if pruned == compared else [PRUNING]
     plan, names = apply_rules(pruned, SIMPLIFYING_RULES)
     return plan, tuple(dict.fromkeys([*applied, *names]))
 

@@ -20,7 +20,7 @@ def plain_joins(plan: Plan, settings: Settings) -> list[str]:
         unfit = [
             (p, leaf.origin) for leaf in found.leaves if isinstance(leaf.origin, str) and not _is_one(p := leaf.plan)
         ]
-        why = refused or "; ".join(f"{_name(each)} takes no part, since {reason}" for each, reason in unfit)
+        why = refused or "; ".join(f"{called(each)} takes no part, since {reason}" for each, reason in unfit)
         lines = _line(below, why or "no equality with another stream has all columns of a key", settings)
         lines += [f"  {line}" for group in found.groups if lines and refused for line in unused_words(group.join)]
     elif isinstance(plan, Join):
@@ -33,10 +33,11 @@ def _line(joined: tuple[Plan, ...], why: str, settings: Settings) -> list[str]:
     if not any(scan.key or scan.constraints for scan in scans):
         return []
     reason = "the use of constraints is off" if settings.use is Use.OFF else why
-    return [f"{', '.join(map(_name, joined))}: {reason}"]
+    return [f"{', '.join(map(called, joined))}: {reason}"]
 
 
-def _name(plan: Plan) -> str:
+def called(plan: Plan) -> str:
+    """What is joined, by the streams that it reads."""
     scans = [node.stream for node in walk(plan) if isinstance(node, Scan)]
     return label(plan, scans[0]) if len(scans) == 1 else f"({', '.join(scans)})"
 

@@ -37,6 +37,7 @@ from tidegate.algebra.plan import (
     with_inputs,
 )
 from tidegate.algebra.ranges import Subscribed, Waiting
+from tidegate.algebra.shedding import Likeness, Shedding, SimilarityJoin
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import rename
 from tidegate.optimizer.rule import apply_rules
@@ -106,6 +107,9 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
         case ManyOneJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
             known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
             return ("many-one join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
+        case SimilarityJoin(likeness=likeness, predicate=predicate, shedding=shedding, width=width):
+            alike = None if likeness is None else _likeness(likeness, at)
+            return ("similarity join", alike, rename(predicate, at), _shedding(shedding, at), width)
         case SemiJoin(predicate=predicate, anti=anti):
             return ("semi-join", rename(predicate, at), anti)
         case SetOperation(rule=rule):
@@ -133,11 +137,23 @@ def _edge(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:
     return JoinEdge(edge.parent, edge.child, *keys)
 
 
+def _likeness(likeness: Likeness, at: Mapping[str, str]) -> Likeness:
+    return replace(likeness, left=at[likeness.left], right=at[likeness.right])
+
+
+def _shedding(shedding: Shedding, at: Mapping[str, str]) -> Shedding:
+    utility = shedding.utility
+    if utility is None:
+        return shedding
+    return replace(shedding, utility=replace(utility, types=tuple(rename(t, at) for t in utility.types)))
+
+
 def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
     """An alert over columns by position; what it is called does not matter."""
     demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
     value, condition = rename(alert.value, at), rename(alert.condition, at)
-    return replace(alert, name="", value=value, condition=condition, demands=demands)
+    shedding = _shedding(alert.shedding, at)
+    return replace(alert, name="", value=value, condition=condition, demands=demands, shedding=shedding)
 
 
 def _waiting(waiting: Waiting, at: Mapping[str, str]) -> Waiting:

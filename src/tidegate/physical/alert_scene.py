@@ -13,6 +13,7 @@ from tidegate.algebra.alerts import Demand
 from tidegate.physical.batch import Batch, concat, concat_columns
 from tidegate.physical.kernels.brackets import by_group_and_time
 from tidegate.physical.kernels.groups import canonical, group_rows
+from tidegate.physical.kernels.hashing import hash_columns
 from tidegate.physical.kernels.incidents import Incidents
 from tidegate.physical.omission import omissible
 from tidegate.physical.operator import Chunks
@@ -41,6 +42,12 @@ class Side:
         """Where each group begins, and where the last one ends."""
         return np.searchsorted(self.group, np.arange(groups + 1))
 
+    def order(self, ranks: Ints) -> Ints:
+        """Rows by the rank of their group, time and content."""
+        columns = self.batch.columns.columns
+        content = [hash_columns(columns)] if columns else []
+        return np.lexsort([*content, self.batch.start, ranks[self.group]])
+
     def saved(self, name: str, state: Chunks, horizon: int) -> Chunks:
         """Elements that are not before the horizon.
 
@@ -66,6 +73,14 @@ class Scene:
     groups: int
     keys: tuple[pa.Array, ...]
     before: Mapping[int, Incidents]
+
+    @property
+    def ranks(self) -> Ints:
+        """Of each group, its place in an order that depends on keys alone."""
+        ranks = np.zeros(self.groups, np.int64)
+        if self.keys:
+            ranks[np.argsort(hash_columns(self.keys), kind="stable")] = np.arange(self.groups)
+        return ranks
 
     def incidents(self, number: int) -> Incidents:
         return self.before.get(number) or Incidents.none(self.groups)

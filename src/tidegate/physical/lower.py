@@ -6,6 +6,8 @@ from typing import assert_never
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.alerts import demands_on
+from tidegate.algebra.counted import counted
+from tidegate.algebra.equalities import equalities
 from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -28,7 +30,8 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import have_common_validities, is_chronon
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjunction, conjuncts
+from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.physical.aggregate import AggregateOperator, Emit
 from tidegate.physical.changes import ChangesOperator
 from tidegate.physical.coalesce import CoalesceOperator
@@ -43,7 +46,9 @@ from tidegate.physical.ranges.operator import RangeThresholdOperator
 from tidegate.physical.ranges.total import TotalThresholdOperator
 from tidegate.physical.semi_join import SemiJoinOperator
 from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
+from tidegate.physical.shedding.operator import SimilarityJoinOperator
 from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
+from tidegate.physical.synopses.counted import counted_input
 from tidegate.physical.synopses.operator import SynopsisJoinOperator
 from tidegate.physical.threshold_join import ThresholdJoinOperator
 from tidegate.physical.validities import GranularityOperator, SplitOperator
@@ -92,6 +97,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return _lower_join(plan)
         case ManyOneJoin():
             return _lower_many_one(plan)
+        case SimilarityJoin():
+            return _lower_similarity(plan)
         case SemiJoin():
             return _lower_semi_join(plan, emit)
         case SetOperation():
@@ -166,7 +173,7 @@ def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
 
 def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
     """With equalities alone, each key of the right is needed once at every instant, and pairs are no copies."""
-    pairs, rest = _equalities(plan)
+    pairs, rest = equalities(plan)
     left, left_keys = _with_keys(plan.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_keys(plan.right, [b for _, b in pairs], "right")
     read = frozenset(right_keys).union(*(columns_of(term) for term in rest))
@@ -185,7 +192,7 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
 
 def _lower_join(join: Join) -> PhysicalPlan:
     """Equalities between the sides become keys, computed below the join where they are no columns."""
-    pairs, rest = _equalities(join)
+    pairs, rest = equalities(join)
     left, left_keys = _with_keys(join.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_keys(join.right, [b for _, b in pairs], "right")
     operator = JoinOperator(left.schema, right.schema, left_keys, right_keys, conjunction(rest))
@@ -196,29 +203,20 @@ def _lower_join(join: Join) -> PhysicalPlan:
 
 
 def _lower_many_one(plan: ManyOneJoin) -> PhysicalPlan:
+    """Windows of rows are counted by the join itself, which so keeps no more of them than it needs."""
     schemas = tuple(each.schema for each in plan.inputs)
-    below = tuple(lower(each, emit=Emit.SETTLED) for each in plan.inputs)
+    windows = tuple(counted(each) for each in plan.inputs)
+    sources = (each if own is None else own.source for each, own in zip(plan.inputs, windows, strict=True))
+    below = tuple(lower(each, emit=Emit.SETTLED) for each in sources)
     known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
-    return Apply(SynopsisJoinOperator(schemas, *known), below)
+    numbered = tuple(map(counted_input, plan.inputs)) if any(windows) else ()
+    return Apply(SynopsisJoinOperator(schemas, *known, numbered), below)
 
 
-def _equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
-    left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
-    pairs, rest = [], []
-    for term in conjuncts(join.predicate):
-        match term:
-            case Call("=", (a, b)) if a.type == b.type and _sides(a, b, left, right):
-                pairs.append((a, b))
-            case Call("=", (a, b)) if a.type == b.type and _sides(b, a, left, right):
-                pairs.append((b, a))
-            case _:
-                rest.append(term)
-    return pairs, tuple(rest)
-
-
-def _sides(a: Expression, b: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether `a` reads only the left, and `b` only the right, and both read something."""
-    return bool(columns_of(a)) and bool(columns_of(b)) and columns_of(a) <= left and columns_of(b) <= right
+def _lower_similarity(plan: SimilarityJoin) -> PhysicalPlan:
+    schemas = plan.left.schema, plan.right.schema
+    operator = SimilarityJoinOperator(*schemas, plan.likeness, plan.predicate, plan.shedding, plan.width)
+    return Apply(operator, (lower(plan.left, emit=Emit.SETTLED), lower(plan.right, emit=Emit.SETTLED)))
 
 
 def _with_keys(side: Plan, keys: list[Expression], label: str) -> tuple[Plan, tuple[str, ...]]:

@@ -84,8 +84,20 @@ class Steered(Protocol):
         """The operator for the next step: `arrived` are the rows of each source stream, those of the step included."""
         ...
 
-    def decide(self, order: Facts, reports: Sequence[Facts]) -> Facts:
-        """The order after a step, from the one that it had and from what was reported in each bucket."""
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        """The order after a step, from the one that it had and from what was reported in each bucket.
+
+        `seconds` is how long the whole step took, as far as is known by now.
+        """
+        ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """An operator that gets all elements in every bucket, and keeps those that are its own there."""
+
+    def placed(self, bucket: int, buckets: int) -> Operator:
+        """The operator in one of so many buckets."""
         ...
 
 

@@ -1,14 +1,16 @@
 """Alarms: combinations of elements near each other in time whose function crosses a threshold.
 
 Each input has one store for all alerts, of the elements that some alert cannot do without. New elements
-are put there first; what remains of them meets what remains of the others.
+are put there first; what remains of them meets what remains of the others. If that is still too much, an
+alert that may shed judges a part of its combinations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +18,14 @@ import pyarrow as pa
 from tidegate.algebra.alerts import ALARM, INCIDENT, NUMBER, VALUE, Alert, demands_on, distances, span
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import columns_of
+from tidegate.physical.alert_deciding import decide, that_shed, told
 from tidegate.physical.alert_scene import Ints, Scene, Side, scene_of
+from tidegate.physical.alert_shedding import Judging
 from tidegate.physical.batch import Batch, concat, concat_columns, take
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.kernels.combinations import Members, Nearness, combinations
+from tidegate.physical.kernels.combinations import Members, Nearness, combinations, counted
 from tidegate.physical.kernels.incidents import Incidents
-from tidegate.physical.operator import Chunks, Meeting, Step
+from tidegate.physical.operator import NO_FACTS, Chunks, Facts, Meeting, Step
 from tidegate.physical.stateless import failed
 from tidegate.schema import Schema
 from tidegate.time import CHRONON, FOREVER
@@ -37,6 +41,9 @@ class ThresholdJoinOperator:
     inputs: tuple[Schema, ...]
     keys: tuple[tuple[str, ...], ...]
     alerts: tuple[Alert, ...]
+    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    bucket: int = field(default=0, compare=False)
+    buckets: int = field(default=1, compare=False)
 
     @property
     def schema(self) -> Schema:
@@ -52,15 +59,31 @@ class ThresholdJoinOperator:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
         return f"threshold join for {names}{by}"
 
+    def placed(self, bucket: int, buckets: int) -> ThresholdJoinOperator:
+        # Without keys all elements meet in one bucket.
+        return replace(self, bucket=bucket, buckets=buckets) if self._shedding and self.keys[0] else self
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> ThresholdJoinOperator:
+        return replace(self, order=order) if self._shedding else self
+
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        return decide(self._shedding, order, reports, seconds)
+
+    @property
+    def _shedding(self) -> Mapping[int, Alert]:
+        return that_shed(self.alerts)
+
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Absorb the new elements, emit alarms at once, and forget what no later element can meet."""
         demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
         scene = scene_of(state, inputs, self.inputs, self.keys, demands)
         promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
         outputs, dead, incidents = [Batch.empty(self.schema)], list[pa.RecordBatch](), dict[int, Incidents]()
+        rows = sum(map(len, inputs))
+        judging = {number: self._judging(number, alert, rows) for number, alert in self._shedding.items()}
         for number, alert in enumerate(self.alerts):
             incidents[number] = scene.incidents(number)
-            for alarms in _alarms(alert, scene):
+            for alarms in _alarms(alert, scene, judging.get(number)):
                 dead += [alarms.dead] if alarms.dead.num_rows else []
                 if len(alarms.start):
                     output, incidents[number] = self._reported(number, alarms, scene, incidents[number])
@@ -68,7 +91,11 @@ class ThresholdJoinOperator:
         horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
         pauses = {number: promise - span(alert) for number, alert in enumerate(self.alerts)}
         after = scene.saved(state, horizons, incidents, pauses)
-        return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS)
+        report = {str(number): each.report for number, each in judging.items()} or NO_FACTS
+        return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS, report)
+
+    def _judging(self, number: int, alert: Alert, rows: int) -> Judging:
+        return Judging(told(number, alert, self.order, (self.bucket, self.buckets), rows))
 
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
         """Elements of an input before this cannot meet any later element."""
@@ -101,18 +128,19 @@ class ThresholdJoinOperator:
         """The columns of an input that is no member: NULL, but for the keys, which are the same in all."""
         first = alert.members[0]
         same = dict(zip(self.keys[which], self.keys[first], strict=True))
-        for field in schema:
-            if field.name in same:
-                yield scene.sides[first].batch.column(same[field.name]).take(pa.array(alarms.rows[:, 0]))
+        for each in schema:
+            if each.name in same:
+                yield scene.sides[first].batch.column(same[each.name]).take(pa.array(alarms.rows[:, 0]))
             else:
-                yield pa.nulls(len(alarms.start), field.type.arrow)
+                yield pa.nulls(len(alarms.start), each.type.arrow)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Alarms:
-    """Combinations that alarm: positions of their elements by member, group, validity and value."""
+    """Combinations that alarm: positions and times of their elements by member, group, validity and value."""
 
     rows: Ints
+    times: Ints
     group: Ints
     start: Ints
     end: Ints
@@ -120,17 +148,47 @@ class _Alarms:
     dead: pa.RecordBatch
 
 
-def _alarms(alert: Alert, scene: Scene) -> Iterator[_Alarms]:
-    """The alarms with a new element, some at a time."""
+def _alarms(alert: Alert, scene: Scene, judging: Judging | None) -> Iterator[_Alarms]:
+    """The alarms with a new element, some at a time; with `judging`, those of the combinations that it chooses."""
     sides = [scene.sides[member] for member in alert.members]
     offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
     bounds = np.stack([offset + side.bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
     time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
-    start, members = 0, Members(time, is_new, bounds)
+    members, nearness = Members(time, is_new, bounds), _nearness(alert)
+    choice = order = None
+    if judging is not None:
+        choice = judging.choice(counted(members, nearness, judging.told.cells))
+    if choice is not None:
+        members, order = _however_they_arrived(scene, sides, offsets)
+    start = 0
     while start < len(time):
-        found, start = combinations(members, _nearness(alert), start=start, enough=MOST_COMBINATIONS)
+        found, start = combinations(members, nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
         if len(found):
-            yield _judged(alert, sides, found - offsets[:-1], time[found])
+            began = perf_counter()
+            rows = found if order is None else order[found]
+            alarms = _judged(alert, sides, rows - offsets[:-1], time[rows])
+            if judging is not None:
+                judging.saw(np.ptp(alarms.times, axis=1), perf_counter() - began)
+            yield alarms
+
+
+def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) -> tuple[Members, Ints]:
+    """Elements in an order that does not depend on that of their arrival, and their places.
+
+    So a step that chooses among combinations chooses the same when it is replayed.
+    """
+    ranks = scene.ranks
+    orders = [side.order(ranks) for side in sides]
+    bounds = [
+        offset + np.searchsorted(ranks[side.group[order]], np.arange(scene.groups + 1))
+        for offset, side, order in zip(offsets, sides, orders, strict=False)
+    ]
+    time, is_new = (
+        np.concatenate(parts)
+        for parts in zip(*((s.batch.start[o], s.is_new[o]) for s, o in zip(sides, orders, strict=True)), strict=True)
+    )
+    places = np.concatenate([offset + order for offset, order in zip(offsets, orders, strict=False)])
+    return Members(time, is_new, np.stack(bounds)), places
 
 
 def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
@@ -147,7 +205,7 @@ def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Al
     start, end = combined.start, combined.end
     if alert.lasting:
         start, end = times.max(axis=1), (times + np.array(alert.lasting)).min(axis=1)
-    return _Alarms(rows, sides[0].group[rows[:, 0]], start, end, value, dead)
+    return _Alarms(rows, times, sides[0].group[rows[:, 0]], start, end, value, dead)
 
 
 def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:

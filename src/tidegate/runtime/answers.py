@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
 from tidegate.catalog.answers import answer
-from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, SourceStream
+from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
 from tidegate.catalog.constraints import Found
+from tidegate.catalog.shedding import Shed
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain import ExplainFormat, explain_compiled
 from tidegate.runtime.steering import OrdersByOperator, found_rows
@@ -18,8 +19,8 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
     return explain_compiled(*compile_queries(program), shown)
 
 
-def answers(program: Program, found: Sequence[Found] = ()) -> str:
-    """What the commands of a program say; `found` is what runs know of constraints."""
+def answers(program: Program, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
+    """What the commands of a program say; `found` is what runs know of constraints, `shed` what they left out."""
     said = []
     for command in program.commands:
         match command:
@@ -28,13 +29,13 @@ def answers(program: Program, found: Sequence[Found] = ()) -> str:
             case DropQuery():
                 pass
             case _:
-                said.append(answer(command, found))
+                said.append(answer(command, found, shed))
     return "\n\n".join(said)
 
 
 def when_answered(program: Program) -> tuple[Program, Program]:
     """The program with the commands that are answered before its queries run, and with those that wait for the end."""
-    late = [c for c in program.commands if isinstance(c, ShowConstraints) and program.queries]
+    late = [c for c in program.commands if isinstance(c, ShowConstraints | ShowShedding) and program.queries]
     early = tuple(c for c in program.commands if c not in late)
     return replace(program, commands=early), replace(program, commands=tuple(late))
 

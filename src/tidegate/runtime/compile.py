@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidegate.algebra.constraints import Settings
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
 from tidegate.algebra.explain_many_one import join_graphs
+from tidegate.algebra.explain_shedding import kept_words
 from tidegate.algebra.plan import Plan
+from tidegate.algebra.shedding import Shedding
 from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
@@ -18,6 +21,7 @@ from tidegate.optimizer.grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.plain import plain_joins
 from tidegate.optimizer.sharing import share
+from tidegate.optimizer.similarity import plain_pairs
 from tidegate.physical.lower import lower
 from tidegate.physical.plan import PhysicalPlan
 from tidegate.runtime.cut import cut
@@ -34,18 +38,25 @@ class Compiled:
     rules: tuple[str, ...]
     physical: PhysicalPlan
     plain: tuple[str, ...] = ()
-    """Why joins are plain though something is declared of their streams."""
+    """Why joins are plain though something is declared of their streams, or rows are alike, or could be shed."""
 
 
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
     """Optimise the queries of a program, find what they have in common, and cut them into stages."""
-    optimized = [optimize(plan, program.settings) for plan in group_alerts([q.plan for q in program.queries])]
+    grouped = group_alerts([q.plan for q in program.queries])
+    optimized = [
+        optimize(plan, program.settings, query.shedding) for query, plan in zip(program.queries, grouped, strict=True)
+    ]
     plans = share([plan for plan, _ in optimized])
     compiled = tuple(
-        Compiled(query, plan, rules, lower(plan), tuple(plain_joins(plan, program.settings)))
+        Compiled(query, plan, rules, lower(plan), _plain(plan, program.settings, query.shedding))
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
     return compiled, cut([(c.query.name, c.physical) for c in compiled])
+
+
+def _plain(plan: Plan, settings: Settings, shedding: Shedding) -> tuple[str, ...]:
+    return (*plain_joins(plan, settings), *plain_pairs(plan, shedding))
 
 
 def compile_job(
@@ -89,4 +100,4 @@ def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> 
 
 def _meaning(plan: Plan) -> str:
     """A plan with all that its state depends on."""
-    return "\n".join([explain(plan), *certificates(plan), *join_graphs(plan)])
+    return "\n".join([explain(plan), *certificates(plan, limits=False), *join_graphs(plan), *kept_words(plan)])

@@ -36,6 +36,9 @@ from tidegate.schema import Schema
 Partitioning = tuple[frozenset[str], ...]
 """What a fragment is hashed by: for each hashed value, the columns that hold it; () is one bucket."""
 
+_SPREAD: Partitioning = (frozenset(),)
+"""Over the buckets by something that no column holds: whoever needs elements together brings them together anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
@@ -143,6 +146,8 @@ class _Cutter:
                 parts.append(_shifted(inside.root, len(feeds)))
                 feeds += inside.feeds
             inputs.append(parts[0] if len(parts) == 1 else Node(UnionOperator(parts[0].schema), tuple(parts)))
+        if all(names is None for names in keys):
+            return _Fragment(Node(operator, tuple(inputs)), feeds, _SPREAD)
         known = frozenset(operator.schema.names)
         partitioning = tuple(frozenset(names[i] for names in keys if names is not None) & known for i in chosen)
         return _Fragment(Node(operator, tuple(inputs)), feeds, partitioning)
@@ -201,7 +206,7 @@ def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
                 found = tuple(next((i for i, n in enumerate(names) if n in held), -1) for held in branch.partitioning)
                 if -1 not in found:
                     return found
-    return tuple(range(len(hashed[0][1])))
+    return tuple(range(len(hashed[0][1]))) if hashed else ()
 
 
 def _is_partitioned(branch: _Fragment, keys: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
 from tidegate.algebra.explain_many_one import join_graphs
+from tidegate.algebra.explain_shedding import joins_by_likeness
 from tidegate.physical.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
@@ -58,6 +59,8 @@ def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
             parts.append("what alerts keep\n" + "\n".join(f"  {line}" for line in kept))
         if graphs := join_graphs(each.optimized):
             parts.append("join graphs\n" + "\n".join(f"  {line}" for line in graphs))
+        if alike := joins_by_likeness(each.optimized):
+            parts.append("joins by likeness\n" + "\n".join(f"  {line}" for line in alike))
         if each.plain:
             parts.append("plain joins\n" + "\n".join(f"  {line}" for line in each.plain))
         parts.append(f"physical plan\n{physical}")

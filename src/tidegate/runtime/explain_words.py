@@ -54,8 +54,15 @@ def _partitioning(stage: Stage) -> str:
             return "wherever the rows are"
         case ():
             return "one bucket"
+        case _ if _has_all_in_every_bucket(stage):
+            return "all in every bucket, which makes a part of the results"
         case keys:
             return "buckets by " + ", ".join(k or "a dropped column" for k in keys)
+
+
+def _has_all_in_every_bucket(stage: Stage) -> bool:
+    meetings = [node.operator.meeting for node in stage.nodes]
+    return any(meeting is not None and all(names is None for names in meeting) for meeting in meetings)
 
 
 def _sharers(stage: Stage) -> str:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.operator import NO_FACTS, NO_STATE, Chunks, Facts, Operator, Steered
+from tidegate.physical.operator import NO_FACTS, NO_STATE, Chunks, Facts, Operator, Placed, Steered
 from tidegate.schema import Schema
 
 
@@ -92,11 +92,13 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """What steered operators of a stage are told in a step: their orders by number, and how many rows arrived."""
+    """What operators of a stage are told in a step: orders by number, how many rows arrived, and where they are."""
 
     orders: Mapping[int, Facts] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Raw rows of each source stream so far, those of the step included; without any, none have arrived."""
+    bucket: int = 0
+    buckets: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +211,9 @@ class _Run:
     def run(self, node: Node) -> tuple[Batch, int]:
         below = [self.visit(each) for each in node.inputs]
         number, self.visited = self.visited, self.visited + 1
-        operator, is_steered = node.operator, _is_steered(type(node.operator))
+        operator, is_steered = node.operator, _is_a(type(node.operator), Steered)
+        if _is_a(type(operator), Placed):
+            operator = cast("Placed", operator).placed(self.steering.bucket, self.steering.buckets)
         if is_steered:
             steered = cast("Steered", operator)
             operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
@@ -225,9 +229,9 @@ class _Run:
 
 
 @cache
-def _is_steered(kind: type) -> bool:
-    """Whether operators of a class are steered; to ask a protocol takes longer than many an operator."""
-    return issubclass(kind, Steered)
+def _is_a(kind: type, protocol: type) -> bool:
+    """Whether operators of a class follow a protocol; to ask it takes longer than many an operator."""
+    return issubclass(kind, protocol)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.physical.operator import NO_FACTS, Facts, Steered
-from tidegate.runtime.stage import Stage, StageGraph, StageStep, Steering
+from tidegate.runtime.stage import Stage, StageGraph, StageStep
 
 OrdersByOperator = Mapping[str, Facts]
 """The newest order of each steered operator, by ``stage/operator``."""
 
 NO_ORDERS: OrdersByOperator = {}
-FOUND, LOSSES = "found", "losses"
-"""Where an order has what is to be shown: rows on constraints that were found, and results that were lost."""
+FOUND, LOSSES, SHED = "found", "losses", "shed"
+"""Where an order has what is to be shown: rows on constraints that were found, results that were lost, and work
+that was left out, of each join or alert that may do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class Losses:
     of: str = "results"
 
 
-def steering_of(stage: Stage, orders: OrdersByOperator, arrived: Mapping[str, int]) -> Steering:
-    """What the steered operators of a stage are told."""
+def orders_of(stage: Stage, orders: OrdersByOperator) -> dict[int, Facts]:
+    """The orders of the steered operators of a stage, by their number."""
     pairs = ((_place(key), order) for key, order in orders.items())
-    return Steering({number: order for (at, number), order in pairs if at == stage.number}, arrived)
+    return {number: order for (at, number), order in pairs if at == stage.number}
 
 
 def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
@@ -47,13 +48,15 @@ def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
     return {f"{stage.number}/{number}": report for number, report in step.reports.items()}
 
 
-def decided(graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]]) -> dict[str, Facts]:
-    """The orders after a step, from those that it had and from the reports of its buckets in their order."""
+def decided(
+    graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]], seconds: float
+) -> dict[str, Facts]:
+    """The orders after a step of so many seconds, from those that it had and the reports of its buckets in order."""
     reports: dict[str, list[Facts]] = {}
     for bucket in buckets:
         for key, report in bucket.items():
             reports.setdefault(key, []).append(_recorded(report))
-    return {**orders, **{key: _decided(graph, key, orders, reports[key]) for key in sorted(reports)}}
+    return {**orders, **{key: _decided(graph, key, orders, reports[key], seconds) for key in sorted(reports)}}
 
 
 def summed(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
@@ -88,11 +91,15 @@ def losses(orders: OrdersByOperator) -> Losses | None:
     return Losses(estimate, low, high, " or ".join(kinds))
 
 
-def _decided(graph: StageGraph, key: str, orders: OrdersByOperator, reports: Sequence[Facts]) -> Facts:
+def _decided(
+    graph: StageGraph, key: str, orders: OrdersByOperator, reports: Sequence[Facts], seconds: float
+) -> Facts:  # fmt: skip
     stage, number = _place(key)
     operator = graph.stages[stage].nodes[number].operator
     assert isinstance(operator, Steered)
-    return _recorded(operator.decide(orders.get(key, NO_FACTS), reports))
+    order = _recorded(operator.decide(orders.get(key, NO_FACTS), reports, seconds))
+    shed = [{**facts, "query": graph.stages[stage].query} for facts in order.get(SHED, ())]
+    return {**order, SHED: shed} if shed else order
 
 
 def _place(key: str) -> tuple[int, int]:

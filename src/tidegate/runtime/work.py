@@ -16,8 +16,8 @@ import pyarrow as pa
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.operator import NO_STATE, Chunks, Facts
-from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, ToQuery, ToStage
-from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator, reports_of, steering_of
+from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
+from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator, orders_of, reports_of
 from tidegate.schema import Schema
 
 Address = tuple[int, int]
@@ -45,6 +45,7 @@ class Mark:
 class Inbox:
     """What has arrived for the stages of one bucket."""
 
+    bucket: int = 0
     batches: dict[Address, list[Batch]] = field(default_factory=dict)
     watermarks: dict[Address, int] = field(default_factory=dict)
     orders: OrdersByOperator = field(default_factory=lambda: NO_ORDERS)
@@ -102,7 +103,8 @@ def run(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int)
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
-    step = stage.step(state, inputs, watermarks, steering_of(stage, inbox.orders, inbox.arrived))
+    steering = Steering(orders_of(stage, inbox.orders), inbox.arrived, inbox.bucket, buckets)
+    step = stage.step(state, inputs, watermarks, steering)
     outbox.send(stage, step, buckets)
     outbox.reports |= reports_of(stage, step)
     outbox.marks += _marks(stage.targets, step.watermarks)

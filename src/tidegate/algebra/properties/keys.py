@@ -28,6 +28,7 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.expressions.nodes import Call, Column, Expression, conjuncts
 
 Keys = frozenset[frozenset[str]]
@@ -69,7 +70,7 @@ def unique_keys(plan: Plan) -> Keys:
             return frozenset({frozenset(keys)})
         case Distinct(source=source):
             return _smallest([*unique_keys(source), frozenset(source.schema.names)])
-        case Join(left=left, right=right):
+        case Join(left=left, right=right) | SimilarityJoin(left=left, right=right):
             return _of_pairs(plan, unique_keys(left), unique_keys(right))
         case ManyOneJoin():
             return _of_edges(plan)
@@ -100,7 +101,7 @@ def equal_columns(predicate: Expression, left: Plan, right: Plan) -> tuple[tuple
     return tuple(pairs)
 
 
-def _of_pairs(join: Join, left: Keys, right: Keys) -> Keys:
+def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
     pairs = equal_columns(join.predicate, join.left, join.right)
     lefts, rights = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
     found = [a | b for a in left for b in right]

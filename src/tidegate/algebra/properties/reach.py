@@ -32,6 +32,7 @@ from tidegate.algebra.plan import (
     Window,
     inputs,
 )
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.time import CHRONON
 
 _LENGTH_THAT_KEEPS_ORDER = 2
@@ -82,7 +83,7 @@ def is_chronon(plan: Plan) -> bool:
             return size == CHRONON and is_chronon(source)
         case Union(inputs=many):
             return all(is_chronon(each) for each in many)
-        case Join(left=left, right=right):
+        case Join(left=left, right=right) | SimilarityJoin(left=left, right=right):
             return is_chronon(left) or is_chronon(right)
         case ManyOneJoin(inputs=many):
             return any(is_chronon(each) for each in many)
@@ -162,7 +163,7 @@ def reach(plan: Plan) -> Reach:
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
             return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
-        case Join() | ManyOneJoin():
+        case Join() | ManyOneJoin() | SimilarityJoin():
             return reduce(_overlap, map(reach, inputs(plan)))
         case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return _overlap(reach(left), reach(right))

@@ -22,20 +22,30 @@ from tidegate.algebra.plan import (
 from tidegate.algebra.properties import calls
 from tidegate.algebra.properties.reach import granule, is_bounded, is_chronon, reach
 from tidegate.algebra.properties.regions import has_starts, sees_starts
+from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.errors import NOWHERE, QueryError, Span
 from tidegate.time import CHRONON
 
 MOST_PIECES = 1_000_000
 """Into how many pieces one element may be split; more would take longer than anybody waits."""
 
-_Remembering = Join | SemiJoin | SetOperation | Aggregate | Distinct | Limit | Coalesce
+_Remembering = Join | SimilarityJoin | SemiJoin | SetOperation | Aggregate | Distinct | Limit | Coalesce
 
 
 def refuse_unsupported(plan: Plan) -> None:
     """Raise a QueryError if the plan would need unbounded state, or more pieces of time than can be made."""
     for node in walk(plan):
         match node:
-            case Join() | SemiJoin() | SetOperation() | Aggregate() | Distinct() | Limit() | Coalesce():
+            case (
+                Join()
+                | SimilarityJoin()
+                | SemiJoin()
+                | SetOperation()
+                | Aggregate()
+                | Distinct()
+                | Limit()
+                | Coalesce()
+            ):
                 _refuse_unbounded(node)
             case Window(source=source) | CountWindow(source=source) if not is_chronon(source):
                 _refuse_pieces(source, CHRONON, "a window over", node.span)
@@ -55,7 +65,7 @@ def _refuse_unbounded(plan: _Remembering) -> None:
 
 def _named(plan: _Remembering) -> str:
     match plan:
-        case Join():
+        case Join() | SimilarityJoin():
             return "a join"
         case SemiJoin():
             return "a subquery condition"

@@ -22,6 +22,7 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.properties import calls
+from tidegate.algebra.shedding import SimilarityJoin
 
 _Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
 
@@ -52,7 +53,7 @@ def has_starts(plan: Plan) -> bool:
     match plan:
         case Scan() | Window() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
             return True
-        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin():
+        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
             return all(has_starts(each) for each in inputs(plan))
     return False
 

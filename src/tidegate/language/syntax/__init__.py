@@ -45,6 +45,7 @@ from tidegate.language.syntax.queries import (
     OrderBy,
     Ordered,
     Query,
+    QueryWithOptions,
     RowsClause,
     Select,
     SetQuery,
@@ -56,6 +57,7 @@ from tidegate.language.syntax.queries import (
     WindowClause,
     WithQuery,
 )
+from tidegate.language.syntax.shedding import QueryOption, QueryOptions, UtilityClause, Worth
 from tidegate.language.syntax.statements import (
     ColumnDefinition,
     CreateDerived,
@@ -119,8 +121,11 @@ __all__ = [
     "Quantified",
     "Query",
     "QueryExpression",
+    "QueryOption",
+    "QueryOptions",
     "QueryStatement",
     "QueryValue",
+    "QueryWithOptions",
     "ReferenceClause",
     "RowsClause",
     "SameAs",
@@ -135,8 +140,10 @@ __all__ = [
     "Subquery",
     "Subscribing",
     "UnionAll",
+    "UtilityClause",
     "WindowClause",
     "WithQuery",
     "Within",
+    "Worth",
     "walk",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
 from tidegate.language.syntax.queries import Source
+from tidegate.language.syntax.shedding import QueryOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class CreateAlert:
     everything: bool
     notify: str | None
     span: Span
+    options: QueryOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

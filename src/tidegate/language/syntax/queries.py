@@ -7,6 +7,7 @@ from enum import Enum
 
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
+from tidegate.language.syntax.shedding import QueryOptions, UtilityClause
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Select:
     having: Expression | None
     distinct: bool
     span: Span
+    utility: UtilityClause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,4 +184,13 @@ class WithQuery:
     span: Span
 
 
-Query = Select | UnionAll | SetQuery | Ordered | ChangesOf | WithQuery
+@dataclass(frozen=True, slots=True)
+class QueryWithOptions:
+    """A query that says how it is run; only what runs can say so."""
+
+    query: Query
+    options: QueryOptions
+    span: Span
+
+
+Query = Select | UnionAll | SetQuery | Ordered | ChangesOf | WithQuery | QueryWithOptions

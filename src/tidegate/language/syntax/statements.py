@@ -61,13 +61,14 @@ class Insert:
 
 
 class Kind(Enum):
-    """What can be shown; all but constraints can be dropped."""
+    """What can be shown; all but constraints and shedding can be dropped."""
 
     STREAM = "stream"
     TABLE = "table"
     QUERY = "query"
     ALERT = "alert"
     CONSTRAINT = "constraint"
+    SHEDDING = "shedding"
 
 
 @dataclass(frozen=True, slots=True)

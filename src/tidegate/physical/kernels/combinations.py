@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.shedding.choice import mixed
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_ALL, _COUNTED, _CHOSEN = range(3)
+"""What becomes of combinations: they are found, they are counted, or some of them are found."""
 
 
 class Members(NamedTuple):
@@ -43,20 +47,87 @@ class Found(NamedTuple):
     next: int
 
 
-def combinations(members: Members, nearness: Nearness, *, start: int, enough: int) -> Found:
+class Cells(NamedTuple):
+    """Combinations by their spread, the time from the first to the last element: so many cells, evenly up to a span."""
+
+    many: int
+    span: int
+
+    @property
+    def scale(self) -> float:
+        """Cells per microsecond."""
+        return self.many / (self.span + 1)
+
+    def of(self, spread: Ints) -> Ints:
+        """The cells of combinations of these spreads.
+
+        Examples
+        --------
+        >>> Cells(4, 7).of(np.array([0, 1, 2, 7])).tolist()
+        [0, 0, 1, 3]
+        """
+        return np.minimum((spread * self.scale).astype(np.int64), self.many - 1)
+
+
+class Choice(NamedTuple):
+    """Which combinations are found if not all are: so many of each cell, at random, the same for the same key.
+
+    `left` are the combinations of each cell that are still to come, `wanted` those of them that are still to be
+    found: both change while combinations are found.
+    """
+
+    cells: Cells
+    left: Ints
+    wanted: Ints
+    key: int
+
+
+def combinations(
+    members: Members, nearness: Nearness, *, start: int, enough: int, choice: Choice | None = None
+) -> Found:
     """Combinations with a new element at `start` or after; stops when there are enough, and at the end.
 
     A combination with several new elements is found once: from the last member that has one.
     """
-    many = len(nearness.most)
-    if np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any():
-        return Found(np.empty((0, many), np.int64), len(members.time))
-    return Found(*_combinations(*members, *nearness, start, enough))
+    if _is_alone(members):
+        return Found(np.empty((0, len(nearness.most)), np.int64), len(members.time))
+    if choice is None:
+        return Found(*_combinations(*members, *nearness, start, enough, _ALL, 0.0, _NOBODY, _NOBODY, np.uint64(0)))
+    scale, key = choice.cells.scale, np.uint64(choice.key)
+    return Found(*_combinations(*members, *nearness, start, enough, _CHOSEN, scale, choice.left, choice.wanted, key))
+
+
+def counted(members: Members, nearness: Nearness, cells: Cells) -> Ints:
+    """How many combinations with a new element there are in each cell."""
+    many = np.zeros(cells.many, np.int64)
+    if not _is_alone(members):
+        _combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NOBODY, np.uint64(0))
+    return many
+
+
+_NOBODY = np.empty(0, np.int64)
+
+
+def _is_alone(members: Members) -> bool:
+    """Whether there can be no combination: a member has no elements, or none is new."""
+    return bool(np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any())
 
 
 @compiled
 def _combinations(
-    time: Ints, is_new: Mask, bounds: Ints, most: Ints, step: int, length: int, start: int, enough: int
+    time: Ints,
+    is_new: Mask,
+    bounds: Ints,
+    most: Ints,
+    step: int,
+    length: int,
+    start: int,
+    enough: int,
+    outcome: int,
+    scale: float,
+    left: Ints,
+    wanted: Ints,
+    key: np.uint64,
 ) -> tuple[Ints, int]:
     many, groups = bounds.shape[0], bounds.shape[1] - 1
     found, filled = np.empty((1024, many), np.int64), 0
@@ -74,16 +145,27 @@ def _combinations(
                 _open(first, depth, group, time, bounds, most, place, until)
                 while depth >= 0:
                     member = _member(first, depth)
-                    if depth == many - 1:
-                        if _in_one_window(time, place, step, length):
+                    if depth == many - 2:
+                        earliest, latest = _ends(time, place, member)
+                        for last in range(place[member], until[member]):
+                            if member > first and is_new[last]:
+                                continue
+                            low, high = min(earliest, time[last]), max(latest, time[last])
+                            if step > 1 and high >= low // step * step + length:
+                                continue  # with sliding windows, the links say as much
+                            if outcome == _COUNTED:
+                                left[_cell(high - low, scale, len(left))] += 1
+                                continue
+                            if outcome == _CHOSEN and not _is_chosen(high - low, scale, left, wanted, key):
+                                continue
                             if filled == len(found):
                                 found = _grown(found)
-                            found[filled] = place
+                            for other in range(many):
+                                found[filled, other] = place[other]
+                            found[filled, member] = last
                             filled += 1
-                        depth -= 1
-                        if depth >= 0:
-                            place[_member(first, depth)] += 1
-                    elif place[member] >= until[member]:
+                        place[member] = until[member]
+                    if place[member] >= until[member]:
                         depth -= 1
                         if depth >= 0:
                             place[_member(first, depth)] += 1
@@ -91,8 +173,7 @@ def _combinations(
                         place[member] += 1
                     else:
                         depth += 1
-                        if depth < many - 1:
-                            _open(first, depth, group, time, bounds, most, place, until)
+                        _open(first, depth, group, time, bounds, most, place, until)
     return found[:filled].copy(), len(time)
 
 
@@ -120,13 +201,35 @@ def _open(
 
 
 @inlined
-def _in_one_window(time: Ints, place: Ints, step: int, length: int) -> bool:
-    if step == 1:
-        return True  # the links say as much
-    earliest, latest = time[place[0]], time[place[0]]
-    for row in place[1:]:
-        earliest, latest = min(earliest, time[row]), max(latest, time[row])
-    return latest < earliest // step * step + length
+def _ends(time: Ints, place: Ints, but: int) -> tuple[int, int]:
+    """The first and the last time of the elements that were chosen, of all members but one."""
+    some = place[0] if but else place[1]
+    earliest, latest = time[some], time[some]
+    for member in range(len(place)):
+        if member != but:
+            earliest, latest = min(earliest, time[place[member]]), max(latest, time[place[member]])
+    return earliest, latest
+
+
+@inlined
+def _cell(spread: int, scale: float, cells: int) -> int:
+    return min(int(spread * scale), cells - 1)
+
+
+@inlined
+def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint64) -> bool:
+    """Whether a combination is one of those that are wanted of its cell: each of those left is as likely to be one."""
+    cell = _cell(spread, scale, len(left))
+    among = left[cell]
+    left[cell] -= 1
+    if wanted[cell] < among:
+        if wanted[cell] == 0:
+            return False
+        drawn = mixed(key ^ (np.uint64(cell) << np.uint64(56)) ^ np.uint64(among))
+        if np.float64(drawn >> np.uint64(11)) * 2.0**-53 * among >= wanted[cell]:
+            return False
+    wanted[cell] -= 1
+    return True
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import pyarrow as pa
 
@@ -48,6 +49,7 @@ class Engine:
 
         The rows of tables that are read `again` replace those that they had before.
         """
+        began = perf_counter()
         self._forget(again)
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
@@ -60,7 +62,7 @@ class Engine:
             arrived[stream] += ingested.rows
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
-        out = self.advance(elements, advanced(self.watermarks, latest, self.job.delays, idle), arrived)
+        out = self.advance(elements, advanced(self.watermarks, latest, self.job.delays, idle), arrived, began)
         out.dead[:0] = dead
         return out, sum(arrived.values())
 
@@ -69,11 +71,14 @@ class Engine:
         elements: Iterable[tuple[str, Batch]],
         watermarks: dict[str, int],
         arrived: Mapping[str, int] | None = None,
+        began: float | None = None,
     ) -> Outbox:
         """Take in new elements of streams, and the watermarks that hold after them.
 
-        `arrived` are the rows that they were made of; where nothing else is said, as many.
+        `arrived` are the rows that they were made of; where nothing else is said, as many. `began` is when the
+        step did.
         """
+        began = perf_counter() if began is None else began
         boxes, rows = _Boxes(self.job), Counter[str]()
         for stream, batch in elements:
             boxes.accept(read(self.job.graph, stream, batch, self.job.buckets))
@@ -81,7 +86,7 @@ class Engine:
         self.watermarks = watermarks
         self.arrived = summed(self.arrived, rows if arrived is None else arrived)
         self._levels(boxes, watermarks, keep=True)
-        self.orders = decided(self.job.graph, self.orders, boxes.reports)
+        self.orders = decided(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
         self.step_number += 1
         return boxes.out
 
@@ -138,7 +143,7 @@ class _Boxes:
     """The inboxes of all buckets in one step, and what leaves the job."""
 
     def __init__(self, job: Job) -> None:
-        self.inboxes = [Inbox() for _ in range(job.buckets)]
+        self.inboxes = [Inbox(bucket) for bucket in range(job.buckets)]
         self.out = Outbox()
         self.reports: list[dict[str, Facts]] = []
         """What steered operators saw: of each stage in the order of its buckets."""

@@ -13,6 +13,7 @@ from tidegate.connectors.source import Source
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
+from tidegate.runtime.shedding import SHEDDING, shed_rows
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import Silence, advanced
 from tidegate.runtime.work import Outbox
@@ -128,6 +129,8 @@ class EmbeddedRun:
     def _deliver(self, out: Outbox, label: str, rows: int) -> None:
         outputs = [(query, batch.to_arrow()) for query, batch in out.results]
         outputs += [(DEAD_LETTERS, dead) for dead in out.dead]
+        if label != FINAL and (shed := shed_rows(self.engine.orders)).num_rows:
+            outputs.append((SHEDDING, shed))
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
         for part, (name, output) in enumerate(outputs):
             if name in tokens:

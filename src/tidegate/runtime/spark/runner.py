@@ -6,11 +6,12 @@ import math
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.physical.operator import Facts
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
+from tidegate.runtime.shedding import SHEDDING, shed_rows
 from tidegate.runtime.spark.orders import Orders, Setup, arrived_after, watermarks_after
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
 from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
@@ -61,6 +63,7 @@ class SparkRun:
         self._error: TidegateError | None = None
         self._finished = False
         self._seconds_reading = math.inf  # there may be much to read at first
+        self._began = perf_counter()
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
@@ -114,6 +117,7 @@ class SparkRun:
 
     def _batch(self, rows: DataFrame, step: int) -> None:
         """One micro-batch. Whatever was done of it before a crash is done again, to the same end."""
+        self._began = perf_counter() - self._outside()
         try:
             if not self.progress.steps:
                 take_back_final(self.job.sinks)
@@ -165,7 +169,9 @@ class SparkRun:
         for levels in self._exchanges():
             running = run_levels(self.setup, orders, levels)
             rows = self._exchanged(rows).mapInArrow(running, TRAVELLING)
-        outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches())
+        outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches(), lambda: perf_counter() - self._began)
+        if not orders.finishing:
+            self._tell_shed(outcome)
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
@@ -173,6 +179,22 @@ class SparkRun:
         self._silence.hear(outcome.latest, self.job.clock())
         self._account(outcome)
         self._seconds_reading = sum(report["seconds_reading"] for report in outcome.reports)
+
+    def _tell_shed(self, outcome: _Outcome) -> None:
+        """Say with the results of a step which share they are."""
+        rows, orders = shed_rows(outcome.steering), outcome.orders
+        if not rows.num_rows:
+            return
+        if SHEDDING in orders.tokens:
+            self.job.sinks[SHEDDING].write(orders.label, orders.tokens[SHEDDING], SHEDDING, rows)
+        else:
+            self.on_rows(SHEDDING, rows)
+
+    def _outside(self) -> float:
+        """Seconds that Spark took for the batch before besides running it: it will take as long again."""
+        last = self.query.lastProgress if hasattr(self, "query") else None  # a batch may begin before it is known here
+        took = last["durationMs"] if last is not None else {}
+        return max(0.0, float(took.get("triggerExecution", 0) - took.get("addBatch", 0)) / 1000)
 
     def _exchanged(self, rows: DataFrame) -> DataFrame:
         """Rows by their bucket. For one bucket, one task that reads everything is faster, if it is not much."""
@@ -221,8 +243,10 @@ def _setup(job: Job, checkpoint: str) -> Setup:
 class _Outcome:
     """What came back of all tasks of a step."""
 
-    def __init__(self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch]) -> None:
-        self.setup, self.orders = setup, orders
+    def __init__(
+        self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], seconds: Callable[[], float]
+    ) -> None:
+        self.setup, self.orders, self.seconds = setup, orders, seconds
         reports: list[tuple[int, Mapping[str, Any]]] = []
         self.results: list[tuple[str, pa.RecordBatch]] = []
         latest: dict[str, int] = {}
@@ -251,7 +275,8 @@ class _Outcome:
     @cached_property
     def steering(self) -> dict[str, Facts]:
         """What steered operators are told in the next step."""
-        return decided(self.setup.graph, self.orders.steering, (report["steering"] for report in self.reports))
+        reports = (report["steering"] for report in self.reports)
+        return decided(self.setup.graph, self.orders.steering, reports, self.seconds())
 
     def record(self, positions: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}

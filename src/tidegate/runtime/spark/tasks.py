@@ -95,7 +95,7 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = _partition()
         task = _Task(setup, orders, f"level_{levels[0]}_{bucket:05d}")
-        inbox, forwarded = Inbox(), []
+        inbox, forwarded = Inbox(bucket), []
         numbers = {s.number for level in levels for s in setup.graph.at(level)}
         for row in read_rows(batches):
             if row.kind is Kind.LATEST:

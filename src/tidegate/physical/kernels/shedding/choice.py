@@ -39,20 +39,21 @@ def chosen(rows: Ints, names: Ints, count: int, key: int) -> Ints:
         return rows
     if count <= 0:
         return rows[:0]
-    drawn = _drawn(rows, names, np.uint64(key))
-    return rows[np.sort(np.argpartition(drawn, count)[:count])]
+    numbers = drawn(rows, names, np.uint64(key))
+    return rows[np.sort(np.argpartition(numbers, count)[:count])]
 
 
 @compiled
-def _drawn(rows: Ints, names: Ints, key: np.uint64) -> Words:
-    drawn = np.empty(len(rows), np.uint64)
+def drawn(rows: Ints, names: Ints, key: np.uint64) -> Words:
+    """A random number for each row, by its name."""
+    numbers = np.empty(len(rows), np.uint64)
     for n in range(len(rows)):
-        drawn[n] = _mixed(key ^ np.uint64(names[rows[n]]))
-    return drawn
+        numbers[n] = mixed(key ^ np.uint64(names[rows[n]]))
+    return numbers
 
 
 @inlined
-def _mixed(key: np.uint64) -> np.uint64:
+def mixed(key: np.uint64) -> np.uint64:
     key += np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -46,9 +46,14 @@ class Jaccard:
 
 @dataclass(frozen=True, slots=True)
 class InnerProduct:
-    """Weighted sets, the products of whose common items' weights add up to at least this."""
+    """Weighted sets, the products of whose common items' weights add up to at least this.
+
+    With a `doubt`, pairs match as well that miss it by this share of all that is added up: whoever adds up in another
+    order, or exactly, then finds no pair that is missing here.
+    """
 
     least: float
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.shedding.conditions import Need, fits, least_common
-from tidegate.physical.kernels.shedding.nested import Numeric, at_most, in_common, near, product
+from tidegate.physical.kernels.shedding.nested import Numeric, adds_up, at_most, in_common, near
 from tidegate.physical.kernels.shedding.pairs import kept, place_of, span
 from tidegate.physical.kernels.shedding.slots import Index, Times
 from tidegate.physical.kernels.shedding.values import Floats, Ints, Words
@@ -110,7 +110,7 @@ def by_prefixes(
         compared += last - first
         stamp += 1
         size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
-        numbers = _rarest(lists, bounds, items, row)
+        numbers, _ = _rarest(lists, bounds, items, row)
         for k in range(max(0, min(size, size - least_common(size, need.probing, need) + 1))):
             units += lookup
             if numbers[k] < 0:
@@ -142,19 +142,22 @@ def by_prefixes(
 
 
 @inlined
-def _rarest(lists: Index, bounds: Ints, items: Ints, row: int) -> Ints:
-    """The numbers of the lists of a set's items, the rarest first; those without a list are the rarest."""
+def _rarest(lists: Index, bounds: Ints, items: Ints, row: int) -> tuple[Ints, Ints]:
+    """The numbers of the lists of a set's items, the rarest first, and where its items are.
+
+    Those without a list are the rarest.
+    """
     low, size = bounds[row], bounds[row + 1] - bounds[row]
-    numbers, ranks = np.empty(size, np.int64), np.empty(size, np.int64)
+    numbers, ranks, places = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     for n in range(size):
         number = _number(lists, items[low + n])
         rank = -1 if number < 0 else lists.ranks[number]
         place = n
         while place > 0 and ranks[place - 1] > rank:
-            numbers[place], ranks[place] = numbers[place - 1], ranks[place - 1]
+            numbers[place], ranks[place], places[place] = numbers[place - 1], ranks[place - 1], places[place - 1]
             place -= 1
-        numbers[place], ranks[place] = number, rank
-    return numbers
+        numbers[place], ranks[place], places[place] = number, rank, low + n
+    return numbers, places
 
 
 @compiled
@@ -170,6 +173,7 @@ def by_weights(
     other_weights: Floats,
     lists: Index,
     least: float,
+    doubt: float,
     filtered: bool,  # noqa: FBT001 - Numba takes arguments by position
     lookup: int,
 ) -> tuple[Ints, int, int]:
@@ -184,8 +188,9 @@ def by_weights(
         first, last = span(probing, row, stored)
         compared += last - first
         stamp += 1
-        start, numbers = probing.start[row], _rarest(lists, bounds, items, row)
-        for k in range(_needed(lists, numbers, bounds, items, weights, row, least) if filtered else len(numbers)):
+        start = probing.start[row]
+        numbers, places = _rarest(lists, bounds, items, row)
+        for k in range(_needed(lists, numbers, places, weights, least) if filtered else len(numbers)):
             units += lookup
             if numbers[k] < 0:
                 continue
@@ -197,26 +202,22 @@ def by_weights(
                     continue
                 seen[partner] = stamp
                 units += filtered  # without the filter, products could be added up as lists are read
-                total = product(bounds, items, weights, row, others, other_items, other_weights, partner)
-                if not total < least and stored.end[partner] > start:
+                if stored.end[partner] > start and adds_up(
+                    bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
+                ):
                     found = kept(found, count, row, partner)
                     count += 1
     return found[:count], compared, units
 
 
 @inlined
-def _needed(lists: Index, numbers: Ints, bounds: Ints, items: Ints, weights: Floats, row: int, least: float) -> int:
+def _needed(lists: Index, numbers: Ints, places: Ints, weights: Floats, least: float) -> int:
     """How many of the rarest items of a set must be looked up: what the others can add up to is too little."""
-    heavy = np.zeros(len(lists.codes), np.float64)
-    for k in range(bounds[row], bounds[row + 1]):
-        number = _number(lists, items[k])
-        if number >= 0:
-            heavy[number] = np.inf if np.isnan(weights[k]) else abs(weights[k])
     rest, length = 0.0, len(numbers)
     while length > 0:
-        number = numbers[length - 1]
+        number, weight = numbers[length - 1], weights[places[length - 1]]
         if number >= 0:
-            rest += heavy[number] * lists.heaviest[number]
+            rest += (np.inf if np.isnan(weight) else abs(weight)) * lists.heaviest[number]
         if not rest * (1.0 + 1e-9) < least:  # more than sums of products can be off by; also if it is NaN
             break
         length -= 1

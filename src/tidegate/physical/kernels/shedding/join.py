@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +18,32 @@ from tidegate.physical.kernels.shedding.pairs import Found
 from tidegate.physical.kernels.shedding.plan import best_first, shares
 from tidegate.physical.kernels.shedding.slots import Arrivals, Slot, merged, slots_of
 from tidegate.physical.kernels.shedding.tasks import Cell, Slots, Task, frequencies, tasks_of, volumes
-from tidegate.physical.kernels.shedding.values import Columns, Floats, Ints
+from tidegate.physical.kernels.shedding.values import Columns, Floats, Ints, Mask
 
 Limits = tuple[int, int]
+
+Own = tuple[Mask, Mask]
+"""Of the new elements of each stream, those that are kept here."""
+
+
+class Work(NamedTuple):
+    """What new elements call for, and what is known of it."""
+
+    new: tuple[Slots, Slots]
+    kept: tuple[Slots, Slots]
+    """The new elements that are kept here."""
+    tasks: list[Task]
+    cells: list[Cell]
+    volume: Ints
+    """Comparisons of each cell."""
+    cost: Floats
+    """Units of a comparison of each cell."""
+    known: Estimate
+
+    @property
+    def units(self) -> float:
+        """What all comparisons cost."""
+        return float((self.volume * self.cost).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +66,7 @@ class SheddingJoin:
         watermarks: Limits,
         budget: float | None = None,
         *,
+        own: Own | None = None,
         predicate: Predicate | None = None,
         tally: Tally | None = None,
         stop: Callable[[], bool] | None = None,
@@ -49,29 +75,45 @@ class SheddingJoin:
         """Take in new elements of both streams, and compare as much as the budget of units allows.
 
         Without a budget, or if it is enough, all pairs are compared. `predicate` is asked about pairs that match.
+        Where elements are kept in several places that all get the new ones, `own` are those that are kept here:
+        what is kept meets all new elements, new ones meet those of the right stream that are kept here.
         `tally` stands for the join's own counts, where these are gathered from several places. The best
         comparisons are made first: before each call of a kernel it may `stop`, or at a limit of calls.
         """
-        settings = self.settings
-        new = (slots_of(arrivals[0], settings.width), slots_of(arrivals[1], settings.width))
-        work = tasks_of(new, self.slots, settings.reach)
-        known = estimate(tally or self.tally, self._worth(new), prior=settings.prior, pool=settings.pool)
-        cells, volume = volumes(work)
-        lag = np.array([cell.lag for cell in cells], np.int64)
-        value = self._values(cells, known)
+        settings, work = self.settings, self.work(arrivals, own=own, tally=tally)
+        lag = np.array([cell.lag for cell in work.cells], np.int64)
+        value = self._values(work.cells, work.known)
         explore = settings.explore_at_first if self.batch < settings.reach else settings.explore
-        cost = known.cost[lag + settings.reach]
-        planned = shares(value, volume * cost, lag, np.inf if budget is None else budget, explore)
-        made = dict(zip(cells, planned.made.tolist(), strict=True))
-        rank = {cells[cell]: place for place, cell in enumerate(best_first(value, lag).tolist())}
-        run = _Run(settings, self.batch, known, predicate)
-        for task in sorted(work, key=lambda each: (rank[each.cell], each.name)):
+        planned = shares(value, work.volume * work.cost, lag, np.inf if budget is None else budget, explore)
+        made = dict(zip(work.cells, planned.made.tolist(), strict=True))
+        rank = {work.cells[cell]: place for place, cell in enumerate(best_first(value, lag).tolist())}
+        run = _Run(settings, self.batch, predicate)
+        for task in sorted(work.tasks, key=lambda each: (rank[each.cell], each.name)):
             if (limit is not None and run.calls >= limit) or (stop is not None and stop()):
                 break
             run.perform(task, made[task.cell])
-        answer = run.answer(cells, volume, planned.price)
-        after = (tally or self.tally).followed_by(answer.tally, known.measured)
-        return self._after(new, watermarks, after, changed=answer.compared > 0), answer
+        after = (tally or self.tally).followed_by(run.tally, work.known.measured)
+        # What was missed is told by what is known now: at first, nothing was.
+        answer = run.answer(work.cells, work.volume, planned.price, self._estimate(after, work.kept))
+        return self._after(work.kept, watermarks, after, changed=answer.compared > 0), answer
+
+    def work(self, arrivals: tuple[Arrivals, Arrivals], *, own: Own | None = None, tally: Tally | None = None) -> Work:
+        """All that new elements call for; see `step`."""
+        width, reach = self.settings.width, self.settings.reach
+        new = kept = (slots_of(arrivals[0], width), slots_of(arrivals[1], width))
+        if own is not None:
+            left, right = (each.take(np.flatnonzero(mask)) for each, mask in zip(arrivals, own, strict=True))
+            kept = (slots_of(left, width), slots_of(right, width))
+        tasks = tasks_of(new, self.slots, kept[1], reach)
+        cells, volume = volumes(tasks)
+        known = self._estimate(tally or self.tally, kept)
+        cost = known.cost[np.array([cell.lag for cell in cells], np.int64) + reach]
+        return Work(new, kept, tasks, cells, volume, cost, known)
+
+    def forget(self, watermarks: Limits) -> SheddingJoin:
+        """The join without the elements that later ones cannot meet."""
+        left, right = (_kept(self.slots[stream], {}, watermarks[1 - stream]) for stream in (0, 1))
+        return SheddingJoin(self.settings, (left, right), self.tally, self.batch)
 
     def to_columns(self) -> Mapping[str, Columns]:
         """The state in named parts that never change: those of a slot that is as it was are the same objects."""
@@ -92,6 +134,9 @@ class SheddingJoin:
                 stream, number = map(int, place.split("/"))
                 slots[stream][number] = Slot(parts[name], parts.get(f"items{place}", {}))
         return cls(settings, slots, Tally.from_columns(parts), int(parts["batch"]["number"][0]))
+
+    def _estimate(self, tally: Tally, new: tuple[Slots, Slots]) -> Estimate:
+        return estimate(tally, self._worth(new), prior=self.settings.prior, pool=self.settings.pool)
 
     def _worth(self, new: tuple[Slots, Slots]) -> Floats:
         """What a match of each stream's kinds is worth if matches do not depend on kinds."""
@@ -119,17 +164,18 @@ class SheddingJoin:
 class _Run:
     """What is compared in one step, task by task."""
 
-    def __init__(self, settings: Settings, batch: int, known: Estimate, predicate: Predicate | None) -> None:
-        self.settings, self.batch, self.known, self.predicate = settings, batch, known, predicate
+    def __init__(self, settings: Settings, batch: int, predicate: Predicate | None) -> None:
+        self.settings, self.batch, self.predicate = settings, batch, predicate
         self.tally = Tally.empty(settings.reach, settings.kinds)
         self.made: dict[Cell, int] = {}
         self.found: list[tuple[Ints, ...]] = []
         self.calls = 0
+        self.began = perf_counter()
 
     def perform(self, task: Task, share: float) -> None:
-        key = key_of(self.settings.seed, self.batch, *task.name)
         rows = task.rows
         if share < 1.0:
+            key = key_of(self.settings.seed, self.batch, *task.name)
             rows = chosen(rows, task.probing.row, rounded(share * len(rows), key), key)
         if not len(rows):
             return
@@ -167,13 +213,13 @@ class _Run:
             worth = float(utilities.of_pairs(left, right).cumsum()[-1])
         tally.utility[place, cell.stream, cell.kind] += worth
 
-    def answer(self, cells: list[Cell], volume: Ints, price: float) -> Answer:
+    def answer(self, cells: list[Cell], volume: Ints, price: float, known: Estimate) -> Answer:
         none = (np.empty(0, np.int64),) * 4
         left, right, start, end = (np.concatenate(each) for each in zip(none, *self.found, strict=True))
         made = np.array([self.made.get(cell, 0) for cell in cells], np.int64)
         lag, stream, kind = np.array(cells, np.int64).reshape(-1, 3).T
-        missed = (volume - made) * self.known.measured[lag + self.settings.reach]
-        worth = float((missed * self.known.worth[stream, kind]).sum())
+        missed = (volume - made) * known.measured[lag + self.settings.reach]
+        worth = float((missed * known.worth[stream, kind]).sum())
         return Answer(
             left,
             right,
@@ -184,14 +230,11 @@ class _Run:
             volume=int(volume.sum()),
             units=int(self.tally.units.sum()),
             calls=self.calls,
-            results_share=_share(float(self.tally.matches.sum()), float(missed.sum())),
-            utility_share=_share(float(self.tally.utility.sum()), worth),
+            missed=float(missed.sum()),
+            missed_utility=worth,
             price=price,
+            seconds=perf_counter() - self.began,
         )
-
-
-def _share(found: float, missed: float) -> float:
-    return found / (found + missed) if found + missed > 0 else 1.0
 
 
 def _kept(old: Slots, new: Slots, watermark: int) -> dict[int, Slot]:

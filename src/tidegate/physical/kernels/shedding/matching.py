@@ -62,8 +62,8 @@ def matches(
             return _equal(method, probing, rows, stored, lookup)
         case Near(distance):
             return _near(method, probing, rows, stored, distance, lookup)
-        case InnerProduct(least):
-            return _product(method, probing, rows, stored, least, lookup)
+        case InnerProduct():
+            return _product(method, probing, rows, stored, condition, lookup)
         case _ if method is Method.NESTED or not needs_common_items(condition):
             return _nested_sets(probing, rows, stored, need_of(condition, flipped=flipped))
     need = need_of(condition, flipped=flipped)
@@ -141,8 +141,8 @@ def _ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
     return np.where(endless, -np.inf, low), np.where(endless, np.inf, high)
 
 
-def _product(method: Method, probing: Slot, rows: Ints, stored: Slot, least: float, lookup: int) -> Found:
-    one, two = _weighted(probing), _weighted(stored)
-    if method is Method.NESTED or least <= 0:
-        return _nested(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, least))
-    return Found(*indexed.by_weights(rows, *one, *two, stored.index, least, method is Method.FILTERED, lookup))
+def _product(method: Method, probing: Slot, rows: Ints, stored: Slot, wanted: InnerProduct, lookup: int) -> Found:
+    one, two, limits = _weighted(probing), _weighted(stored), (float(wanted.least), float(wanted.doubt))
+    if method is Method.NESTED or wanted.least <= 0:
+        return _nested(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, *limits))
+    return Found(*indexed.by_weights(rows, *one, *two, stored.index, *limits, method is Method.FILTERED, lookup))

@@ -65,6 +65,11 @@ class Settings:
         return 1 if self.utilities is None else self.utilities.kinds
 
 
+def share_of(found: float, missed: float) -> float:
+    """The share that was found; if there is nothing, all of it was."""
+    return found / (found + missed) if found + missed > 0 else 1.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
     """Pairs that were found (rows of both streams), when both are valid, and what was shed.
@@ -84,10 +89,25 @@ class Answer:
     units: int
     calls: int
     """How often elements of a slot were compared with a slot: given as a limit, a repeated step does the same."""
-    results_share: float
-    utility_share: float
+    missed: float
+    """How many results there are besides, as far as is known."""
+    missed_utility: float
     price: float
     """What the last unit that was chosen is worth, in results, or in their utility."""
+    seconds: float
+    """How long comparing took; nothing depends on it."""
+
+    @property
+    def found_utility(self) -> float:
+        return float(self.tally.utility.sum())
+
+    @property
+    def results_share(self) -> float:
+        return share_of(float(self.tally.matches.sum()), self.missed)
+
+    @property
+    def utility_share(self) -> float:
+        return share_of(self.found_utility, self.missed_utility)
 
     @property
     def compared_share(self) -> float:

@@ -118,7 +118,7 @@ def by_merging(
 
 
 @inlined
-def product(
+def adds_up(
     bounds: Ints,
     items: Ints,
     weights: Floats,
@@ -127,16 +127,22 @@ def product(
     other_items: Ints,
     other_weights: Floats,
     partner: int,
-) -> float:
-    """The sum of the products of common items' weights, in the order of items."""
-    one, two, total = bounds[row], others[partner], 0.0
+    least: float,
+    doubt: float,
+) -> bool:
+    """Whether the products of common items' weights, in the order of items, add up; NaN is the greatest of numbers."""
+    one, two, total, size = bounds[row], others[partner], 0.0, 0.0
     while one < bounds[row + 1] and two < others[partner + 1]:
         if items[one] == other_items[two]:
-            total += weights[one] * other_weights[two]
+            product = weights[one] * other_weights[two]
+            total += product
+            size += abs(product)
         step = items[one] <= other_items[two]
         two += items[one] >= other_items[two]
         one += step
-    return total
+    if doubt > 0.0:
+        total += doubt * size
+    return not total < least
 
 
 @compiled
@@ -153,8 +159,9 @@ def by_product(
     other_weights: Floats,
     other_signatures: Words,
     least: float,
+    doubt: float,
 ) -> tuple[Ints, int]:
-    """Weighted sets: pairs that match, and how many were compared. NaN is the greatest of numbers."""
+    """Weighted sets: pairs that match, and how many were compared."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
         first, last = span(probing, row, stored)
@@ -163,8 +170,9 @@ def by_product(
         for partner in range(first, last):
             if mine & other_signatures[partner] == 0 and least > 0.0:
                 continue
-            total = product(bounds, items, weights, row, others, other_items, other_weights, partner)
-            if not total < least and stored.end[partner] > start:
+            if stored.end[partner] > start and adds_up(
+                bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
+            ):
                 found = kept(found, count, row, partner)
                 count += 1
     return found[:count], compared

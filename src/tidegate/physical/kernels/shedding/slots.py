@@ -27,6 +27,9 @@ from tidegate.physical.kernels.shedding.values import (
 SMALL = 256
 """Sets of a slot with at most so many different items are compared as bits."""
 
+MANY, FEW = 64, 256
+"""New elements may lie in so many slots; in more only if each has so many elements: every slot has its price."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
@@ -44,6 +47,10 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def take(self, rows: Ints) -> Arrivals:
+        kind = None if self.kind is None else self.kind[rows]
+        return Arrivals(self.start[rows], self.end[rows], self.row[rows], self.values.take(rows), kind)
 
 
 class Times(NamedTuple):
@@ -186,13 +193,20 @@ def codes_of(numbers: Numbers) -> Ints:
 
 
 def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
-    """Elements by their slots; in each in the order of time, and of rows."""
+    """Elements by their slots; in each in the order of time, and of rows.
+
+    Few elements that lie in many slots, as when a stream catches up, are in slots of which each has those of several.
+    """
     if not len(arrivals):
         return {}
     order = np.lexsort((arrivals.row, arrivals.start))
     numbers = arrivals.start[order] // width
     kind = np.zeros(len(arrivals), np.int64) if arrivals.kind is None else arrivals.kind
     found, first = np.unique(numbers, return_index=True)
+    together = -(-len(found) // max(MANY, len(numbers) // FEW))
+    if together > 1:
+        first = first[::together]
+        found = numbers[np.append(first[1:], len(numbers)) - 1]
     names = {"start": arrivals.start, "end": arrivals.end, "row": arrivals.row, "kind": kind}
     return {
         number: _slot({name: column[rows] for name, column in names.items()}, arrivals.values.take(rows))

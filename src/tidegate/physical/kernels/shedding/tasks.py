@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,11 @@ class Task(NamedTuple):
     name: tuple[int, ...]
     """By which the task is told from others of the batch."""
 
+    @property
+    def fresh(self) -> bool:
+        """Whether the stored ones are new, too."""
+        return bool(self.name[-1])
+
 
 class Meeting(NamedTuple):
     """New elements of a slot and a slot of the other stream."""
@@ -48,10 +55,13 @@ class Meeting(NamedTuple):
     """Whether the stored ones are new, too."""
 
 
-def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], reach: int) -> list[Task]:
-    """All that a batch calls for; every pair is in one task."""
+def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, reach: int) -> list[Task]:
+    """All that a batch calls for; every pair is in one task.
+
+    `own` are those new elements of the right stream that new ones of the left stream are compared with here.
+    """
     tasks = []
-    for meeting in _meetings(new, old):
+    for meeting in _meetings(new, old, own):
         stream, number, probing, other, stored, fresh = meeting
         lag = number - other if stream == 0 else other - number
         for kind, rows in probing.of_kind.items():
@@ -81,18 +91,34 @@ def frequencies(slots: Slots, fresh: Slots, kinds: int) -> Floats:
     return counts / total if total else np.full(kinds, 1.0 / kinds)
 
 
-def _meetings(new: tuple[Slots, Slots], old: tuple[Slots, Slots]) -> Iterator[Meeting]:
+def _meetings(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots) -> Iterator[Meeting]:
     """New elements with those that were there, and new ones with new ones, of which the later slot probes."""
     for stream in (0, 1):
+        there = _InTime(old[1 - stream])
         for number, probing in new[stream].items():
-            for other, stored in old[1 - stream].items():
+            for other, stored in there.reached(probing):
                 yield Meeting(stream, number, probing, other, stored, fresh=False)
+    there = _InTime(own)
     for number, left in new[0].items():
-        for other, right in new[1].items():
+        for other, right in there.reached(left):
             if number >= other:
                 yield Meeting(0, number, left, other, right, fresh=True)
             else:
                 yield Meeting(1, other, right, number, left, fresh=True)
+
+
+class _InTime:
+    """Slots in the order of time, to find those that others may meet."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = sorted(slots.items(), key=lambda each: each[1].extent)
+        self.first = [slot.extent[0] for _, slot in self.slots]
+        self.until = list(accumulate((slot.extent[3] for _, slot in self.slots), max))
+
+    def reached(self, probing: Slot) -> list[tuple[int, Slot]]:
+        """With their numbers, all of which an element may be valid together with one of these, and few others."""
+        low = bisect_right(self.until, probing.extent[0])
+        return self.slots[low : bisect_left(self.first, probing.extent[3])]
 
 
 def _volume(probing: Slot, rows: Ints, stored: Slot) -> int:

@@ -1,0 +1,42 @@
+"""What is written of the work that a query may leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import Span
+from tidegate.language.syntax.expressions import Constant, Expression, Name
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOption:
+    name: Name
+    value: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """``WITH (name = value, …)`` behind a query or in an alert."""
+
+    given: tuple[QueryOption, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """``value = utility``; without a value it is the ELSE."""
+
+    value: Constant | None
+    utility: Constant
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityClause:
+    """``UTILITY BY types WORTH (…) USING AVERAGE``; without WORTH the types are numbers, and utilities themselves."""
+
+    types: tuple[Expression, ...]
+    worth: tuple[Worth, ...]
+    average: bool
+    span: Span

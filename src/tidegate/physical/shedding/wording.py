@@ -1,0 +1,44 @@
+"""Joins by likeness in words, for EXPLAIN and for what is told of them."""
+
+from __future__ import annotations
+
+from tidegate.algebra.shedding import SECOND, Likeness, Measure, Policy, Shedding
+from tidegate.expressions.nodes import Call, Column, Expression, Literal, conjuncts
+from tidegate.expressions.text import to_sql
+from tidegate.schema import Schema, Type
+
+_WAYS = {Measure.DISTANCE: "in order"}
+_SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", dropping rows within {}"}
+
+
+def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression, shedding: Shedding) -> str:
+    """One line on what is joined, how, and what may be left out."""
+    terms = [to_sql(term) for term in conjuncts(predicate)]
+    if likeness is None:
+        start, way = "join by comparing all", "pair by pair"
+    else:
+        alike = to_sql(_expression(left, right, likeness))
+        terms = [alike, *(term for term in terms if term != alike)]
+        start, way = "join by likeness", _WAYS.get(likeness.measure, "by prefixes")
+    condition = f" on {' AND '.join(terms)}" if terms else ""
+    return f"{start}{condition}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"
+
+
+def _limit(shedding: Shedding) -> str:
+    if shedding.budget is not None:
+        return f"{shedding.budget:,} comparisons a step"
+    seconds = shedding.target / SECOND
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
+def _expression(left: Schema, right: Schema, likeness: Likeness) -> Expression:
+    columns = Column(likeness.left, left.type_of(likeness.left)), Column(likeness.right, right.type_of(likeness.right))
+    name, bound = likeness.measure.value, likeness.bound
+    if likeness.measure in (Measure.SUBSET, Measure.SUPERSET):
+        return Call(name, columns, Type.BOOLEAN)
+    kind = Type.BIGINT if isinstance(bound, int) else Type.DOUBLE
+    if likeness.measure is Measure.DISTANCE:
+        measured, comparison = Call(name, (Call("-", columns, columns[0].type),), columns[0].type), "<="
+    else:
+        measured, comparison = Call(name, columns, kind), ">="
+    return Call(comparison, (measured, Literal(bound, kind)), Type.BOOLEAN)

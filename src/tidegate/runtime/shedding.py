@@ -1,0 +1,113 @@
+"""What is told of work that was left out: with every step, in the figures of a run, and to whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.catalog.shedding import Shed
+from tidegate.physical.operator import Facts
+from tidegate.runtime.steering import SHED, OrdersByOperator
+
+SHEDDING = "shedding"
+"""The output that says, of every step, which share of the comparisons was made; beside the queries by name."""
+
+SHED_ROWS = pa.schema(
+    {
+        "step": pa.int64(),
+        "query": pa.string(),
+        "join": pa.string(),
+        "compared_share": pa.float64(),
+        "results_share": pa.float64(),
+        "utility_share": pa.float64(),
+        "comparisons": pa.int64(),
+        "of_comparisons": pa.int64(),
+        "found": pa.int64(),
+        "dropped": pa.int64(),
+        "budget": pa.float64(),
+    }
+)
+"""A row for each step and each join that may shed: shares of what there was, those of results and utility estimated."""
+
+_FACTS = (
+    "step",
+    "query",
+    "join",
+    "compared",
+    "results",
+    "utility",
+    "comparisons",
+    "volume",
+    "found",
+    "dropped",
+    "budget",
+)
+
+
+def shed_facts(orders: OrdersByOperator) -> tuple[Facts, ...]:
+    """What was shed in the step that the orders were decided after, and so far."""
+    return tuple(facts for order in orders.values() for facts in order.get(SHED, ()))
+
+
+def shed_rows(orders: OrdersByOperator) -> pa.RecordBatch:
+    """The same as rows."""
+    rows = [dict(zip(SHED_ROWS.names, (facts.get(f) for f in _FACTS), strict=True)) for facts in shed_facts(orders)]
+    return pa.RecordBatch.from_pylist(rows, schema=SHED_ROWS)
+
+
+def shed_by(runs: Iterable[OrdersByOperator]) -> tuple[Shed, ...]:
+    """What runs have shed, in words, from the newest orders of their operators."""
+    return tuple(_in_words(facts) for orders in runs for facts in shed_facts(orders))
+
+
+def shed_in_words(facts: Facts) -> str:
+    """One line on what was shed since the beginning, or in a step.
+
+    Examples
+    --------
+    >>> shed_in_words({"compared": 0.05, "results": 0.28, "utility": None, "dropped": 0})
+    '5 % of comparisons made, about 28 % of results found'
+    """
+    said = [f"{percent(facts['compared'])} of comparisons made", f"about {percent(facts['results'])} of results found"]
+    if facts.get("utility") is not None:
+        said.append(f"about {percent(facts['utility'])} of their utility")
+    if facts.get("dropped"):
+        said.append(f"{facts['dropped']:,} rows dropped")
+    return ", ".join(said)
+
+
+def percent(share: float | None) -> str:
+    """A share in words; only all of it is 100 %.
+
+    Examples
+    --------
+    >>> percent(0.2849), percent(0.00123), percent(0.9999), percent(1)
+    ('28 %', '0.12 %', '99.9 %', '100 %')
+    """
+    if share is None:
+        return ""
+    amount = 100 * share if share >= 1 else min(100 * share, 99.9)
+    return f"{amount:.1f} %" if 99 < amount < 100 else f"{amount:.2g} %" if amount < 10 else f"{amount:.0f} %"
+
+
+def _in_words(facts: Facts) -> Shed:
+    budget, overall = facts.get("budget"), facts.get("overall", facts)
+    return Shed(
+        query=facts.get("query", ""),
+        join=facts.get("join", ""),
+        policy=facts.get("policy", ""),
+        compared=_now_and_overall(facts, overall, "compared"),
+        results=_now_and_overall(facts, overall, "results"),
+        utility=_now_and_overall(facts, overall, "utility"),
+        dropped=f"{overall.get('dropped') or 0:,}",
+        budget="" if budget is None else f"{budget:,.0f}",
+        history=", ".join(f"{percent(share)} from step {step}" for step, share in facts.get("history", ())),
+    )
+
+
+def _now_and_overall(facts: Facts, overall: Any, what: str) -> str:
+    if facts.get(what) is None:
+        return ""
+    return f"{percent(facts[what])} now, {percent(overall[what])} in all"

@@ -1,0 +1,119 @@
+"""Joins by likeness and shedding on Spark: exact where there is time, else a part of that, and told of."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.session import Session
+
+FILES, ROWS = 6, 60
+
+PROGRAM = """
+CREATE STREAM a (n INT, items ARRAY<INT>, level STRING, at BIGINT) FROM '{folder}/a' TIMESTAMP BY at
+  WITH (files_per_batch = 1);
+CREATE STREAM b (n INT, items ARRAY<INT>, level STRING, at BIGINT) FROM '{folder}/b' TIMESTAMP BY at
+  WITH (files_per_batch = 1);
+SELECT a.n AS a, b.n AS b FROM a WINDOW(RANGE 150), b WINDOW(RANGE 150)
+WHERE OVERLAP(a.items, b.items) >= 2 {more};
+"""
+UTILITY = "UTILITY BY a.level WORTH ('high' = 10, ELSE = 1)"
+ALERT = """
+CREATE ALERT both FROM a, b WITHIN 20 MICROSECONDS EMIT ALL WHEN a.n + b.n > 550
+  WITH (shedding = on, budget = {budget});
+"""
+
+
+def write(folder: Path) -> None:
+    dice = random.Random(1)
+    for name in "ab":
+        (folder / name).mkdir()
+        for number in range(FILES):
+            rows = [
+                {
+                    "n": number * ROWS + n,
+                    "items": dice.sample(range(12), 4),
+                    "level": dice.choice(["high", "low", None]),
+                    "at": number * 100 + n * 100 // ROWS,
+                }
+                for n in range(ROWS)
+            ]
+            path = folder / name / f"{number}.parquet"
+            pq.write_table(pa.Table.from_pylist(rows), path)
+            os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("shedding")
+    write(made)
+    return made
+
+
+def pairs(path: Path) -> list[tuple[int, ...]]:
+    tables = [pq.read_table(each) for each in path.glob("*.parquet")]
+    rows = [row for table in tables for row in table.to_pylist()]
+    return sorted((row["valid_from"], row["valid_to"], row["a"], row["b"]) for row in rows)
+
+
+def told(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for each in sorted(path.glob("*.jsonl")) for line in each.read_text().splitlines()]
+
+
+def run(text: str, out: Path, **settings) -> None:
+    with Session(**settings) as session:
+        query = session.sql(text, once=True, out=str(out), checkpoint=str(out / "checkpoint"))
+        assert query is not None
+        query.wait()
+
+
+@pytest.fixture(scope="module")
+def exact(folder):
+    out = folder / "exact"
+    run(PROGRAM.format(folder=folder, more=""), out, runtime="embedded")
+    found = pairs(out / "query_1")
+    assert len(found) > 1000
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_join_on_spark_is_exact_and_what_it_sheds_is_told(spark, folder, exact, tmp_path, buckets):
+    options = {"off": "", "enough": "WITH (shedding = on, budget = 1000000)"}
+    options["little"] = f"{UTILITY} WITH (shedding = on, budget = 1200)"
+    for name, more in options.items():
+        run(PROGRAM.format(folder=folder, more=more), tmp_path / name, spark=spark, buckets=buckets)
+    assert pairs(tmp_path / "off" / "query_1") == exact
+    assert pairs(tmp_path / "enough" / "query_1") == exact
+    assert {row["compared_share"] for row in told(tmp_path / "enough" / "shedding")} == {1}
+    some, said = pairs(tmp_path / "little" / "query_1"), told(tmp_path / "little" / "shedding")
+    assert len(set(some)) == len(some) < len(exact)
+    assert set(some) < set(exact)
+    assert len(said) == FILES
+    assert sum(row["found"] for row in said) == len(some)
+    missed = sum(row["found"] / row["results_share"] - row["found"] for row in said if row["results_share"])
+    assert len(some) / (len(some) + missed) == pytest.approx(len(some) / len(exact), abs=0.1)
+    assert all(row["utility_share"] >= row["results_share"] - 0.05 for row in said[2:])
+
+
+@pytest.mark.spark
+def test_an_alert_on_spark_sheds_what_pruning_leaves(spark, folder, tmp_path):
+    streams = PROGRAM.format(folder=folder, more="").partition("SELECT")[0]
+    for budget in (10**9, 100):
+        run(streams + ALERT.format(budget=budget), tmp_path / str(budget), spark=spark)
+    every, some = ([json.dumps(r, default=str) for r in alarms(tmp_path / str(b) / "both")] for b in (10**9, 100))
+    assert 0 < len(some) < len(every)
+    assert set(some) < set(every)
+    assert any(row["compared_share"] < 1 for row in told(tmp_path / "100" / "shedding"))
+    assert all(row["compared_share"] == 1 for row in told(tmp_path / str(10**9) / "shedding"))
+
+
+def alarms(path: Path) -> list[dict[str, object]]:
+    rows = [row for each in path.glob("*.parquet") for row in pq.read_table(each).to_pylist()]
+    return [{k: v for k, v in row.items() if k not in ("incident", "alarm")} for row in rows]
