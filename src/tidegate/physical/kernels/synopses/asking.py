@@ -8,8 +8,8 @@ import numpy as np
 
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.synopses.bounds import LEAST
-from tidegate.physical.kernels.synopses.index import home
-from tidegate.physical.kernels.synopses.layout import HIGH
+from tidegate.physical.kernels.synopses.index import first_chained
+from tidegate.physical.kernels.synopses.layout import HIGH, START
 from tidegate.physical.kernels.synopses.model import COLD, GONE, NEVER, UNKNOWN, YES, Patience, Positions
 from tidegate.physical.kernels.synopses.table import BLOCK, Floor, Table
 
@@ -17,13 +17,17 @@ ASKED = 1
 """What is said of an element that is listed."""
 
 
-def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Positions, asked: int) -> int:
-    """Ask those whose child has come or has been decided on."""
+def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
+    """Ask those whose child has come or has been decided on.
+
+    Where parents are counted, new children are told that their key has occurred before: `counter` have come.
+    """
     if child.fresh == child.count and not len(decided):
         return asked
-    parents = (table.ints, table.at(f"key{edge}"), table.pointers, table.heads, place, table.component)
-    children = (child.ints, child.at(f"key{edge}"), child.component, child.fresh, child.count, decided)
-    found: int = _ask_parents(*parents, *children, table.soonest, table.asked, table.said, asked)
+    counted = (child.layout.base.get(edge, -1), counter)
+    parents = (table.ints, table.layout.key[edge], table.pointers, table.heads, place, table.component)
+    children = (child.ints, child.layout.key[edge], child.component, child.fresh, child.count, decided)
+    found: int = _ask_parents(*parents, *children, *counted, table.soonest, table.asked, table.said, asked)
     return found
 
 
@@ -73,38 +77,43 @@ def _ask(row: Any, asked: Any, said: Any, count: Any) -> Any:
 def _ask_parents(
     ints: Any, key: Any, pointers: Any, heads: Any, place: Any, component: Any,
     child_ints: Any, child_key: Any, child_component: Any, fresh: Any, after: Any, decided: Any,
-    soonest: Any, asked: Any, said: Any, count: Any,
+    base: Any, counter: Any, soonest: Any, asked: Any, said: Any, count: Any,
 ) -> Any:  # fmt: skip
     """Ask those who wait for new children, which they are told of, or for one that has been decided on."""
-    keys, head, edges = ints[key], heads[place], len(heads)
+    keys, head, edges, new = ints[key], heads[place], len(heads), after - fresh
     high, wanted, child_high = ints[HIGH], child_ints[child_key], child_ints[HIGH]
-    for i in range(after - fresh + len(decided)):
-        child = fresh + i if i < after - fresh else decided[i + fresh - after]
-        if child < 0:
-            break
-        its = child_component[child]
-        if i < after - fresh and its >= GONE and its != COLD:
-            continue
-        row = head[home(wanted[child], len(head))]
-        while row >= 0:
-            if keys[row] == wanted[child] and component[row] == UNKNOWN:
+    children = np.empty(new + len(decided), np.int32)
+    children[:new], children[new:] = np.arange(fresh, after), decided
+    rows = first_chained(head, wanted, children)
+    active = 0
+    for i in range(len(children)):
+        its = child_component[children[i]]
+        children[active], rows[active] = children[i], rows[i]
+        active += (rows[i] >= 0) & ((i >= new) | (its < GONE) | (its == COLD))
+    while active:  # all chains go on by one: steps that do not need each other wait for memory at once
+        left = 0
+        for i in range(active):
+            child, row = children[i], rows[i]
+            if component[row] == UNKNOWN and keys[row] == wanted[child]:
+                its = child_component[child]
+                if base >= 0 and pointers[row, place] < 0:
+                    child_ints[base, child] = min(child_ints[base, child], counter)
+                    child_ints[base + 2, child] = min(child_ints[base + 2, child], ints[START, row])
                 pointers[row, place] = child
-                if its > YES or (its == YES and _has_all(pointers, edges, row)):
-                    count = _ask(row, asked, said, count)
+                missing = its == UNKNOWN  # then there is nothing to be decided yet, nor if another has not come
+                for edge in range(edges if its == YES else 0):
+                    missing |= pointers[row, edge] < 0
+                if not missing:
+                    if not said[row]:
+                        asked[count], said[row] = row, ASKED
+                        count += 1
                 elif child_high[child] < high[row]:
                     high[row] = child_high[child]
                     soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
-            row = pointers[row, edges + place]
+            children[left], rows[left] = child, pointers[row, edges + place]
+            left += rows[left] >= 0
+        active = left
     return count
-
-
-@inlined
-def _has_all(pointers: Any, edges: Any, row: Any) -> Any:
-    """Whether all children have come; else there is nothing to be decided yet."""
-    missing = 0
-    for edge in range(edges):
-        missing += pointers[row, edge] < 0
-    return missing == 0
 
 
 @compiled

@@ -52,20 +52,21 @@ def _is_behind(before: Any, position: Any) -> Any:
 
 @compiled
 def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
-    """The largest value up to a position, and the stairs above it behind that."""
-    room = len(before) + len(position)
-    positions, values = np.empty(room, np.int64), np.empty(room, np.int64)
-    count, greatest = 0, low
-    for i in range(room):
-        old = i < len(before)
-        at = before[i] if old else position[i - len(before)]
-        each = value_before[i] if old else value[i - len(before)]
-        if each > greatest:
-            greatest = each
-            if at <= settled:
-                low = each
+    """The largest value up to a position, and the stairs above it behind that; those before are stairs already."""
+    passed = np.searchsorted(before, settled, side="right")
+    count = len(before) - passed
+    positions, values = np.empty(count + len(position), np.int64), np.empty(count + len(position), np.int64)
+    positions[:count], values[:count] = before[passed:], value_before[passed:]
+    if passed:
+        low = value_before[passed - 1]
+    greatest = value_before[-1] if len(before) else low
+    for i in range(len(position)):
+        if value[i] > greatest:
+            greatest = value[i]
+            if position[i] <= settled:
+                low = value[i]
             else:
-                positions[count], values[count] = at, each
+                positions[count], values[count] = position[i], value[i]
                 count += 1
     return low, positions[:count].copy(), values[:count].copy()
 

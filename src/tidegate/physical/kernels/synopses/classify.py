@@ -25,6 +25,7 @@ def classify(
     patience: Sequence[Patience],
     late: int,
     keeps_no: frozenset[int],
+    counters: Sequence[int],
     *,
     came_back: bool,
 ) -> list[Positions]:
@@ -32,9 +33,10 @@ def classify(
 
     Several streams that all is reached from together are not chained yet, unless elements have come back.
     `late` is the component of those whose children do not come by a constraint. What is not kept may be gone at once.
+    New children are told of parents that have been waiting: for each stream, `counters` says how many have come.
     """
     if graph.shape == "tree":
-        found = _by_children(graph, tables, patience, late, keeps_no)
+        found = _by_children(graph, tables, patience, late, keeps_no, counters)
         for stream, table in enumerate(tables):
             if came_back or stream not in graph.covers[0] or stream in graph.singles:
                 table.chain(table.count)
@@ -77,7 +79,12 @@ def _complete(at: Any, component: Any) -> Any:
 
 
 def _by_children(
-    graph: Graph, tables: Sequence[Table], patience: Sequence[Patience], late: int, keeps_no: frozenset[int]
+    graph: Graph,
+    tables: Sequence[Table],
+    patience: Sequence[Patience],
+    late: int,
+    keeps_no: frozenset[int],
+    counters: Sequence[int],
 ) -> list[Positions]:
     """In a tree, what the children are says all; most elements wait on, and nobody looks at them."""
     promoted, decided = [_NOBODY] * len(tables), [_NOBODY] * len(tables)
@@ -90,25 +97,17 @@ def _by_children(
         asked = ask_new(table.component, table.fresh, table.count, table.asked, table.said)
         for place, edge in enumerate(graph.below[stream]):
             child = graph.edges[edge].child
-            asked = ask_parents(table, place, edge, tables[child], decided[child], asked)
+            asked = ask_parents(table, place, edge, tables[child], decided[child], asked, counters[stream])
             asked = ask_overdue(table, place, edge, patience[edge], asked)
         if asked:
-            for place, edge in enumerate(graph.below[stream]):
-                _consult(table, place, edge, tables[graph.edges[edge].child], patience[edge], asked)
             stays = stream in keeps_no and bool(graph.above[stream])
-            yes, decided[stream] = np.empty((2, asked), np.int32)
             states = (late, YES if table.layout.most == YES else GONE, NO if stays else GONE)
-            complete = _settle(
-                table.asked, asked, table.said, table.component, table.ints, *states, yes, decided[stream]
-            )
-            promoted[stream] = yes[:complete]
+            own = (table.asked, asked, table.said, table.ints, table.pointers, table.soonest, table.component)
+            for place, edge in enumerate(graph.below[stream]):
+                other = tables[graph.edges[edge].child]
+                known = (table.layout.key[edge], table.layout.seen[edge], place, other.ints, other.component)
+                promoted[stream], decided[stream] = _consult(*own, *states, *known, *patience[edge])
     return promoted
-
-
-def _consult(table: Table, place: int, edge: int, child: Table, limits: Patience, asked: int) -> None:
-    """Take one child of all who are asked into account."""
-    own = (table.ints, table.at(f"key{edge}"), table.at(f"seen{edge}"), table.pointers, place, table.soonest)
-    _say(table.asked, asked, table.said, *own, child.ints, child.component, *limits)
 
 
 _MISSING, _LATE, _NEVER = 2 * ASKED, 4 * ASKED, 8 * ASKED
@@ -129,19 +128,24 @@ def _complete_leaves(component: Any, ints: Any, fresh: Any, count: Any) -> Any:
 
 
 @compiled
-def _say(
-    asked: Any, count: Any, said: Any, ints: Any, key: Any, seen: Any, pointers: Any, place: Any, soonest: Any,
-    child_ints: Any, child_component: Any, rows: Any, time: Any, least: Any, watermark: Any,
-) -> None:  # fmt: skip
-    """Take one child of each element into account.
+def _consult(
+    asked: Any, count: Any, said: Any, ints: Any, pointers: Any, soonest: Any, component: Any,
+    late: Any, yes: Any, no: Any, key: Any, seen: Any, place: Any, child_ints: Any, child_component: Any,
+    rows: Any, time: Any, least: Any, watermark: Any,
+) -> Any:  # fmt: skip
+    """Take one child of each who is asked into account, and decide after the last one.
 
-    When it is valid is taken over: without it, nobody has use for the parent.
+    When it is valid is taken over: without it, nobody has use for the parent. Who is complete and who does not wait
+    any more is listed; these then are what `yes` and `no` say.
     """
-    low, high, children = ints[LOW], ints[HIGH], pointers[:, place]
+    low, high, children, is_last = ints[LOW], ints[HIGH], pointers[:, place], place == pointers.shape[1] // 2 - 1
     below_low, below_high = child_ints[LOW], child_ints[HIGH]
+    room = count if is_last else 0
+    promoted, decided = np.empty(room, np.int32), np.empty(room, np.int32)
+    complete, settled = 0, 0
     for i in range(count):
         row = asked[i]
-        child = children[row]
+        child, told = children[row], said[row]
         if child >= 0:
             low[row] = max(low[row], below_low[child])
             if below_high[child] < high[row]:
@@ -149,45 +153,31 @@ def _say(
                 soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
             its = child_component[child]
             if its != YES:
-                said[row] |= _MISSING if its == UNKNOWN else _LATE if its == COLD else _NEVER
+                told |= _MISSING if its == UNKNOWN else _LATE if its == COLD else _NEVER
+        else:
+            told |= _MISSING  # a column that does not matter is not read: memory takes the time here
+            if (rows >= 0 and ints[seen, row] <= rows) or (time > LEAST and ints[START, row] < time):
+                told |= _LATE
+            if least > LEAST and ints[key, row] < least:
+                told |= _LATE
+            if watermark > LEAST and high[row] <= watermark:
+                told |= _NEVER
+        if not is_last:
+            said[row] = told
             continue
-        told = _MISSING  # a column that does not matter is not read: memory takes the time here
-        if (rows >= 0 and ints[seen, row] <= rows) or (time > LEAST and ints[START, row] < time):
-            told |= _LATE
-        if least > LEAST and ints[key, row] < least:
-            told |= _LATE
-        if watermark > LEAST and high[row] <= watermark:
-            told |= _NEVER
-        said[row] |= told
-
-
-@compiled
-def _settle(
-    asked: Any, count: Any, said: Any, component: Any, ints: Any, late: Any, yes: Any, no: Any,
-    promoted: Any, decided: Any,
-) -> Any:  # fmt: skip
-    """Decide on those who are asked: list who is complete, whose number is answered, and who does not wait any more.
-
-    These then are what `yes` and `no` say.
-    """
-    low, high = ints[LOW], ints[HIGH]
-    complete, settled = 0, 0
-    for i in range(count):
-        row = asked[i]
+        said[row] = 0
         state, is_complete = UNKNOWN, False
-        if said[row] & _NEVER:
+        if told & _NEVER:
             state = no
-        elif said[row] & _LATE:
+        elif told & _LATE:
             state = no if late == NO else late
-        elif not said[row] & _MISSING:
+        elif not told & _MISSING:
             is_complete = low[row] < high[row]
             state = yes if is_complete else no
-        said[row] = 0
         if state != UNKNOWN:
             component[row] = state
             decided[settled] = row
             settled += 1
             promoted[complete] = row
             complete += is_complete
-    decided[settled:] = -1
-    return complete
+    return promoted[:complete], decided[:settled]

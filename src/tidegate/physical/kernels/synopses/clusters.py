@@ -3,98 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.index import home, slot_of
+from tidegate.physical.kernels.synopses.index import slot_of
 from tidegate.physical.kernels.synopses.layout import END, NUMBER, START
-from tidegate.physical.kernels.synopses.model import NEVER, UNKNOWN, Ints
+from tidegate.physical.kernels.synopses.model import NEVER, Columns, Ints
 from tidegate.physical.kernels.synopses.table import Table
 
+_NAMES = ("key", "base", "after", "first", "end")
+_KEY, _BASE, _AFTER, _FIRST, _END = range(5)
+"""Where the columns of clusters are."""
 
-class Clusters(NamedTuple):
-    """For each key: the number of its first parent, how many came since, when the first started and the last ends."""
 
-    key: Ints
-    base: Ints
-    after: Ints
-    first: Ints
-    end: Ints
+@dataclass(slots=True, eq=False)
+class Clusters:
+    """For each key: the number of its first parent, how many came since, when the first started and the last ends.
+
+    They are found by their keys. What is left out ends at the least time, and is removed when room is needed.
+    """
+
+    known: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
+    slots: Ints = field(default_factory=lambda: _free(16))
+    count: int = 0
 
     @classmethod
-    def empty(cls) -> Clusters:
-        return cls(*np.empty((5, 0), np.int64))
+    def of(cls, columns: Columns) -> Clusters:
+        return cls(*_repacked(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
 
-    def counted(self, parent: Table, stop: int, child: Table, edge: int, same: int | None) -> Clusters:
+    def to_columns(self) -> dict[str, Ints]:
+        """Those that are not left out."""
+        known = self.known[: self.count]
+        return dict(zip(_NAMES, known[known[:, _END] > LEAST].T.copy(), strict=True))
+
+    def add(self, parent: Table, stop: int, child: Table, edge: int, same: int | None) -> None:
         """Tell new children of parents that came before them, and count new parents, up to a row.
 
         Parents whose child is there are counted at the child. They have their own numbers, or all of them the same.
         """
-        if parent.fresh == stop and (child.fresh == child.count or not len(self.key)):
-            return self
-        here = (parent.ints, parent.at(f"key{edge}"), parent.columns[f"child{edge}"], parent.fresh, stop)
-        there = (child.ints, child.at(f"key{edge}"), child.at(f"base{edge}"), child.fresh, child.count)
-        changed, columns = _counted(self, *here, -1 if same is None else same, *there)
-        return Clusters(*columns) if changed else self
+        if parent.fresh == stop and (child.fresh == child.count or not self.count):
+            return
+        self._make_room(stop - parent.fresh)
+        here = (parent.ints, parent.layout.key[edge], parent.columns[f"child{edge}"], parent.fresh, stop)
+        there = (child.ints, child.layout.key[edge], child.layout.base[edge], child.fresh, child.count)
+        self.count = _count(self.known, self.slots, self.count, *here, -1 if same is None else same, *there)
+
+    def _make_room(self, more: int) -> None:
+        if self.count + more > len(self.known):
+            self.known, self.slots, self.count = _repacked(self.known, self.count, more)
+
+    def forget(self, ending: Ending, horizon: int) -> None:
+        """Leave out keys that do not come any more, and those of parents that are expired."""
+        if self.count:
+            _forget(self.known, self.count, *ending, horizon)
 
 
 @compiled
-def _counted(
-    clusters: Any, ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
+def _count(
+    known: Any, slots: Any, count: Any,
+    ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
     child_ints: Any, child_key_at: Any, base_at: Any, fresh: Any, child_count: Any,
 ) -> Any:  # fmt: skip
-    """The columns of clusters, and whether they are others than before."""
+    """Change clusters; how many rows they have then."""
     key, number, start, end = ints[key_at], ints[NUMBER], ints[START], ints[END]
     base, after, first = child_ints[base_at], child_ints[base_at + 1], child_ints[base_at + 2]
     child_key = child_ints[child_key_at]
-    count = len(clusters.key)
-    columns = np.empty((5, count + stop - begin), np.int64)
-    columns[0, :count], columns[1, :count], columns[2, :count] = clusters.key, clusters.base, clusters.after
-    columns[3, :count], columns[4, :count] = clusters.first, clusters.end
-    slots, told = _indexed(clusters.key, stop - begin), np.zeros(count + stop - begin, np.bool_)
     for row in range(fresh, child_count if count else fresh):
         at = slots[slot_of(slots, child_key[row]), 1]
-        if at >= 0 and not told[at]:
-            after[row] += columns[2, at] + (base[row] < NEVER)
-            base[row], first[row] = min(base[row], columns[1, at]), min(first[row], columns[3, at])
-            told[at] = True
-    changed = bool(told.any())
+        if at >= 0 and known[at, _END] > LEAST:
+            after[row] += known[at, _AFTER] + (base[row] < NEVER)
+            base[row], first[row] = min(base[row], known[at, _BASE]), min(first[row], known[at, _FIRST])
+            known[at, _END] = LEAST
     for row in range(begin, stop):
         child, now = children[row], number[row] if same < 0 else same
         if child >= 0:
             after[child] += base[child] < NEVER
             base[child], first[child] = min(base[child], now), min(first[child], start[row])
             continue
-        changed = True
         slot = slot_of(slots, key[row])
         at = slots[slot, 1]
-        if at >= 0 and not told[at]:
-            columns[1, at], columns[2, at] = min(columns[1, at], now), columns[2, at] + 1
-            columns[3, at], columns[4, at] = min(columns[3, at], start[row]), max(columns[4, at], end[row])
+        if at >= 0 and known[at, _END] > LEAST:
+            known[at, _BASE], known[at, _AFTER] = min(known[at, _BASE], now), known[at, _AFTER] + 1
+            known[at, _FIRST] = min(known[at, _FIRST], start[row])
+            known[at, _END] = max(known[at, _END], end[row])
             continue
         slots[slot, 0], slots[slot, 1] = key[row], count
-        columns[0, count], columns[1, count], columns[2, count] = key[row], now, 0
-        columns[3, count], columns[4, count] = start[row], end[row]
+        known[count, _KEY], known[count, _BASE], known[count, _AFTER] = key[row], now, 0
+        known[count, _FIRST], known[count, _END] = start[row], end[row]
         count += 1
-    return changed, columns[:, :count][:, ~told[:count]]
+    return count
 
 
 @compiled
-def _indexed(key: Any, more: Any) -> Any:
-    """Slots in which each key has its place, with room for more."""
-    size = 16
-    while size < 2 * (len(key) + more):
+def _repacked(known: Any, count: Any, more: Any) -> Any:
+    """Clusters without those that are left out, with room for more; their slots, and how many they are."""
+    size, left = 64, 0
+    for at in range(count):
+        left += known[at, _END] > LEAST
+    while size < 4 * (left + more):
         size *= 2
+    packed, slots = np.empty((size // 2, 5), np.int64), _free(size)
+    left = 0
+    for at in range(count):
+        if known[at, _END] > LEAST:
+            packed[left] = known[at]
+            slot = slot_of(slots, known[at, _KEY])
+            slots[slot, 0], slots[slot, 1] = known[at, _KEY], left
+            left += 1
+    return packed, slots, left
+
+
+@compiled
+def _free(size: Any) -> Any:
+    """Slots of which none is used."""
     slots = np.empty((size, 2), np.int64)
     slots[:, 1] = -1
-    for at in range(len(key)):
-        slot = slot_of(slots, key[at])
-        slots[slot, 0], slots[slot, 1] = key[at], at
     return slots
+
+
+@compiled
+def _forget(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
+    """Leave out what does not come any more; columns that say nothing are not read."""
+    for at in range(count):
+        if known[at, _END] <= horizon or counter - known[at, _BASE] - known[at, _AFTER] > gap:
+            known[at, _END] = LEAST
+        if (time > LEAST and known[at, _FIRST] < time) or (low > LEAST and known[at, _KEY] < low):
+            known[at, _END] = LEAST
 
 
 class Ending(NamedTuple):
@@ -120,57 +159,34 @@ def count_parents(
     clusters: Mapping[int, Clusters],
     batch: Mapping[int, int],
     met: Sequence[int] | None,
-) -> dict[int, Clusters]:
+) -> None:
     """Count the parents of this batch, at their children if these are there.
 
     `batch` says for each stream how many they are, and `met` how they are counted, if not by their own numbers.
     """
-    counted = {}
-    for edge, before in clusters.items():
-        parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]
-        new = batch.get(graph.edges[edge].parent, 0)
-        number = None if met is None else met[graph.edges[edge].parent]
-        counted[edge] = before.counted(parent, parent.fresh + new, child, edge, number)
-    return counted
+    for edge, each in clusters.items():
+        stream, child = graph.edges[edge]
+        parent, number = tables[stream], None if met is None else met[stream]
+        each.add(parent, parent.fresh + batch.get(stream, 0), tables[child], edge, number)
 
 
 def forget_clusters(
     graph: Graph, clusters: Mapping[int, Clusters], endings: Mapping[int, Ending], horizons: Sequence[int]
-) -> dict[int, Clusters]:
+) -> None:
     """Leave out keys that do not come any more, and those of parents that are expired."""
-    left = {}
     for edge, each in clusters.items():
-        if len(each.key):
-            keep = _coming(each, endings.get(edge, _ENDLESS), horizons[graph.edges[edge].parent])
-            left[edge] = each if keep.all() else Clusters(*(column[keep] for column in each))
-        else:
-            left[edge] = each
-    return left
-
-
-@compiled
-def _coming(clusters: Any, ending: Any, horizon: Any) -> Any:
-    coming = clusters.end > horizon
-    counter, gap, time, low = ending
-    for at in range(len(coming)):
-        known = (clusters.key[at], clusters.base[at], clusters.after[at], clusters.first[at])
-        coming[at] &= not _is_over(known[0], known[1], known[2], known[3], counter, gap, time, low)
-    return coming
+        each.forget(endings.get(edge, _ENDLESS), horizons[graph.edges[edge].parent])
 
 
 def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int], counters: Sequence[int]) -> None:
-    """Tell new children that parents have been waiting for them: their key has occurred before now."""
+    """Tell new children that parents have been waiting for them: their key has occurred before now.
+
+    Where parents are found by their keys, children are told when their parents are asked.
+    """
     for edge in watched:
         parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]
-        counter = counters[graph.edges[edge].parent]
-        if child.fresh == child.count:
-            continue
-        known = (child.columns[f"base{edge}"], child.columns[f"first{edge}"], counter)
-        if parent.layout.chained:
-            place = graph.below[graph.edges[edge].parent].index(edge)
-            here = (parent.ints, parent.at(f"key{edge}"), parent.pointers, parent.heads, place, parent.component)
-            _note_chained(*here, child.key(edge), child.fresh, child.count, *known)
-        elif len(parent.waiting):
+        if child.fresh < child.count and len(parent.waiting):
+            known = (child.columns[f"base{edge}"], child.columns[f"first{edge}"], counters[graph.edges[edge].parent])
             _note(parent.waiting, parent[f"child{edge}"], parent["start"], child.fresh, *known)
 
 
@@ -180,24 +196,3 @@ def _note(waiting: Any, children: Any, start: Any, fresh: Any, base: Any, first:
         child = children[row]
         if child >= fresh:
             base[child], first[child] = min(base[child], counter), min(first[child], start[row])
-
-
-@compiled
-def _note_chained(
-    ints: Any, key: Any, pointers: Any, heads: Any, place: Any, component: Any,
-    wanted: Any, fresh: Any, after: Any, base: Any, first: Any, counter: Any,
-) -> None:  # fmt: skip
-    head, edges = heads[place], len(heads)
-    for child in range(fresh, after):
-        row = head[home(wanted[child], len(head))]
-        while row >= 0:
-            if component[row] == UNKNOWN and ints[key, row] == wanted[child] and pointers[row, place] < 0:
-                base[child], first[child] = min(base[child], counter), min(first[child], ints[START, row])
-            row = pointers[row, edges + place]
-
-
-@inlined
-def _is_over(key: Any, base: Any, after: Any, first: Any, counter: Any, gap: Any, time: Any, low: Any) -> Any:
-    """Whether parents with a key do not come any more."""
-    apart = base < NEVER and counter - base - after > gap
-    return apart or first < time or key < low

@@ -79,7 +79,7 @@ def _put(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
 
 def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
     """Where two streams have a child in common: each new element with all that have its child."""
-    found = [np.empty((5, 0), np.int64)]
+    columns, found = np.empty((5, 4 * max(map(len, promoted)) + 16), np.int64), 0
     for edge, other in ((0, 1), (1, 0)) if graph.edges[0].parent < graph.edges[1].parent else ((1, 0), (0, 1)):
         stream, child = graph.edges[edge]
         member = graph.edges[other].parent
@@ -88,35 +88,49 @@ def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]
         if len(promoted[stream]):
             streams = np.array([stream, child, member])
             known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.key(other), streams)
-            found.append(_shared(*known, there.ints, there.pointers, there.heads, there.component, new, there.count))
+            others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
+            columns, found = _shared(*known, *others, columns, found)
         here.chain(here.count)
-    columns = np.concatenate(found, axis=1)
-    return Combinations(tuple(columns[:-2]), columns[-2], columns[-1])
+    return Combinations(tuple(columns[:-2, :found]), columns[-2, :found], columns[-1, :found])
 
 
 @compiled
 def _shared(
     at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, streams: Any,
-    others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, count: Any,
+    others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, is_new: Any, columns: Any, found: Any,
 ) -> Any:  # fmt: skip
-    """Elements with those that have their child, but for new ones: the rows of all three, and when they are valid."""
-    is_new = np.zeros(count if len(new) else 0, np.bool_)
+    """Elements with those that have their child, but for new ones: the rows of all three, and when they are valid.
+
+    They are put behind what has been found; `is_new` is room to mark new ones, and is left empty. Each loop has
+    steps that do not need each other, so that memory is waited for at once.
+    """
     for row in new:
         is_new[row] = True
-    columns, found = np.empty((5, 4 * len(at) + 16), np.int64), 0
+    children, firsts = np.empty(len(at), np.int32), np.empty(len(at), np.int32)
     for i in range(len(at)):
-        child, low, high = pointers[at[i], 0], ints[LOW, at[i]], ints[HIGH, at[i]]
-        row = heads[0, home(keys[child], heads.shape[1])]
+        children[i] = pointers[at[i], 0]
+        firsts[i] = heads[0, home(keys[children[i]], heads.shape[1])]
+    pairs, count = np.empty((columns.shape[1], 2), np.int32), 0
+    for i in range(len(at)):
+        row, child = firsts[i], children[i]
         while row >= 0:
-            if other_pointers[row, 0] == child and component[row] == YES and not (len(new) and is_new[row]):
-                if found == columns.shape[1]:
-                    columns = _more(columns, 2 * found)
-                columns[streams[0], found], columns[streams[1], found] = ints[ROW, at[i]], child_ints[ROW, child]
-                columns[streams[2], found] = others[ROW, row]
-                columns[3, found], columns[4, found] = max(low, others[LOW, row]), min(high, others[HIGH, row])
-                found += columns[3, found] < columns[4, found]
+            if count == len(pairs):
+                pairs = _longer(pairs)
+            pairs[count, 0], pairs[count, 1] = i, row
+            count += (other_pointers[row, 0] == child) & (component[row] == YES) & (not (len(new) and is_new[row]))
             row = other_pointers[row, 1]
-    return columns[:, :found]
+    for row in new:
+        is_new[row] = False
+    if found + count > columns.shape[1]:
+        columns = _more(columns, 2 * (found + count))
+    for each in range(count):
+        i, row = pairs[each, 0], pairs[each, 1]
+        columns[streams[0], found], columns[streams[1], found] = ints[ROW, at[i]], child_ints[ROW, children[i]]
+        columns[streams[2], found] = others[ROW, row]
+        columns[3, found] = max(ints[LOW, at[i]], others[LOW, row])
+        columns[4, found] = min(ints[HIGH, at[i]], others[HIGH, row])
+        found += columns[3, found] < columns[4, found]
+    return columns, found
 
 
 def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:
@@ -247,6 +261,13 @@ def _more(columns: Any, room: Any) -> Any:
     more = np.empty((len(columns), room), columns.dtype)
     more[:, : columns.shape[1]] = columns
     return more
+
+
+@compiled
+def _longer(pairs: Any) -> Any:
+    longer = np.empty((2 * len(pairs), 2), np.int32)
+    longer[: len(pairs)] = pairs
+    return longer
 
 
 @compiled

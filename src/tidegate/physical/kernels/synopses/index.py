@@ -91,6 +91,37 @@ def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> N
 
 @compiled
 def _find_from(slots: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
+    """First look at one slot for each row, so that memory is waited for at once; then where that was not enough."""
     for row in range(first, after):
-        position = slots[slot_of(slots, wanted[row]), 1]
-        found[row] = position if position >= 0 and component[position] < GONE else -1
+        slot = home(wanted[row], len(slots))
+        is_there = (slots[slot, 0] == wanted[row]) | (slots[slot, 1] < 0)
+        found[row] = slots[slot, 1] if is_there else -2
+    for row in range(first, after):
+        if found[row] == -2:
+            found[row] = slots[slot_of(slots, wanted[row]), 1]
+    for row in range(first, after):
+        if component[max(found[row], 0)] >= GONE:
+            found[row] = -1
+
+
+@compiled
+def first_chained(head: Any, wanted: Any, at: Any) -> Any:
+    """Where the chains of the keys of some elements begin."""
+    firsts = np.empty(len(at), np.int32)
+    for i in range(len(at)):
+        firsts[i] = head[home(wanted[at[i]], len(head))]
+    return firsts
+
+
+@compiled
+def repeated_rows(component: Any, rows: Any, fresh: Any, count: Any) -> Any:
+    """The rows of new elements that have the key of another one."""
+    found = 0
+    for row in range(fresh, count):
+        found += component[row] == REPEATED
+    repeated = np.empty(found, np.int64)
+    for row in range(fresh, count if found else fresh):
+        if component[row] == REPEATED:
+            found -= 1
+            repeated[len(repeated) - 1 - found] = rows[row]
+    return repeated

@@ -16,15 +16,13 @@ from tidegate.physical.kernels.synopses.clusters import Clusters, Ending, count_
 from tidegate.physical.kernels.synopses.cold import Cold, chill, mark_repeated
 from tidegate.physical.kernels.synopses.combine import combinations
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.index import KeyIndex
-from tidegate.physical.kernels.synopses.layout import ROW
+from tidegate.physical.kernels.synopses.index import KeyIndex, repeated_rows
 from tidegate.physical.kernels.synopses.model import (
     COLD,
     COLD_YES,
     GONE,
     NEVER,
     NO,
-    REPEATED,
     UNKNOWN,
     YES,
     Answer,
@@ -39,7 +37,7 @@ from tidegate.physical.kernels.synopses.model import (
     horizons_of,
 )
 from tidegate.physical.kernels.synopses.saved import Log
-from tidegate.physical.kernels.synopses.sweep import expendable, sweep
+from tidegate.physical.kernels.synopses.sweep import depart, expendable, sweep
 from tidegate.physical.kernels.synopses.table import Table, follow
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
@@ -82,7 +80,7 @@ class SynopsisJoin:
         """Nothing; `same` says for each stream which edges have the same key: by edge, the least of them."""
         alike = same or [{}] * len(graph)
         tables = [Table.empty(graph, stream, watched, alike[stream]) for stream in range(len(graph))]
-        clusters = {edge: Clusters.empty() for edge in sorted(watched)}
+        clusters = {edge: Clusters() for edge in sorted(watched)}
         logs = [Log.empty(table) for table in tables]
         return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters, logs)
 
@@ -95,12 +93,13 @@ class SynopsisJoin:
         self._link()
         self._narrow_returned(returned)
         counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
-        self.clusters = count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
-        note_waiting(self.graph, self.tables, self.watched, moment.met or moment.counters)
+        count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
+        counters = moment.met or moment.counters
+        note_waiting(self.graph, self.tables, self.watched, counters)
         late = COLD if self.exact else NO
         limits = self._patience(moment, constraints)
         came_back = any(map(len, returned))
-        promoted = classify(self.graph, self.tables, limits, late, constraints.keeps_no, came_back=came_back)
+        promoted = classify(self.graph, self.tables, limits, late, constraints.keeps_no, counters, came_back=came_back)
         found = combinations(self.graph, self.tables, promoted)
         chilled = self._collect(moment, constraints, returned=came_back)
         return Answer(found, repeated, chilled, returned)
@@ -146,7 +145,7 @@ class SynopsisJoin:
     ) -> SynopsisJoin:
         join = cls.empty(graph, exact=exact, watched=watched, same=same)
         join.orders = saved.orders_from(parts)
-        join.clusters |= {e: Clusters(**parts[f"clusters{e}"]) for e in watched if f"clusters{e}" in parts}
+        join.clusters |= {e: Clusters.of(parts[f"clusters{e}"]) for e in watched if f"clusters{e}" in parts}
         for stream, table in enumerate(join.tables):
             join.cold[stream] = saved.cold_from(parts, stream)
             join.logs[stream] = saved.log_from(parts, stream, table)
@@ -171,7 +170,8 @@ class SynopsisJoin:
                 below = self.graph.below[stream]
                 table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
                 mark_repeated(table, self.cold[stream])
-            repeated.append(_repeated(table) if self.graph.above[stream] else _NO_ROWS)
+            known = (table.component, table.columns["row"], table.fresh, table.count)
+            repeated.append(repeated_rows(*known) if self.graph.above[stream] else _NO_ROWS)
         return tuple(repeated)
 
     def _bring_back(self) -> tuple[Ints, ...]:
@@ -266,10 +266,10 @@ class SynopsisJoin:
         marked = [expendable(self.graph, self.tables, s, endings) for s in range(len(self.tables))]
         for table, some in zip(self.tables, marked, strict=True):
             if len(some):
-                table.component[some] = _LEAVES[self.exact][table.component[some]]
+                depart(table.component, some, _LEAVES[self.exact])
         horizons = horizons_of(moment.watermarks)
         passed = moment.passed(horizons)
-        self.clusters = forget_clusters(self.graph, self.clusters, endings, passed)
+        forget_clusters(self.graph, self.clusters, endings, passed)
         sweep(self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked, thorough=returned)
         chilled = (_NO_ROWS,) * len(self.tables)
         if self.exact:
@@ -286,10 +286,3 @@ class SynopsisJoin:
             if moved is not None:
                 for edge in self.graph.above[stream]:
                     follow(self.tables[self.graph.edges[edge].parent][f"child{edge}"], moved)
-
-
-def _repeated(table: Table) -> Ints:
-    """The rows of new elements that have the key of another one."""
-    fresh = slice(table.fresh, table.count)
-    rows: Ints = table.ints[ROW, fresh][table.component[fresh] == REPEATED]
-    return rows

@@ -26,6 +26,14 @@ class Layout:
     names: tuple[str, ...]
     places: Mapping[str, int]
     """Where each is; one that edges have in common has several names."""
+    one: Mapping[int, int]
+    """For each edge the one under which its key is kept."""
+    key: Mapping[int, int]
+    """Where the key of each edge is."""
+    seen: Mapping[int, int]
+    """Where it says for each edge to a child how many were seen."""
+    base: Mapping[int, int]
+    """Where the first column is of those that count parents, for each edge for which they are counted."""
     below: tuple[int, ...]
     """Edges to children."""
     keys: Ints
@@ -46,13 +54,18 @@ class Layout:
         below, above = graph.below[stream], graph.above[stream]
         one = {edge: same.get(edge, edge) for edge in below + above}
         kept = tuple(sorted(set(one.values())))
-        names = _names(below, [edge for edge in above if edge in watched], kept)
+        counted = [edge for edge in above if edge in watched]
+        names = _names(below, counted, kept)
         alike = {f"key{edge}": f"key{other}" for edge, other in one.items()}
         places = {name: place for place, name in enumerate(names)}
         places |= {name: places[other] for name, other in alike.items()}
-        keys = np.array([places[f"key{edge}"] for edge in below], np.int64)
+        key = {edge: places[f"key{edge}"] for edge in below + above}
+        seen = {edge: places[f"seen{edge}"] for edge in below}
+        base = {edge: places[f"base{edge}"] for edge in counted}
+        keys = np.array([key[edge] for edge in below], np.int64)
         most = UNKNOWN if stream in graph.singles else YES
-        return cls(names, places, below, keys, kept, alike, _blanks(names), graph.shape == "tree", most)
+        chained = graph.shape == "tree"
+        return cls(names, places, one, key, seen, base, below, keys, kept, alike, _blanks(names), chained, most)
 
 
 def _names(below: Sequence[int], watched: Sequence[int], kept: Sequence[int]) -> tuple[str, ...]:
@@ -68,6 +81,6 @@ def _blanks(names: Sequence[str]) -> Ints:
 def _blank(name: str) -> int:
     if name == "noted":
         return -1
-    if name.startswith(("row", "key", "seen")):
+    if name.startswith(("row", "key")):
         return GIVEN
     return NEVER if name.startswith(("base", "first")) else 0

@@ -79,7 +79,7 @@ def to_columns(
         for name, columns in _cold(stream, chilled).items():
             parts[name] = _same(columns, written.get(name))
     for edge, each in clusters.items():
-        parts[f"clusters{edge}"] = _same(each._asdict(), written.get(f"clusters{edge}"))
+        parts[f"clusters{edge}"] = _same(each.to_columns(), written.get(f"clusters{edge}"))
     for name, order in orders.items():
         for unit, stairs in (("rows", order.rows), ("time", order.time)):
             part = f"order.{name}.{unit}"

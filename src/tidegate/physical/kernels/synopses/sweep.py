@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.clusters import Ending
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.index import home
+from tidegate.physical.kernels.synopses.index import first_chained
 from tidegate.physical.kernels.synopses.layout import END, HIGH
 from tidegate.physical.kernels.synopses.model import (
     COLD,
@@ -22,37 +23,43 @@ from tidegate.physical.kernels.synopses.model import (
     REPEATED,
     UNKNOWN,
     YES,
-    Mask,
     Positions,
 )
-from tidegate.physical.kernels.synopses.table import BLOCK, Table
+from tidegate.physical.kernels.synopses.table import BLOCK, EMPTY, Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
+
+_NOBODY = np.empty(0, np.int32)
 
 
 def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Positions:
     """Which elements of a stream no later combination can have, as far as that follows from constraints."""
-    above = graph.above[stream]
-    known = [edge for edge in above if edge in endings]
+    known = tuple(edge for edge in graph.above[stream] if edge in endings)
     if not known:
-        return np.empty(0, np.int32)
-    table, component = tables[stream], tables[stream]["component"]
+        return _NOBODY
+    table, (edges, *needed, waited) = tables[stream], _needed(graph, stream, known)
+    key, base = table.layout.key, table.layout.base
+    rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
+    done: Positions = _over(table.ints, table.component, table.soonest, table.count, rules, *needed)
+    if waited and len(done):
+        spared = np.zeros(table.count, np.bool_)
+        for edge in waited:
+            parent = tables[graph.edges[edge].parent]
+            _spare(parent.component, parent.columns[f"child{edge}"], parent.count, spared)
+        done = done[~spared[done] | (table.component[done] == NO)]
+    return done
+
+
+@lru_cache
+def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], int, int, tuple[int, ...]]:
+    """Which edges must be over, if some are known: the first so many for who may join, so many for who never does.
+
+    And over which of them parents may wait that have the child.
+    """
     some = [[edge for edge in known if graph.edges[edge].parent in group][:1] for group in graph.sources]
-    chosen = [edge for edges in some for edge in edges]
-    over = np.empty((len(known), table.count), np.bool_)
-    for edge, mask in zip(known, over, strict=True):
-        _ended(table, edge, endings[edge], mask)
-    done = np.zeros(table.count, np.bool_)
-    ended: Mask = np.logical_and.reduce(over)
-    if all(some):
-        chosen_ended = ended if chosen == known else np.logical_and.reduce(over[[known.index(e) for e in chosen]])
-        np.logical_and(chosen_ended, component <= YES, out=done)
-        for edge in chosen:
-            if not _is_all(graph, edge):
-                parent = tables[graph.edges[edge].parent]
-                _spare(parent.component, parent.columns[f"child{edge}"], parent.count, done)
-    if len(known) == len(above):
-        done |= ended & (component == NO)
-    return np.flatnonzero(done).astype(np.int32)
+    chosen = tuple(dict.fromkeys(edge for edges in some for edge in edges)) if all(some) else ()
+    edges = (*chosen, *(edge for edge in known if edge not in chosen))
+    waited = tuple(edge for edge in chosen if not _is_all(graph, edge))
+    return edges, len(chosen), len(known) if known == graph.above[stream] else 0, waited
 
 
 def _is_all(graph: Graph, edge: int) -> bool:
@@ -62,8 +69,8 @@ def _is_all(graph: Graph, edge: int) -> bool:
 
 
 @compiled
-def _spare(component: Any, children: Any, count: Any, done: Any) -> None:
-    """Keep those for whom a parent waits; in most blocks there is none."""
+def _spare(component: Any, children: Any, count: Any, spared: Any) -> None:
+    """Mark those for whom a parent waits; in most blocks there is none."""
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
         waiting = 0
@@ -73,31 +80,56 @@ def _spare(component: Any, children: Any, count: Any, done: Any) -> None:
             continue
         for row in range(first, after):
             if component[row] == UNKNOWN and children[row] >= 0:
-                done[children[row]] = False
-
-
-def _ended(table: Table, edge: int, ending: Ending, over: Mask) -> None:
-    if f"base{edge}" in table.layout.places:
-        places = (table.at(f"key{edge}"), table.at(f"base{edge}"))
-        _over(table.ints, *places, ending.counter, ending.gap, ending.time, ending.low, over)
-    else:
-        np.less(table[f"key{edge}"], ending.low, out=over)
+                spared[children[row]] = True
 
 
 @compiled
-def _over(ints: Any, key: Any, base: Any, counter: Any, gap: Any, time: Any, low: Any, over: Any) -> None:
-    """Whose parents do not come any more; columns that say nothing are not read."""
-    keys, bases, after, first = ints[key], ints[base], ints[base + 1], ints[base + 2]
-    over[:] = False
-    if gap < NEVER:
-        for row in range(len(over)):
-            over[row] = (bases[row] < NEVER) & (counter - bases[row] - after[row] > gap)
-    if time > LEAST:
-        for row in range(len(over)):
-            over[row] |= first[row] < time
-    if low > LEAST:
-        for row in range(len(over)):
-            over[row] |= keys[row] < low
+def _over(
+    ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
+) -> Any:  # fmt: skip
+    """Whose parents do not come any more by the first rules: so many, if they may join, and so many, if they never do.
+
+    Where nobody is left, nobody looks again. With zero rules nothing follows. Columns that say nothing are not read.
+    """
+    over = np.empty(256, np.int32)
+    found = 0
+    for block in range((count + BLOCK - 1) // BLOCK):
+        if soonest[block] == EMPTY:
+            continue
+        if found + BLOCK > len(over):
+            more = np.empty(2 * len(over), np.int32)
+            more[:found] = over[:found]
+            over = more
+        left = False
+        for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
+            state = component[row]
+            if state > NO:
+                left |= state != GONE
+                continue
+            left = True
+            last = needed_no if state == NO else needed
+            ended = last > 0
+            for rule in range(last):
+                key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
+                gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
+                is_over = low > LEAST and ints[key, row] < low
+                if base >= 0 and gap < NEVER:
+                    is_over |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
+                if base >= 0 and time > LEAST:
+                    is_over |= ints[base + 2, row] < time
+                ended &= is_over
+            over[found] = row
+            found += ended
+        if not left:
+            soonest[block] = EMPTY
+    return over[:found]
+
+
+@compiled
+def depart(component: Any, some: Any, leaves: Any) -> None:
+    """Let elements be what they are when a constraint lets them go."""
+    for row in some:
+        component[row] = leaves[component[row]]
 
 
 def sweep(
@@ -122,7 +154,7 @@ def sweep(
         no = REPEATED if stream in keeps_no and graph.above[stream] else NO
         over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
         gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no)
-        left[stream] = np.concatenate([left[stream], gone]) if len(left[stream]) else gone
+        left[stream] = _both(left[stream], gone)
     if graph.shape == "tree" and not thorough:
         _go_with_children(graph, tables, horizons, own, left, marked)
     else:
@@ -161,7 +193,13 @@ def _go_with_children(
                 table, child = tables[stream], tables[other]
                 own = (table.pointers, table.heads, place, table.component)
                 lost = _leave(some, child.key(edge), child.component, *own)
-                left[stream] = np.concatenate([left[stream], lost])
+                left[stream] = _both(left[stream], lost)
+
+
+def _both(some: Positions, others: Positions) -> Positions:
+    if not len(some) or not len(others):
+        return some if len(some) else others
+    return np.concatenate([some, others])
 
 
 @compiled
@@ -176,7 +214,7 @@ def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, e
             more = np.empty(2 * len(gone), np.int32)
             more[:lost] = gone[:lost]
             gone = more
-        soonest[block] = NEVER
+        soonest[block] = EMPTY
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
             state = component[row]
             if state == GONE:
@@ -196,8 +234,9 @@ def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: A
     head, edges = heads[place], len(heads)
     lost = np.empty(256, np.int32)
     count = 0
-    for child in left:
-        row = head[home(wanted[child], len(head))]
+    firsts = first_chained(head, wanted, left)
+    for i in range(len(left)):
+        child, row = left[i], firsts[i]
         while row >= 0:
             if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
                 state = GONE

@@ -22,8 +22,14 @@ Array = npt.NDArray[Any]
 BLOCK = 64
 """So many rows are looked at together, if one of them must be."""
 
+EMPTY = 2**63 - 1
+"""Stands for the time up to which nobody in a block goes where there is nobody."""
+
 _NEW = 255
 _BY_PASSING = np.array([NO, UNKNOWN], np.uint8)
+_APART = 8 * 37
+"""Columns lie so much further apart than the power of two that caches would put all of one row into the same place."""
+
 _FEW = 8192
 """So many rows may be gone without being removed: it takes longer to move columns than to pass them by."""
 
@@ -69,6 +75,8 @@ class Table:
     asked: Positions
     """Room for a list of elements to decide on, and in `said` for what is said of each."""
     said: Components
+    blanks: Ints
+    """What new elements have in each column of integers, unless it is given."""
     count: int = 0
     fresh: int = 0
     alive: int = 0
@@ -89,13 +97,11 @@ class Table:
     @classmethod
     def empty(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int] | None = None) -> Table:
         layout, edges = Layout.of(graph, stream, watched, same or {}), len(graph.below[stream])
-        indexes = {
-            int(layout.same[f"key{edge}"].removeprefix("key")): KeyIndex.sized(0) for edge in graph.above[stream]
-        }
+        indexes = {layout.one[edge]: KeyIndex.sized(0) for edge in graph.above[stream]}
         ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
         none, nobody, nothing = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0, np.int64)
         heads = np.empty((edges, 0), np.int32)
-        table = cls(layout, indexes, ints, pointers, none, none, heads, nothing, nobody, none)
+        table = cls(layout, indexes, ints, pointers, none, none, heads, nothing, nobody, none, layout.blanks.copy())
         table._allocate(64)
         return table
 
@@ -111,12 +117,12 @@ class Table:
 
     def key(self, edge: int) -> Ints:
         """The key of an edge, with its room."""
-        column: Ints = self.ints[self.layout.places[f"key{edge}"]]
+        column: Ints = self.ints[self.layout.key[edge]]
         return column
 
     def index(self, edge: int) -> KeyIndex:
         """Where the keys of an edge from parents are found."""
-        return self.indexes[_one(self.layout, edge)]
+        return self.indexes[self.layout.one[edge]]
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -125,7 +131,7 @@ class Table:
 
     def _allocate(self, room: int) -> None:
         """Have room for so many rows."""
-        self.ints = _roomy(self.ints, self.count, room)
+        self.ints = _roomy(self.ints, self.count, room + _APART)
         self.pointers = _roomy(self.pointers.T, self.count, room).T.copy()
         self.component, self.was = _roomy(self.component, self.count, room), _roomy(self.was, self.count, room)
         self.asked, self.said = np.empty(room, np.int32), np.zeros(room, np.uint8)
@@ -160,15 +166,15 @@ class Table:
 
     def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
         """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
-        before = self._lengthen(len(arrivals.start))
-        ints, passes = self.ints[:, before : self.count], arrivals.passes
-        ints[START], ints[END], ints[NUMBER], ints[ROW] = arrivals.start, arrivals.end, arrivals.number, arrivals.row
-        for edge in self.layout.kept:
-            ints[self.at(f"key{edge}")] = arrivals.keys[edge]
         for edge, count in zip(self.layout.below, seen, strict=True):
-            ints[self.at(f"seen{edge}")] = count
-        component = self.component[before : self.count]
-        component[:] = UNKNOWN if passes is None else _BY_PASSING[passes.view(np.uint8)]
+            self.blanks[self.layout.seen[edge]] = count
+        before = self._lengthen(len(arrivals.start))
+        new, ints, passes = slice(before, self.count), self.ints, arrivals.passes
+        ints[START, new], ints[END, new] = arrivals.start, arrivals.end
+        ints[NUMBER, new], ints[ROW, new] = arrivals.number, arrivals.row
+        for edge in self.layout.kept:
+            ints[self.layout.key[edge], new] = arrivals.keys[edge]
+        self.component[new] = UNKNOWN if passes is None else _BY_PASSING[passes.view(np.uint8)]
         self._find(before)
 
     def _lengthen(self, rows: int) -> int:
@@ -176,7 +182,7 @@ class Table:
         before, after = self.count, self.count + rows
         if after > len(self.component):
             self._allocate(1 << (after - 1).bit_length())
-        _blank(self.ints, self.pointers, self.was, self.soonest, self.layout.blanks, before, after)
+        _blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, before, after)
         self.views, self.count = {}, after
         return before
 
@@ -184,9 +190,10 @@ class Table:
         """Let new rows be found."""
         self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
         for edge, index in self.indexes.items():
-            keys, number = self.columns[f"key{edge}"], self.ints[NUMBER]
+            keys, number = self.key(edge), self.ints[NUMBER]
             if not index.has_room(self.count - before):
-                self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
+                room = 3 * int(_alive(self.component, before)) // 2 + self.count - before
+                self.indexes[edge] = index = KeyIndex.sized(room)  # noqa: PLW2901 - the same index
                 index.insert(keys, 0, before, self.component, number)
             index.insert(keys, before, self.count, self.component, number)
 
@@ -195,7 +202,7 @@ class Table:
         if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
             return None
         self.checked, self.alive = self.count, (alive := _alive(self.component, self.count))
-        if alive == self.count or (not always and self.count - alive <= alive + _FEW):
+        if alive == self.count or (not always and self.count - alive <= 2 * alive + _FEW):
             return None
         self._note_removed()
         moved = _packed(self.ints, self.pointers, self.component, self.was, self.count)
@@ -287,10 +294,6 @@ def follow(pointers: Any, moved: Any) -> None:
     for row in range(len(pointers)):
         if pointers[row] >= 0:
             pointers[row] = moved[pointers[row]]
-
-
-def _one(layout: Layout, edge: int) -> int:
-    return int(layout.same[f"key{edge}"].removeprefix("key"))
 
 
 def _roomy(array: Array, count: int, room: int) -> Array:
