@@ -204,7 +204,7 @@ def test_what_is_told_adds_up(buckets):
     exact, _ = runs(join(likeness=None, predicate=alike))
     shed = [order["shed"][0] for order in orders]
     last, overall = shed[-1], shed[-1]["overall"]
-    assert (last["step"], last["join"], last["policy"], last["utility"]) == (20, operator.words, "on", None)
+    assert (last["step"], last["join"], last["policy"], last["utility"]) == (20, "overlap(l.x, r.x) >= 2", "on", None)
     assert last["budget"] == pytest.approx(6000)
     assert [each["found"] for each in shed] == [sum(map(len, step)) for step in outputs]
     assert [each["volume"] for each in shed][:2] == [40 * 40, pytest.approx(3 * 40 * 40)]

@@ -31,7 +31,7 @@ from tidegate.physical.shedding.kinds import kinds_of
 from tidegate.physical.shedding.memory import Memory, Shape
 from tidegate.physical.shedding.pairing import Pairing
 from tidegate.physical.shedding.warming import exercise
-from tidegate.physical.shedding.wording import words_of
+from tidegate.physical.shedding.wording import condition_of, words_of
 from tidegate.schema import Schema
 
 REACH = 21
@@ -112,7 +112,8 @@ class SimilarityJoinOperator:
 
     @property
     def _choice(self) -> Choice:
-        return Choice(self.words, self.shedding, _shape(self).settings)
+        condition = condition_of(self.left, self.right, self.likeness, self.predicate)
+        return Choice(condition or "all pairs", self.shedding, _shape(self).settings)
 
     def _new(self, memory: Memory, stream: int, batch: Batch) -> New:
         place, first = Place(self.bucket, self.buckets), memory.next_row[stream]

@@ -13,15 +13,19 @@ _SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", 
 
 def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression, shedding: Shedding) -> str:
     """One line on what is joined, how, and what may be left out."""
-    terms = [to_sql(term) for term in conjuncts(predicate)]
-    if likeness is None:
-        start, way = "join by comparing all", "pair by pair"
-    else:
-        alike = to_sql(_expression(left, right, likeness))
-        terms = [alike, *(term for term in terms if term != alike)]
+    start, way = "join by comparing all", "pair by pair"
+    if likeness is not None:
         start, way = "join by likeness", _WAYS.get(likeness.measure, "by prefixes")
-    condition = f" on {' AND '.join(terms)}" if terms else ""
-    return f"{start}{condition}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"
+    condition = condition_of(left, right, likeness, predicate)
+    on = f" on {condition}" if condition else ""
+    return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"
+
+
+def condition_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression) -> str:
+    """What pairs are joined on; nothing if on nothing."""
+    terms = [to_sql(term) for term in conjuncts(predicate)]
+    alike = [] if likeness is None else [to_sql(_expression(left, right, likeness))]
+    return " AND ".join([*alike, *(term for term in terms if term not in alike)])
 
 
 def _limit(shedding: Shedding) -> str:
