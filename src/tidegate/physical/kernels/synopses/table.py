@@ -192,8 +192,7 @@ class Table:
         for edge, index in self.indexes.items():
             keys, number = self.key(edge), self.ints[NUMBER]
             if not index.has_room(self.count - before):
-                room = 3 * int(_alive(self.component, before)) // 2 + self.count - before
-                self.indexes[edge] = index = KeyIndex.sized(room)  # noqa: PLW2901 - the same index
+                self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
                 index.insert(keys, 0, before, self.component, number)
             index.insert(keys, before, self.count, self.component, number)
 
@@ -202,7 +201,7 @@ class Table:
         if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
             return None
         self.checked, self.alive = self.count, (alive := _alive(self.component, self.count))
-        if alive == self.count or (not always and self.count - alive <= 2 * alive + _FEW):
+        if alive == self.count or (not always and self.count - alive <= alive + _FEW):
             return None
         self._note_removed()
         moved = _packed(self.ints, self.pointers, self.component, self.was, self.count)
