@@ -162,19 +162,20 @@ class Table:
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
+        self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
         self._find(before)
 
     def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
         """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
         for edge, count in zip(self.layout.below, seen, strict=True):
             self.blanks[self.layout.seen[edge]] = count
-        before = self._lengthen(len(arrivals.start))
-        new, ints, passes = slice(before, self.count), self.ints, arrivals.passes
-        ints[START, new], ints[END, new] = arrivals.start, arrivals.end
-        ints[NUMBER, new], ints[ROW, new] = arrivals.number, arrivals.row
+        before, came = self._lengthen(len(arrivals.start)), arrivals
+        _put(self.ints, self.component, before, came.start, came.end, came.number, came.row)
+        new = slice(before, self.count)
         for edge in self.layout.kept:
-            ints[self.layout.key[edge], new] = arrivals.keys[edge]
-        self.component[new] = UNKNOWN if passes is None else _BY_PASSING[passes.view(np.uint8)]
+            self.ints[self.layout.key[edge], new] = came.keys[edge]
+        if came.passes is not None:
+            self.component[new] = _BY_PASSING[came.passes.view(np.uint8)]
         self._find(before)
 
     def _lengthen(self, rows: int) -> int:
@@ -188,7 +189,6 @@ class Table:
 
     def _find(self, before: int) -> None:
         """Let new rows be found."""
-        self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
         for edge, index in self.indexes.items():
             keys, number = self.key(edge), self.ints[NUMBER]
             if not index.has_room(self.count - before):
@@ -256,6 +256,17 @@ def _blank(ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, before
     pointers[before:after] = -1
     was[before:after] = _NEW
     soonest[before // BLOCK : after // BLOCK + 1] = LEAST
+
+
+@compiled
+def _put(ints: Any, component: Any, before: Any, start: Any, end: Any, number: Any, row: Any) -> None:
+    """What arrived, of which nothing more is known."""
+    for i in range(len(start)):
+        at = before + i
+        ints[START, at], ints[END, at] = start[i], end[i]
+        ints[LOW, at], ints[HIGH, at] = start[i], end[i]
+        ints[NUMBER, at], ints[ROW, at] = number[i], row[i]
+        component[at] = UNKNOWN
 
 
 @compiled
