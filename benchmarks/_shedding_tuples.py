@@ -132,24 +132,32 @@ def _simulate(  # noqa: PLR0915, PLR0917 - one straight loop, which Numba takes 
     matches, dropped, arrived = np.zeros(slots), np.zeros(slots), np.zeros(slots)
     fractions = np.ones((int(seconds / PERIOD) + 2, 3))
     fraction, parts, means = 1.0, np.ones(2), np.zeros(2)
-    free, adaptation, fetched, arriving, work = 0.0, PERIOD, 0, 0, 0.0
+    free, adaptation, fetched, arriving, upto, work = 0.0, PERIOD, 0, 0, 0, 0.0
     for n in range(total):
         now, i = time[n], stream[n]
         o = 1 - i
-        while now >= adaptation:
+        free = max(free, now)  # elements are fetched when those before them have been compared
+        while free >= adaptation:
             period = int(adaptation / PERIOD)
+            while upto < total and time[upto] < adaptation:
+                upto += 1
+                arriving += 1
             if adapts >= TIME:
                 for w in range(2):
+                    if not seen[w].any():  # nothing sampled: what was known remains
+                        continue
                     means[w] = 0.0
+                    ranked = found[w].any()  # without any match, the order remains
                     for j in range(lags):
                         density[w, j] = found[w, j] / seen[w, j] if seen[w, j] else 0.0
                         found[w, j] = seen[w, j] = 0.0
                         means[w] += density[w, j]
                         rank = j
-                        while rank > 0 and density[w, order[w, rank - 1]] < density[w, j]:
+                        while ranked and rank > 0 and density[w, order[w, rank - 1]] < density[w, j]:
                             order[w, rank] = order[w, rank - 1]
                             rank -= 1
-                        order[w, rank] = j
+                        if ranked:
+                            order[w, rank] = j
             if adapts >= RATE:
                 share = fetched / arriving if arriving else 1.0
                 fraction = share * fraction if share < 1.0 else min(1.0, BOOST * fraction)
@@ -163,7 +171,6 @@ def _simulate(  # noqa: PLR0915, PLR0917 - one straight loop, which Numba takes 
             fetched = arriving = 0
             adaptation += PERIOD
         slot = int(now)
-        arriving += 1
         arrived[slot] += 1
         if free - now > BUFFER:
             dropped[slot] += 1
@@ -224,5 +231,5 @@ def _simulate(  # noqa: PLR0915, PLR0917 - one straight loop, which Numba takes 
                     seen[o, j] += size
         matches[slot] += hits
         work += cost
-        free = max(free, now) + cost / capacity
+        free += cost / capacity
     return matches, dropped, arrived, fractions, work / seconds
