@@ -21,7 +21,7 @@ import time
 from benchmarks import _shedding_figures as first
 from benchmarks import _shedding_utility as second
 from benchmarks._report import Report, main, say
-from benchmarks._shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, recovery
+from benchmarks._shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, printed, recovery
 from benchmarks._shedding_pictures import publish
 from benchmarks._shedding_spark import spark_burst
 
@@ -34,6 +34,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
     late = {key: each for key, each in shares.items() if key[0] == LATE}
     figures["worst_vs_random_late_peak"] = min(each["ours"] / each["random"] for each in late.values())
     figures["recovery_batches"], figures["of_optimum_after_change"] = recovery(scale)
+    figures |= printed(scale)
     figures["algorithm5_optimal_cases"] = optimal_cases(scale.cases)
     best, gains, drawn = _pictures(sizes)
     figures |= drawn

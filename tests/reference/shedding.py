@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -89,6 +90,8 @@ class Shedding:
     stored: tuple[list[Tuple], list[Tuple]] = field(default_factory=lambda: ([], []))
     matched: dict[int, float] = field(default_factory=dict)
     compared: dict[int, float] = field(default_factory=dict)
+    late: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    """Of `matched` and `compared`, what was counted in the last few batches."""
     utility: dict[tuple[int, int, int], float] = field(default_factory=dict)
     made: dict[tuple[int, int, int], float] = field(default_factory=dict)
     batch: int = 0
@@ -104,7 +107,6 @@ class Shedding:
         made = self._plan(value, volume, budget)
         outcome = Outcome(volume=int(sum(volume.values())))
         matched, compared = dict.fromkeys(density, 0.0), dict.fromkeys(density, 0.0)
-        before = self._densities(smooth=False)
         utility, counted = self.utility, self.made
         self.utility, self.made = {}, {}
         for cell, tasks in cells.items():
@@ -112,7 +114,7 @@ class Shedding:
                 for pair in task.chosen(made[cell], key_of(self.seed, self.batch, *task.name)):
                     self._compare(pair, cell, outcome, matched, compared)
         if outcome.compared:
-            self._learn(matched, compared, before, utility, counted)
+            self._learn(matched, compared, utility, counted)
         else:
             self.utility, self.made = utility, counted
         for stream in (0, 1):
@@ -211,17 +213,42 @@ class Shedding:
             made[cell] += given / volume[cell]
         return made
 
-    def _learn(self, matched, compared, before, utility, made) -> None:
-        """Add what was counted; where it is not at all what was expected, little of before remains."""
-        for lag in before:
-            expected = compared[lag] * before[lag]
-            more, off = max(matched[lag], expected), abs(matched[lag] - expected)
-            kept = 0.1 if off > 0.5 * more and off > 4.0 * (more + 1.0) ** 0.5 else 1.0
-            for counts, counted in ((self.matched, matched), (self.compared, compared)):
-                counts[lag] = self.decay * (kept * counts.get(lag, 0.0) + counted[lag])
-            for counted, earlier in ((self.utility, utility), (self.made, made)):
+    def _learn(self, matched, compared, utility, made) -> None:
+        """Add what was counted; where that of late is not at all what was before, only it remains."""
+        lags = sorted(matched)
+        for late, total, counted in ((self.late[0], self.matched, matched), (self.late[1], self.compared, compared)):
+            for lag in lags:
+                total[lag] = total.get(lag, 0.0) + counted[lag]
+                late[lag] = min(total[lag], late.get(lag, 0.0) + counted[lag])
+        changed = {lag for lag in lags if self._changed(lag)}
+        for lag in lags:
+            kept = [1.0, 1.0]
+            for n, total in enumerate((self.matched, self.compared)):
+                if lag in changed and total[lag]:
+                    kept[n] = self.late[n][lag] / total[lag]
+            for part, counted, earlier in ((kept[0], self.utility, utility), (kept[1], self.made, made)):
                 for cell in [cell for cell in {*counted, *earlier} if cell[0] == lag]:
-                    counted[cell] = self.decay * (kept * earlier.get(cell, 0.0) + counted.get(cell, 0.0))
+                    counted[cell] = self.decay * part * (earlier.get(cell, 0.0) + counted.get(cell, 0.0))
+            self.matched[lag] *= kept[0] * self.decay
+            self.compared[lag] *= kept[1] * self.decay
+            for late in self.late:
+                late[lag] *= 0.8
+
+    def _changed(self, lag: int) -> bool:
+        """Whether the density at a lag and beside it has doubled or halved, which is no accident."""
+        near = [each for each in (lag - 1, lag, lag + 1) if abs(each) <= self.reach]
+        late = [sum(counts[each] for each in near) for counts in self.late]
+        early = [
+            sum(total[each] - counts[each] for each in near)
+            for total, counts in zip((self.matched, self.compared), self.late, strict=True)
+        ]
+        if not late[1] + early[1]:
+            return False
+        density, surprise = (late[0] + early[0]) / (late[1] + early[1]), 0.0
+        for matched, compared in (late, early):
+            surprise += 2.0 * matched * math.log(matched / (density * compared)) if matched else 0.0
+        one, other = late[0] * early[1], early[0] * late[1]
+        return surprise > 12.0 and (one > 2.0 * other or 2.0 * one < other)
 
 
 @dataclass

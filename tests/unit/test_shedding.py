@@ -12,7 +12,7 @@ from benchmarks import _shedding_data as made
 from benchmarks import _shedding_paper as paper
 from benchmarks import _shedding_runs as runs
 from benchmarks import _shedding_tuples as tuples
-from benchmarks._shedding_bench import volumes
+from benchmarks._shedding_bench import capacity_for_all, volumes
 from benchmarks._shedding_data import SECOND, Workload
 from benchmarks._shedding_runs import Way
 from tidegate.physical.kernels.shedding.conditions import InnerProduct, Overlap, Subset
@@ -206,6 +206,19 @@ def test_the_papers_direction_does_not_flip_all_the_time():
     assert trace.matches[60:].sum() > 3 * tuples.run(LATE, 0.05 * 1.6e6, tuples.DROP).matches[60:].sum()  # S-02
 
 
+@pytest.mark.parametrize(("skew", "adapts", "share"), [(0.6, tuples.DIRECTION, 0.090), (0.8, tuples.DIRECTION, 0.221)])
+def test_the_papers_algorithms_reach_what_they_should(skew, adapts, share):
+    found = [_printed(replace(LATE, skew=skew, seconds=160, seed=seed), adapts) for seed in range(1, 9)]
+    assert np.mean(found) == pytest.approx(share, abs=0.02)
+
+
+def _printed(load, adapts):
+    whole, printed = (
+        tuples.run(load, part * capacity_for_all(load), how) for part, how in ((np.inf, 0), (0.05, adapts))
+    )
+    return printed.matches[60:].sum() / whole.matches[60:].sum()
+
+
 def test_dropping_input_yields_the_share_of_comparisons():
     all_of_it = runs.full(LATE, Way())
     dropped = runs.dropped(LATE, Way(), 0.05)
@@ -246,6 +259,46 @@ def test_what_is_known_in_several_places_adds_up():
     one.matches[0] = two.matches[0] = 2.0
     assert Tally.total([one, two]).matches.tolist() == [4.0, 0.0, 0.0]
     assert math.isclose(Tally.total([one, two]).decayed(0.5).matches[0], 2.0)
+
+
+def counted(matches, made, reach=3):
+    """So many matches in so many comparisons, at each lag."""
+    lags = 2 * reach + 1
+    by_kind = [
+        np.broadcast_to(np.array(each, float), lags).reshape(lags, 1, 1) * [[[1.0], [0.0]]] for each in (matches, made)
+    ]
+    return replace(
+        Tally.empty(reach, 1),
+        matches=by_kind[0][:, 0, 0],
+        utility=by_kind[0],
+        units=by_kind[1][:, 0, 0],
+        made=by_kind[1],
+    )
+
+
+def learnt(tally, matches, made, batches):
+    for _ in range(batches):
+        tally = tally.followed_by(counted(matches, made)).decayed(0.97)
+    return tally
+
+
+def test_little_evidence_is_enough_where_a_lag_has_become_productive():
+    long, soon = learnt(Tally.empty(3, 1), 0.01, 100.0, 200), 0
+    while (long.matches / long.compared)[3] < 0.004:
+        long, soon = learnt(long, [0, 0, 0.8, 0.8, 0.8, 0, 0], 100.0, 1), soon + 1
+    assert soon <= 5
+    assert (long.matches / long.compared)[0] < 0.001
+    assert np.all(long.utility <= long.matches[:, None, None] + 1e-9)
+
+
+def test_what_has_not_changed_is_not_forgotten():
+    steady = learnt(Tally.empty(3, 1), 2.0, 100.0, 200)
+    assert steady.compared == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
+    somewhat = learnt(steady, 3.0, 100.0, 5)
+    assert somewhat.compared == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
+    ended = learnt(steady, 0.0, 100.0, 10)
+    assert np.all(ended.matches < 0.007 * ended.compared)
+    assert np.all(ended.compared < 1000)
 
 
 def test_times_of_the_generator_follow_its_rates():

@@ -3,8 +3,9 @@
 An order has
 
     step     how many there have been
-    alerts   by number, of those that may shed: alarms `found` and combinations `made` (judged) by cell, decayed; and,
-             without a budget, its `pace`, and how many seconds are `left` to those that it is `sharing` the time with
+    alerts   by number, of those that may shed: alarms `found` and combinations `made` (judged) by cell, decayed, and
+             those of late; and, without a budget, its `pace`, and how many seconds are `left` to those that it is
+             `sharing` the time with
     shed     what is told of the step and of all before it, a row for each of these alerts
 
 Nothing of it that a step depends on is measured with a clock if budgets are given.
@@ -29,6 +30,9 @@ from tidegate.physical.shedding.reported import Shed, reported
 
 _COST = 1e-7
 """Seconds that judging a combination takes, as long as nothing is known."""
+
+_COUNTS = ("found", "made", "found_late", "made_late")
+"""What is recorded of an alert's cells, in this order."""
 
 
 def that_shed(alerts: Sequence[Alert]) -> dict[int, Alert]:
@@ -67,14 +71,15 @@ class _Seen:
         self.reports = [report[str(number)] for report in reports]
         self.volume, self.made, self.found = (_sums(self.reports, name) for name in ("volume", "made", "found"))
         before = _evidence(self.known, len(self.made))
-        self.tally = before.followed_by(tally_of(self.found, self.made), expected(before).measured)
+        self.tally = before.followed_by(tally_of(self.found, self.made))
 
     @property
     def evidence(self) -> dict[str, Any]:
         """What is known by now; where nothing was judged, nothing is forgotten."""
         kept = self.tally.decayed(LEARNING.decay) if self.made.any() else self.tally
         many = len(self.made)
-        return {"found": by_cell(kept.matches, many).tolist(), "made": by_cell(kept.compared, many).tolist()}
+        counts = (kept.matches, kept.compared, *kept.recent)
+        return {name: by_cell(each, many).tolist() for name, each in zip(_COUNTS, counts, strict=True)}
 
     @property
     def rows(self) -> int:
@@ -139,8 +144,10 @@ def _known(order: Facts, number: int) -> Facts:
 
 
 def _evidence(known: Facts, many: int) -> Tally:
-    none = np.zeros(many)
-    return tally_of(np.array(known.get("found", none)), np.array(known.get("made", none)))
+    found, made, *recent = (np.array(known.get(name, np.zeros(many))) for name in _COUNTS)
+    tally = tally_of(found, made)
+    tally.recent[:, -many:] = recent
+    return tally
 
 
 def _sums(reports: Sequence[Facts], name: str) -> Floats:

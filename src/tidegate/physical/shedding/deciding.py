@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.algebra.shedding import SECOND, Shedding
-from tidegate.physical.kernels.shedding.evidence import Tally, estimate
+from tidegate.physical.kernels.shedding.evidence import Tally
 from tidegate.physical.kernels.shedding.matching import Method
 from tidegate.physical.kernels.shedding.model import Answer, Settings
 from tidegate.physical.operator import Facts
@@ -46,7 +46,7 @@ class Choice:
 
 def tally_of(order: Facts, settings: Settings) -> Tally:
     """What is known by an order."""
-    return _tally(order["tally"], settings) if order else Tally.empty(settings.reach, settings.kinds)
+    return _tally(order["tally"]) if order else Tally.empty(settings.reach, settings.kinds)
 
 
 def budget_of(choice: Choice, order: Facts, rows: int, buckets: int) -> float:
@@ -93,10 +93,8 @@ def decide(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: floa
 
 def _learnt(settings: Settings, order: Facts, reports: Sequence[Facts]) -> Tally:
     """What is known with what was counted in all buckets; where nothing was compared, nothing is forgotten."""
-    before, counted = tally_of(order, settings), Tally.total(_tally(report["tally"], settings) for report in reports)
-    alike = np.ones((2, settings.kinds))
-    measured = estimate(before, alike, prior=settings.prior, pool=settings.pool).measured
-    known = before.followed_by(counted, measured)
+    before, counted = tally_of(order, settings), Tally.total(_tally(report["tally"]) for report in reports)
+    known = before.followed_by(counted)
     return known.decayed(settings.decay) if counted.made.any() else known
 
 
@@ -134,7 +132,6 @@ def _recorded(tally: Tally) -> dict[str, list[float]]:
     return {name: column.tolist() for part in tally.columns().values() for name, column in part.items()}
 
 
-def _tally(told: Facts, settings: Settings) -> Tally:
-    shape = (2 * settings.reach + 1, 2, settings.kinds)
-    by_kind = (np.array(told[name], np.float64).reshape(shape) for name in ("utility", "made"))
-    return Tally(np.array(told["matches"], np.float64), np.array(told["units"], np.float64), *by_kind)
+def _tally(told: Facts) -> Tally:
+    columns = {name: np.array(counts, np.float64) for name, counts in told.items()}
+    return Tally.from_columns({"lags": columns, "kinds": columns})

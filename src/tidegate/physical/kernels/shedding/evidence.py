@@ -13,8 +13,11 @@ from tidegate.physical.kernels.shedding.values import Columns, Floats
 UNKNOWN = 1e-4
 """Matches per comparison as long as nothing is known."""
 
-REMAINS = 0.1
-"""What remains of the evidence for a lag that is not any more what it was."""
+RECENT = 0.8
+"""What remains of late counts after a batch: they tell of the last five or so."""
+
+NO_ACCIDENT = 12.0
+"""Twice the logarithm of how much less likely counts are without a change; by accident one lag in 2,000 is beyond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +32,15 @@ class Tally:
     """By lag, probing stream and kind."""
     made: Floats
     """Comparisons by lag, probing stream and kind."""
+    recent: Floats
+    """Matches and comparisons by lag, of the last few batches."""
 
     @classmethod
     def empty(cls, reach: int, kinds: int) -> Tally:
         lags = 2 * reach + 1
-        return cls(np.zeros(lags), np.zeros(lags), np.zeros((lags, 2, kinds)), np.zeros((lags, 2, kinds)))
+        return cls(
+            np.zeros(lags), np.zeros(lags), np.zeros((lags, 2, kinds)), np.zeros((lags, 2, kinds)), np.zeros((2, lags))
+        )
 
     @property
     def compared(self) -> Floats:
@@ -47,29 +54,37 @@ class Tally:
         return cls(*(sum(getattr(tally, each.name) for tally in several) for each in fields(cls)))
 
     def decayed(self, decay: float) -> Tally:
-        return Tally(*(decay * getattr(self, each.name) for each in fields(self)))
+        matches, units, utility, made = (decay * each for each in (self.matches, self.units, self.utility, self.made))
+        return Tally(matches, units, utility, made, RECENT * self.recent)
 
-    def followed_by(self, counted: Tally, measured: Floats) -> Tally:
-        """With what was counted since; where that is not at all what was expected, little of before remains."""
-        kept = np.where(surprising(counted.matches, counted.compared * measured), REMAINS, 1.0)
-        by_kind = kept[:, None, None]
+    def followed_by(self, counted: Tally) -> Tally:
+        """With what was counted since; where late counts are not at all what earlier ones were, only they remain."""
+        late = self.recent + np.stack([counted.matches, counted.compared])
+        both = np.stack([self.matches + counted.matches, self.compared + counted.compared])
+        late = np.minimum(late, both)
+        changed = differ(late, both - late) & (both > 0)
+        matches, made = np.divide(late, both, out=np.ones(both.shape), where=changed)
+        by_matches, by_made = matches[:, None, None], made[:, None, None]
         return Tally(
-            kept * self.matches + counted.matches,
-            kept * self.units + counted.units,
-            by_kind * self.utility + counted.utility,
-            by_kind * self.made + counted.made,
+            matches * both[0],
+            made * (self.units + counted.units),
+            by_matches * (self.utility + counted.utility),
+            by_made * (self.made + counted.made),
+            late,
         )
 
     def columns(self) -> dict[str, Columns]:
         """In two parts: by lag, and by lag, stream and kind."""
-        by_kind = {"utility": self.utility.ravel(), "made": self.made.ravel()}
-        return {"lags": {"matches": self.matches, "units": self.units}, "kinds": by_kind}
+        matches, made = self.recent
+        by_lag = {"matches": self.matches, "units": self.units, "late_matches": matches, "late_made": made}
+        return {"lags": by_lag, "kinds": {"utility": self.utility.ravel(), "made": self.made.ravel()}}
 
     @classmethod
     def from_columns(cls, parts: Mapping[str, Columns]) -> Tally:
         lags, kinds = parts["lags"], parts["kinds"]
-        shape = (len(lags["matches"]), 2, -1)
-        return cls(lags["matches"], lags["units"], kinds["utility"].reshape(shape), kinds["made"].reshape(shape))
+        utility, made = (kinds[name].reshape(len(lags["matches"]), 2, -1) for name in ("utility", "made"))
+        recent = np.stack([lags["late_matches"], lags["late_made"]])
+        return cls(lags["matches"], lags["units"], utility, made, recent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,10 +133,21 @@ def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
     return total
 
 
-def surprising(matches: Floats, expected: Floats) -> npt.NDArray[np.bool_]:
-    """Whether matches are less than half or more than twice as many as expected, which is no accident."""
-    more, off = np.maximum(matches, expected), np.abs(matches - expected)
-    return (off > 0.5 * more) & (off > 4.0 * np.sqrt(more + 1.0))
+def differ(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
+    """By lag, whether matches per comparison are less than half or more than twice what they were, by no accident.
+
+    Both have matches and comparisons. Neighbours are counted together: single lags have few matches. What is
+    asked is how much less likely both counts are if nothing has changed.
+    """
+    (m, c), (n, d) = (np.stack([np.convolve(row, np.ones(3), "same") for row in each]) for each in (late, early))
+    together = np.divide(m + n, c + d, out=np.zeros(len(c)), where=c + d > 0)
+    likelihood = 2.0 * (_surprise(m, together * c) + _surprise(n, together * d))
+    return (likelihood > NO_ACCIDENT) & ((m * d > 2.0 * n * c) | (2.0 * m * d < n * c))
+
+
+def _surprise(seen: Floats, expected: Floats) -> Floats:
+    some = seen > 0
+    return seen * np.log(np.divide(seen, expected, out=np.ones(len(seen)), where=some))
 
 
 def _ratio(part: float, whole: float, otherwise: float) -> float:

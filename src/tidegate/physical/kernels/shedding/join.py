@@ -92,7 +92,7 @@ class SheddingJoin:
             if (limit is not None and run.calls >= limit) or (stop is not None and stop()):
                 break
             run.perform(task, made[task.cell])
-        after = (tally or self.tally).followed_by(run.tally, work.known.measured)
+        after = (tally or self.tally).followed_by(run.tally)
         # What was missed is told by what is known now: at first, nothing was.
         answer = run.answer(work.cells, work.volume, planned.price, self._estimate(after, work.kept))
         return self._after(work.kept, watermarks, after, changed=answer.compared > 0), answer
