@@ -35,22 +35,28 @@ def ask_overdue(table: Table, place: int, edge: int, limits: Patience, asked: in
     """Ask those who need not wait for a child any longer."""
     if limits.rows < 0 and max(limits.time, limits.low, limits.watermark) == LEAST:
         return asked
-    below = ((f"seen{edge}", limits.rows + 1), ("start", limits.time), (f"key{edge}", limits.low))
-    own = (table.pointers, place, table.component, table.asked, table.said)
-    for name, limit in below:
-        if limit > (0 if name.startswith("seen") else LEAST) and table.fresh:
-            floor = _floor(table, name, edge)
-            asked = _ask_below(table.ints, table.at(name), *own, floor.least, floor.known, table.fresh, limit, asked)
-            floor.known = table.fresh
+    if limits.rows >= 0:
+        asked = _ask_below_limit(table, place, table.layout.seen[edge], limits.rows + 1, asked)
+    if limits.time > LEAST:
+        asked = _ask_below_limit(table, place, START, limits.time, asked)
+    if limits.low > LEAST:
+        asked = _ask_below_limit(table, place, table.layout.key[edge], limits.low, asked)
     if limits.watermark > LEAST:
+        own = (table.pointers, place, table.component, table.asked, table.said)
         asked = _ask_ending(table.ints, *own, table.soonest, table.fresh, limits.watermark, asked)
     return asked
 
 
-def _floor(table: Table, name: str, edge: int) -> Floor:
-    if (name, edge) not in table.floors:
-        table.floors[name, edge] = Floor(np.full(len(table.soonest), NEVER))
-    return table.floors[name, edge]
+def _ask_below_limit(table: Table, place: int, column: int, limit: int, asked: int) -> int:
+    if not table.fresh:
+        return asked
+    floor = table.floors.get((column, place))
+    if floor is None:
+        table.floors[column, place] = floor = Floor(np.full(len(table.soonest), NEVER))
+    own = (table.ints, column, table.pointers, place, table.component, table.asked, table.said)
+    asked = _ask_below(*own, floor.least, floor.known, table.fresh, limit, asked)
+    floor.known = table.fresh
+    return asked
 
 
 @compiled

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,7 @@ LEAST = -(2**63)
 _NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stairs:
+class Stairs(NamedTuple):
     """Running maxima by position (arrival number or start), and the largest value that is far enough behind.
 
     `slack` is how far that was. When it grows, what was concluded from the smaller one is forgotten.
@@ -23,36 +21,31 @@ class Stairs:
 
     low: int = LEAST
     slack: int = 0
-    position: Ints = field(default_factory=lambda: _NONE)
-    value: Ints = field(default_factory=lambda: _NONE)
+    position: Ints = _NONE
+    value: Ints = _NONE
 
     def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> Stairs:
         """Take in more elements; all of them at or before `reached` minus the slack are far enough behind."""
         low = LEAST if slack > self.slack else self.low
-        if _is_behind(self.position, position):
-            parts = (self.position, self.value, position, value)
-        else:
+        low, is_behind, *risen = _risen(self.position, self.value, position, value, reached - slack, low)
+        if not is_behind:
             position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
             order = np.argsort(position, kind="stable")
-            parts = (_NONE, _NONE, position[order], value[order])
-        low, position, value = _risen(*parts, reached - slack, low)
-        return Stairs(int(low), slack, position, value)
-
-
-@compiled
-def _is_behind(before: Any, position: Any) -> Any:
-    """Whether positions are in order, and none is before those that were there."""
-    last = before[-1] if len(before) else LEAST
-    for each in position:
-        if each < last:
-            return False
-        last = each
-    return True
+            low, _, *risen = _risen(_NONE, _NONE, position[order], value[order], reached - slack, low)
+        return Stairs(low, slack, *risen)
 
 
 @compiled
 def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
-    """The largest value up to a position, and the stairs above it behind that; those before are stairs already."""
+    """The largest value up to a position, and the stairs above it behind that; those before are stairs already.
+
+    And whether positions are in order and none is before those that were there: else nothing is done.
+    """
+    last = before[-1] if len(before) else LEAST
+    for each in position:
+        if each < last:
+            return low, False, before, value_before
+        last = each
     passed = np.searchsorted(before, settled, side="right")
     count = len(before) - passed
     positions, values = np.empty(count + len(position), np.int64), np.empty(count + len(position), np.int64)
@@ -68,15 +61,14 @@ def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: A
             else:
                 positions[count], values[count] = position[i], value[i]
                 count += 1
-    return low, positions[:count].copy(), values[:count].copy()
+    return low, True, positions[:count].copy(), values[:count].copy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class Order(NamedTuple):
     """The stairs of one key column by arrival number and by time."""
 
-    rows: Stairs = field(default_factory=Stairs)
-    time: Stairs = field(default_factory=Stairs)
+    rows: Stairs = Stairs()
+    time: Stairs = Stairs()
 
     def absorb(self, keys: Ints, number: Ints, start: Ints, bound: Bound, counter: int, watermark: int) -> Order:
         rows, time = self.rows, self.time

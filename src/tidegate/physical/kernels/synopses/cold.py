@@ -207,6 +207,7 @@ def mark_repeated(table: Table, cold: Cold) -> None:
         known, _ = cold.find(f"key{edge}", keys)
         if len(known):
             component[np.isin(keys, known)] = REPEATED
+            table.repeats = True
 
 
 @inlined

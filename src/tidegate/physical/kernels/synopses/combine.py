@@ -87,7 +87,7 @@ def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]
         here, there, shared = tables[stream], tables[member], tables[child]
         if len(promoted[stream]):
             streams = np.array([stream, child, member])
-            known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.key(other), streams)
+            known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[other], streams)
             others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
             columns, found = _shared(*known, *others, columns, found)
         here.chain(here.count)
@@ -186,7 +186,7 @@ def _with(
 def _met(graph: Graph, tables: Sequence[Table], partial: Partial, member: int, edge: int, new: Positions) -> Partial:
     """Combine with those elements of a member of a cover, but for new ones, that have a child in common."""
     table, shared = tables[member], graph.edges[edge].child
-    known = (partial.reached[shared], partial.low, partial.high, tables[shared].key(edge))
+    known = (partial.reached[shared], partial.low, partial.high, tables[shared].keys[edge])
     there = (table.ints, table.pointers, table.heads, graph.below[member].index(edge), table.component)
     here, at, low, high = _parents(*known, *there, new, table.count)
     reached = {stream: _taken(position, here) for stream, position in partial.reached.items()}

@@ -30,9 +30,14 @@ class KeyIndex:
     def has_room(self, more: int) -> bool:
         return 2 * (self.used + more) <= len(self.slots)
 
-    def insert(self, keys: Ints, first: int, after: int, component: Components, number: Ints) -> None:
-        """Make the elements of [first, after) be found; of two live ones with one key the earlier one stays."""
-        self.used += int(_insert(self.slots, keys, first, after, component, number))
+    def insert(self, keys: Ints, first: int, after: int, component: Components, number: Ints) -> int:
+        """Make the elements of [first, after) be found; of two live ones with one key the earlier one stays.
+
+        Answer how many are repeated.
+        """
+        used, repeated = _insert(self.slots, keys, first, after, component, number)
+        self.used += used
+        return int(repeated)
 
     def find(self, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
         """Write at each of the positions where the wanted key is, or -1; what is gone is not found."""
@@ -62,7 +67,7 @@ def slot_of(slots: Any, key: Any) -> Any:
 
 @compiled
 def _insert(slots: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
-    used = 0
+    used, repeated = 0, 0
     for row in range(first, after):
         if component[row] >= GONE:
             continue
@@ -71,12 +76,13 @@ def _insert(slots: Any, keys: Any, first: Any, after: Any, component: Any, numbe
         if other < 0:
             used += 1
         elif component[other] < GONE:
+            repeated += 1
             if other < first or number[other] <= number[row]:
                 component[row] = REPEATED
                 continue
             component[other] = REPEATED
         slots[slot, 0], slots[slot, 1] = keys[row], row
-    return used
+    return used, repeated
 
 
 @compiled

@@ -33,16 +33,18 @@ from tidegate.physical.kernels.synopses.model import (
     Ints,
     Moment,
     Patience,
+    Positions,
     Size,
     horizons_of,
 )
 from tidegate.physical.kernels.synopses.saved import Log
-from tidegate.physical.kernels.synopses.sweep import depart, expendable, sweep
+from tidegate.physical.kernels.synopses.sweep import NOBODY, depart, expendable, sweep
 from tidegate.physical.kernels.synopses.table import Table, follow
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 _NONE = Bound()
 _NO_ROWS = np.empty(0, np.int64)
+_NO_ORDER = Order()
 _LEAVES = (np.array([GONE, GONE, GONE], np.uint8), np.array([COLD, COLD_YES, GONE], np.uint8))
 """What an element is when it need not be kept because of a constraint, by what it is, in lean and in exact joins."""
 
@@ -67,6 +69,11 @@ class SynopsisJoin:
     written: dict[str, Columns] = field(default_factory=dict)
     is_noted: bool = True
     """Whether the logs have all changes."""
+    _nothing: tuple[Ints, ...] = ()
+    """For each stream, no rows."""
+
+    def __post_init__(self) -> None:
+        self._nothing = (_NO_ROWS,) * len(self.tables)
 
     @classmethod
     def empty(
@@ -91,17 +98,18 @@ class SynopsisJoin:
         returned = self._bring_back()
         self._observe(batch, moment, constraints)
         self._link()
-        self._narrow_returned(returned)
-        counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
-        count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
-        counters = moment.met or moment.counters
-        note_waiting(self.graph, self.tables, self.watched, counters)
-        late = COLD if self.exact else NO
-        limits = self._patience(moment, constraints)
-        came_back = any(map(len, returned))
+        counters, came_back = moment.met or moment.counters, returned is not self._nothing
+        if came_back:
+            self._narrow_returned(returned)
+        if self.watched:
+            counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
+            count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
+            note_waiting(self.graph, self.tables, self.watched, counters)
+        late, horizons = COLD if self.exact else NO, horizons_of(moment.watermarks)
+        limits = self._patience(moment, constraints, horizons)
         promoted = classify(self.graph, self.tables, limits, late, constraints.keeps_no, counters, came_back=came_back)
         found = combinations(self.graph, self.tables, promoted)
-        chilled = self._collect(moment, constraints, returned=came_back)
+        chilled = self._collect(moment, constraints, horizons, returned=came_back)
         return Answer(found, repeated, chilled, returned)
 
     def sizes(self) -> tuple[Size, ...]:
@@ -163,21 +171,23 @@ class SynopsisJoin:
 
     def _append(self, batch: Mapping[int, Arrivals], moment: Moment) -> tuple[Ints, ...]:
         """Append what arrived; the rows of those that have the key of another one."""
-        repeated = []
+        repeated = list(self._nothing)
         for stream, table in enumerate(self.tables):
             table.fresh = table.count
-            if stream in batch and len(batch[stream]):
-                below = self.graph.below[stream]
-                table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
+            if stream not in batch or not len(batch[stream].start):
+                continue
+            below = self.graph.below[stream]
+            table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
+            if self.cold[stream].slices:
                 mark_repeated(table, self.cold[stream])
-            known = (table.component, table.columns["row"], table.fresh, table.count)
-            repeated.append(repeated_rows(*known) if self.graph.above[stream] else _NO_ROWS)
+            if table.repeats:
+                repeated[stream] = repeated_rows(table.component, table.columns["row"], table.fresh, table.count)
         return tuple(repeated)
 
     def _bring_back(self) -> tuple[Ints, ...]:
         """Bring back what joins new elements, what joins those, and so on; the rows of all that."""
-        if not any(cold.slices for cold in self.cold):
-            return (_NO_ROWS,) * len(self.tables)
+        if not self.exact or not any(cold.slices for cold in self.cold):
+            return self._nothing
         before = [table.count for table in self.tables]
         done = [table.fresh for table in self.tables]
         while any(cold.slices for cold in self.cold):
@@ -190,6 +200,8 @@ class SynopsisJoin:
                 for columns in self.cold[there].take(other, table[name][done[here] : upto[here]][lives]):
                     self.tables[there].append(columns, len(columns["row"]))
             done = upto
+        if all(table.count == count for table, count in zip(self.tables, before, strict=True)):
+            return self._nothing
         return tuple(table["row"][count:] for table, count in zip(self.tables, before, strict=True))
 
     def _ways(self) -> list[tuple[int, str, int, str]]:
@@ -210,23 +222,24 @@ class SynopsisJoin:
 
     def _observe(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> None:
         """Learn from the order of keys below which none arrives any more."""
-        for side, bounds in (("parent", constraints.ordered_parents), ("child", constraints.ordered_children)):
-            for edge, bound in bounds.items():
-                stream = getattr(self.graph.edges[edge], side)
-                new = batch.get(stream)
-                columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
-                now = ((moment.settled or moment.counters)[stream], moment.watermarks[stream])
-                name = f"{side}{edge}"
-                self.orders[name] = self.orders.get(name, Order()).absorb(*columns, bound, *now)
+        for edge, bound in constraints.ordered_parents.items():
+            self._observe_order(f"parent{edge}", edge, self.graph.edges[edge].parent, bound, batch, moment)
+        for edge, bound in constraints.ordered_children.items():
+            self._observe_order(f"child{edge}", edge, self.graph.edges[edge].child, bound, batch, moment)
 
-    def _low(self, name: str, bound: Bound | None) -> int:
-        return LEAST if bound is None else self.orders[name].low(bound)
+    def _observe_order(
+        self, name: str, edge: int, stream: int, bound: Bound, batch: Mapping[int, Arrivals], moment: Moment
+    ) -> None:
+        new = batch.get(stream)
+        columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
+        now = ((moment.settled or moment.counters)[stream], moment.watermarks[stream])
+        self.orders[name] = self.orders.get(name, _NO_ORDER).absorb(*columns, bound, *now)
 
     def _link(self) -> None:
         """Let new parents know where their children are; in trees, those that have waited are told later."""
         for number, edge in enumerate(self.graph.edges):
             parent, child = self.tables[edge.parent], self.tables[edge.child]
-            wanted, found = parent.key(number), parent.columns[f"child{number}"]
+            wanted, found = parent.keys[number], parent.children[number]
             if parent.fresh < parent.count and child.count:
                 child.index(number).find_from(wanted, parent.fresh, parent.count, child.component, found)
             if parent.layout.chained or not len(parent.waiting) or child.fresh == child.count:
@@ -238,14 +251,15 @@ class SynopsisJoin:
                 index.insert(child[f"key{number}"], child.fresh, child.count, child.component, child["number"])
             index.find(wanted, parent.waiting, child.component, found)
 
-    def _patience(self, moment: Moment, constraints: Constraints) -> list[Patience]:
-        limits, horizons = [], horizons_of(moment.watermarks)
+    def _patience(self, moment: Moment, constraints: Constraints, horizons: Sequence[int]) -> list[Patience]:
+        limits = []
         for number, edge in enumerate(self.graph.edges):
             bound = constraints.arriving.get(number, _NONE)
             watermark, counter = moment.watermarks[edge.child], (moment.settled or moment.counters)[edge.child]
             rows = -1 if bound.rows is None else counter - bound.rows
             time = LEAST if bound.time is None else watermark - bound.time
-            low = self._low(f"child{number}", constraints.ordered_children.get(number))
+            ordered = constraints.ordered_children.get(number)
+            low = LEAST if ordered is None else self.orders[f"child{number}"].low(ordered)
             limits.append(Patience(rows, time, low, watermark if watermark > horizons[edge.parent] else LEAST))
         return limits
 
@@ -256,28 +270,37 @@ class SynopsisJoin:
             bound = constraints.clustered.get(number, _NONE)
             gap = NEVER if bound.rows is None else bound.rows
             time = LEAST if bound.time is None else moment.watermarks[parent] - bound.time
-            low = self._low(f"parent{number}", constraints.ordered_parents.get(number))
+            ordered = constraints.ordered_parents.get(number)
+            low = LEAST if ordered is None else self.orders[f"parent{number}"].low(ordered)
             endings[number] = Ending((moment.sure or moment.met or moment.counters)[parent], gap, time, low)
         return endings
 
-    def _collect(self, moment: Moment, constraints: Constraints, *, returned: bool) -> tuple[Ints, ...]:
+    def _collect(
+        self, moment: Moment, constraints: Constraints, horizons: Sequence[int], *, returned: bool
+    ) -> tuple[Ints, ...]:
         """Let go what need not be kept; the rows of what gets cold."""
         endings = self._endings(moment, constraints)
-        marked = [expendable(self.graph, self.tables, s, endings) for s in range(len(self.tables))]
-        for table, some in zip(self.tables, marked, strict=True):
-            if len(some):
-                depart(table.component, some, _LEAVES[self.exact])
-        horizons = horizons_of(moment.watermarks)
-        passed = moment.passed(horizons)
-        forget_clusters(self.graph, self.clusters, endings, passed)
+        marked = self._expendable(endings)
+        if self.clusters:
+            forget_clusters(self.graph, self.clusters, endings, moment.passed(horizons))
         sweep(self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked, thorough=returned)
-        chilled = (_NO_ROWS,) * len(self.tables)
+        chilled = self._nothing
         if self.exact:
             chilled = tuple(map(chill, self.tables, self.cold))
-        for cold, over in zip(self.cold, passed, strict=True):
-            cold.expire(over)
+            for cold, over in zip(self.cold, moment.passed(horizons), strict=True):
+                cold.expire(over)
         self._compact(always=False)
         return chilled
+
+    def _expendable(self, endings: Mapping[int, Ending]) -> list[Positions]:
+        """Let those leave that no later combination can have because of constraints; who they are."""
+        marked = [NOBODY] * len(self.tables)
+        for stream in {self.graph.edges[edge].child for edge in endings}:
+            marked[stream] = expendable(self.graph, self.tables, stream, endings)
+        for table, some in zip(self.tables, marked, strict=True) if endings else ():
+            if len(some):
+                depart(table.component, some, _LEAVES[self.exact])
+        return marked
 
     def _compact(self, *, always: bool) -> None:
         for stream, table in enumerate(self.tables):

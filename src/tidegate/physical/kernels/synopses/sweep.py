@@ -28,14 +28,14 @@ from tidegate.physical.kernels.synopses.model import (
 from tidegate.physical.kernels.synopses.table import BLOCK, EMPTY, Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
-_NOBODY = np.empty(0, np.int32)
+NOBODY = np.empty(0, np.int32)
 
 
 def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Positions:
     """Which elements of a stream no later combination can have, as far as that follows from constraints."""
     known = tuple(edge for edge in graph.above[stream] if edge in endings)
     if not known:
-        return _NOBODY
+        return NOBODY
     table, (edges, *needed, waited) = tables[stream], _needed(graph, stream, known)
     key, base = table.layout.key, table.layout.base
     rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
@@ -192,7 +192,7 @@ def _go_with_children(
             if len(some):
                 table, child = tables[stream], tables[other]
                 own = (table.pointers, table.heads, place, table.component)
-                lost = _leave(some, child.key(edge), child.component, *own)
+                lost = _leave(some, child.keys[edge], child.component, *own)
                 left[stream] = _both(left[stream], lost)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.kernels.compiled import compiled
+from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.changes import Changes, Removed, removed, unlike
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.index import KeyIndex, home
-from tidegate.physical.kernels.synopses.layout import END, GIVEN, HIGH, LOW, NUMBER, ROW, START, Layout
+from tidegate.physical.kernels.synopses.layout import END, GIVEN, HIGH, LOW, NOTED, NUMBER, ROW, START, Layout
 from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, UNKNOWN, Arrivals, Components, Ints, Positions
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,7 @@ EMPTY = 2**63 - 1
 """Stands for the time up to which nobody in a block goes where there is nobody."""
 
 _NEW = 255
-_BY_PASSING = np.array([NO, UNKNOWN], np.uint8)
+_ALL_PASS = np.empty(0, np.uint8)
 _APART = 8 * 37
 """Columns lie so much further apart than the power of two that caches would put all of one row into the same place."""
 
@@ -88,7 +88,13 @@ class Table:
     """Who is Unknown, where they are not found by their keys."""
     columns: dict[str, Array] = field(default_factory=dict)
     """All columns by name, with their room."""
-    floors: dict[tuple[str, int], Floor] = field(default_factory=dict)
+    keys: dict[int, Ints] = field(default_factory=dict)
+    """By edge: the columns with its key."""
+    children: dict[int, Positions] = field(default_factory=dict)
+    """By edge: the columns with the position of the child."""
+    repeats: bool = False
+    """Whether some that have come have the key of another one."""
+    floors: dict[tuple[int, int], Floor] = field(default_factory=dict)
     removed: list[Removed] = field(default_factory=list)
     """What the log has of elements that have been removed since."""
     views: dict[str, Array] = field(default_factory=dict)
@@ -111,15 +117,6 @@ class Table:
             self.views[name] = view = self.columns[self.layout.same.get(name, name)][: self.count]
         return view
 
-    def at(self, name: str) -> int:
-        """Where a column is in the array of those."""
-        return self.layout.places[name]
-
-    def key(self, edge: int) -> Ints:
-        """The key of an edge, with its room."""
-        column: Ints = self.ints[self.layout.key[edge]]
-        return column
-
     def index(self, edge: int) -> KeyIndex:
         """Where the keys of an edge from parents are found."""
         return self.indexes[self.layout.one[edge]]
@@ -137,7 +134,9 @@ class Table:
         self.asked, self.said = np.empty(room, np.int32), np.zeros(room, np.uint8)
         self.soonest = np.full(room // BLOCK + 1, LEAST)
         self.floors, self.views = {}, {}
-        children = {f"child{edge}": column for edge, column in zip(self.layout.below, self.pointers.T, strict=False)}
+        self.keys = {edge: self.ints[place] for edge, place in self.layout.key.items()}
+        self.children = dict(zip(self.layout.below, self.pointers.T, strict=False))
+        children = {f"child{edge}": column for edge, column in self.children.items()}
         columns = dict(zip(self.layout.names, self.ints, strict=True)) | children
         self.columns = columns | {"component": self.component, "was": self.was}
         self.rechain(self.chained)
@@ -159,6 +158,7 @@ class Table:
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows; a column that is not given gets what says that nothing is known."""
         before = self._lengthen(rows)
+        _blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, NUMBER, before, self.count)
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
@@ -167,34 +167,35 @@ class Table:
 
     def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
         """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
-        for edge, count in zip(self.layout.below, seen, strict=True):
-            self.blanks[self.layout.seen[edge]] = count
-        before, came = self._lengthen(len(arrivals.start)), arrivals
-        _put(self.ints, self.component, before, came.start, came.end, came.number, came.row)
-        new = slice(before, self.count)
-        for edge in self.layout.kept:
-            self.ints[self.layout.key[edge], new] = came.keys[edge]
-        if came.passes is not None:
-            self.component[new] = _BY_PASSING[came.passes.view(np.uint8)]
+        layout, came = self.layout, arrivals
+        for edge, count in zip(layout.below, seen, strict=True):
+            self.blanks[layout.seen[edge]] = count
+        before = self._lengthen(len(came.start))
+        passes = _ALL_PASS if came.passes is None else came.passes.view(np.uint8)
+        given = (came.start, came.end, came.number, came.row, passes)
+        _put(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
+        for edge in layout.kept:
+            self.keys[edge][before : self.count] = came.keys[edge]
         self._find(before)
 
     def _lengthen(self, rows: int) -> int:
-        """Have more rows of which nothing is known; where they begin."""
+        """Have more rows; where they begin."""
         before, after = self.count, self.count + rows
         if after > len(self.component):
             self._allocate(1 << (after - 1).bit_length())
-        _blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, before, after)
         self.views, self.count = {}, after
         return before
 
     def _find(self, before: int) -> None:
         """Let new rows be found."""
+        self.repeats = False
         for edge, index in self.indexes.items():
-            keys, number = self.key(edge), self.ints[NUMBER]
+            keys, number = self.keys[edge], self.columns["number"]
             if not index.has_room(self.count - before):
                 self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
                 index.insert(keys, 0, before, self.component, number)
-            index.insert(keys, before, self.count, self.component, number)
+            if index.insert(keys, before, self.count, self.component, number):
+                self.repeats = True
 
     def compact(self, *, always: bool) -> Positions | None:
         """Remove what is gone, if that is much; where each row is then, or -1."""
@@ -248,9 +249,12 @@ def _chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most
                 head[bucket] = row
 
 
-@compiled
-def _blank(ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, before: Any, after: Any) -> None:
-    for column in range(NUMBER, len(ints)):
+@inlined
+def _fill(
+    ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, first: Any, before: Any, after: Any
+) -> None:  # fmt: skip
+    """Say of new rows that nothing is known of them, in the columns from a first one on."""
+    for column in range(first, len(ints)):
         if blanks[column] != GIVEN:
             ints[column, before:after] = blanks[column]
     pointers[before:after] = -1
@@ -259,14 +263,27 @@ def _blank(ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, before
 
 
 @compiled
-def _put(ints: Any, component: Any, before: Any, start: Any, end: Any, number: Any, row: Any) -> None:
+def _blank(
+    ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, first: Any, before: Any, after: Any
+) -> None:  # fmt: skip
+    _fill(ints, pointers, was, soonest, blanks, first, before, after)
+
+
+@compiled
+def _put(
+    ints: Any, pointers: Any, component: Any, was: Any, soonest: Any, blanks: Any, before: Any,
+    start: Any, end: Any, number: Any, row: Any, passes: Any,
+) -> None:  # fmt: skip
     """What arrived, of which nothing more is known."""
+    _fill(ints, pointers, was, soonest, blanks, NOTED, before, before + len(start))
     for i in range(len(start)):
         at = before + i
         ints[START, at], ints[END, at] = start[i], end[i]
         ints[LOW, at], ints[HIGH, at] = start[i], end[i]
         ints[NUMBER, at], ints[ROW, at] = number[i], row[i]
         component[at] = UNKNOWN
+    for i in range(len(passes)):
+        component[before + i] = UNKNOWN if passes[i] else NO
 
 
 @compiled
