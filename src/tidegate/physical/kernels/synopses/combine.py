@@ -15,6 +15,8 @@ from tidegate.physical.kernels.synopses.layout import HIGH, LOW, ROW
 from tidegate.physical.kernels.synopses.model import YES, Combinations, Ints, Positions
 from tidegate.physical.kernels.synopses.table import Table
 
+_NOBODY = np.empty(0, np.int32)
+
 
 class Partial(NamedTuple):
     """Combinations of what is reached from some members of a cover: where it is, and when it is valid."""
@@ -79,15 +81,14 @@ def _put(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
 
 def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
     """Where two streams have a child in common: each new element with all that have its child."""
-    columns, found = np.empty((5, 4 * max(map(len, promoted)) + 16), np.int64), 0
-    for edge, other in ((0, 1), (1, 0)) if graph.edges[0].parent < graph.edges[1].parent else ((1, 0), (0, 1)):
-        stream, child = graph.edges[edge]
-        member = graph.edges[other].parent
-        new = promoted[member] if member > stream else promoted[member][:0]
-        here, there, shared = tables[stream], tables[member], tables[child]
+    (one, child), (two, _) = graph.edges
+    shared, room = tables[child], 4 * max(len(promoted[one]), len(promoted[two])) + 16
+    columns, found = np.empty((5, room), np.int64), 0
+    for stream, member, edge in ((one, two, 1), (two, one, 0)) if one < two else ((two, one, 0), (one, two, 1)):
+        here, there = tables[stream], tables[member]
         if len(promoted[stream]):
-            streams = np.array([stream, child, member])
-            known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[other], streams)
+            new = promoted[member] if member > stream else _NOBODY
+            known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[edge], stream, child, member)
             others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
             columns, found = _shared(*known, *others, columns, found)
         here.chain(here.count)
@@ -96,7 +97,7 @@ def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]
 
 @compiled
 def _shared(
-    at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, streams: Any,
+    at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, stream: Any, child_stream: Any, member: Any,
     others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, is_new: Any, columns: Any, found: Any,
 ) -> Any:  # fmt: skip
     """Elements with those that have their child, but for new ones: the rows of all three, and when they are valid.
@@ -123,13 +124,15 @@ def _shared(
         is_new[row] = False
     if found + count > columns.shape[1]:
         columns = _more(columns, 2 * (found + count))
+    mine, its, others_row = columns[stream], columns[child_stream], columns[member]
+    start, end = columns[3], columns[4]
     for each in range(count):
         i, row = pairs[each, 0], pairs[each, 1]
-        columns[streams[0], found], columns[streams[1], found] = ints[ROW, at[i]], child_ints[ROW, children[i]]
-        columns[streams[2], found] = others[ROW, row]
-        columns[3, found] = max(ints[LOW, at[i]], others[LOW, row])
-        columns[4, found] = min(ints[HIGH, at[i]], others[HIGH, row])
-        found += columns[3, found] < columns[4, found]
+        own = at[i]
+        low, high = max(ints[LOW, own], others[LOW, row]), min(ints[HIGH, own], others[HIGH, row])
+        mine[found], its[found], others_row[found] = ints[ROW, own], child_ints[ROW, children[i]], others[ROW, row]
+        start[found], end[found] = low, high
+        found += low < high
     return columns, found
 
 

@@ -264,8 +264,8 @@ class SynopsisJoin:
         return limits
 
     def _endings(self, moment: Moment, constraints: Constraints) -> dict[int, Ending]:
-        endings = {}
-        for number in constraints.clustered.keys() | constraints.ordered_parents.keys():
+        endings: dict[int, Ending] = {}
+        for number in {*constraints.clustered, *constraints.ordered_parents}:
             parent = self.graph.edges[number].parent
             bound = constraints.clustered.get(number, _NONE)
             gap = NEVER if bound.rows is None else bound.rows
