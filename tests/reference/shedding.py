@@ -9,6 +9,8 @@ from itertools import product
 from math import isnan
 from typing import Any
 
+import numpy as np
+
 from tidegate.physical.kernels.shedding.conditions import (
     Anything,
     Equal,
@@ -203,7 +205,7 @@ class Shedding:
             return dict.fromkeys(volume, 1.0)
         explore = self.explore_at_first if self.batch < self.reach else self.explore
         left, made = (1.0 - explore) * budget, {}
-        for cell in sorted(volume, key=lambda c: (-value[c], abs(c[0]), c)):
+        for cell in sorted(volume, key=lambda c: (-np.float32(value[c]), abs(c[0]), c)):
             made[cell] = max(0.0, min(1.0, left / volume[cell]))
             left -= volume[cell]
         left, waiting = explore * budget, sorted(volume, key=lambda c: ((1.0 - made[c]) * volume[c], c))

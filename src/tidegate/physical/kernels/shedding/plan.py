@@ -39,8 +39,11 @@ def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: flo
 
 
 def best_first(value: Floats, lag: Ints) -> Ints:
-    """Cells in the order in which they are worth it; of equal ones the newest first."""
-    return np.lexsort((lag, np.abs(lag), -value))
+    """Cells in the order in which they are worth it; of equal ones the newest first.
+
+    Those are equal that differ by no more than the order in which sums were made.
+    """
+    return np.lexsort((lag, np.abs(lag), -value.astype(np.float32)))
 
 
 def knapsack(volume: Floats, order: Ints, budget: float) -> Floats:

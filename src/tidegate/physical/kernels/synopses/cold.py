@@ -72,13 +72,13 @@ class Summary:
 
     words: dict[str, Filter]
     room: int
-    """With so many keys it has half as many bits for each as it should, and is still of use."""
+    """With so many keys it has as many bits for each as the filter of a slice; before, it has more."""
     held: int = 0
 
     @classmethod
     def of(cls, slices: Sequence[Slice]) -> Summary:
         count = sum(each.count for each in slices)
-        summary = cls({name: _no_keys(2 * count) for name in slices[0].filters}, 4 * count)
+        summary = cls({name: _no_keys(4 * count) for name in slices[0].filters}, 4 * count)
         for each in slices:
             summary.add(each)
         return summary
@@ -221,7 +221,7 @@ def _bits(key: Any) -> Any:
 @compiled
 def _no_keys(keys: Any) -> Any:
     """A blocked Bloom filter with 16 bits for each of so many keys, without any."""
-    return np.zeros(max(keys * 2 // _WORDS // 2, 1) * _WORDS, np.uint32)
+    return np.zeros(max(keys // (2 * _WORDS), 1) * _WORDS, np.uint32)
 
 
 @compiled
