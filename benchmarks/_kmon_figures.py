@@ -120,6 +120,10 @@ def measured(experiment: Experiment, *, runs: int, part: float) -> Measured:
 
 
 COMBINED_LEVELS = {"none": 106_000, "ordered children": 79_000, "clustered": 60_000, "both": 31_000}
+"""What the specification's simulation keeps when its data end, where children come early: none is late any more.
+
+After 360,000 of 420,000 arrivals it keeps 107,075, 80,225, 61,053 and 32,015; our data go on.
+"""
 
 
 def combined(*, part: float) -> dict[str, Course]:

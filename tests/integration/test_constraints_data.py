@@ -140,8 +140,9 @@ def test_constraints_save_most_of_the_state_and_change_no_result(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("setting", ["declared", "declared MODE lean"])
 def test_on_spark_nothing_is_missing_where_constraints_hold(
-    folder: Path, database: duckdb.DuckDBPyConnection, spark: SparkSession
+    folder: Path, database: duckdb.DuckDBPyConnection, spark: SparkSession, setting: str
 ) -> None:
-    progress = compared(Session(spark=spark, buckets=2), program(folder, "declared MODE lean"), database)
+    progress = compared(Session(spark=spark, buckets=2), program(folder, setting), database)
     assert progress.losses is None, "every row that can have a result has it: nothing can be missing"
