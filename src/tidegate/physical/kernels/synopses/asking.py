@@ -11,7 +11,8 @@ from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.index import first_chained
 from tidegate.physical.kernels.synopses.layout import HIGH, START
 from tidegate.physical.kernels.synopses.model import COLD, GONE, NEVER, UNKNOWN, YES, Patience, Positions
-from tidegate.physical.kernels.synopses.table import BLOCK, Floor, Table
+from tidegate.physical.kernels.synopses.rows import BLOCK
+from tidegate.physical.kernels.synopses.table import Floor, Table
 
 ASKED = 1
 """What is said of an element that is listed."""

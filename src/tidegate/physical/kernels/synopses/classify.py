@@ -14,7 +14,8 @@ from tidegate.physical.kernels.synopses.closure import until_settled
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.layout import END, HIGH, LOW, START
 from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, UNKNOWN, YES, Patience, Positions
-from tidegate.physical.kernels.synopses.table import BLOCK, Table
+from tidegate.physical.kernels.synopses.rows import BLOCK
+from tidegate.physical.kernels.synopses.table import Table
 
 _NOBODY = np.empty(0, np.int32)
 

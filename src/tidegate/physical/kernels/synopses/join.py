@@ -37,9 +37,10 @@ from tidegate.physical.kernels.synopses.model import (
     Size,
     horizons_of,
 )
+from tidegate.physical.kernels.synopses.rows import follow
 from tidegate.physical.kernels.synopses.saved import Log
 from tidegate.physical.kernels.synopses.sweep import NOBODY, depart, expendable, sweep
-from tidegate.physical.kernels.synopses.table import Table, follow
+from tidegate.physical.kernels.synopses.table import Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 _NONE = Bound()

@@ -25,7 +25,8 @@ from tidegate.physical.kernels.synopses.model import (
     YES,
     Positions,
 )
-from tidegate.physical.kernels.synopses.table import BLOCK, EMPTY, Table
+from tidegate.physical.kernels.synopses.rows import BLOCK, EMPTY
+from tidegate.physical.kernels.synopses.table import Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 NOBODY = np.empty(0, np.int32)

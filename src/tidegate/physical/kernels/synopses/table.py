@@ -9,23 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.changes import Changes, Removed, removed, unlike
 from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.index import KeyIndex, home
-from tidegate.physical.kernels.synopses.layout import END, GIVEN, HIGH, LOW, NOTED, NUMBER, ROW, START, Layout
-from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, UNKNOWN, Arrivals, Components, Ints, Positions
+from tidegate.physical.kernels.synopses.index import KeyIndex
+from tidegate.physical.kernels.synopses.layout import END, HIGH, LOW, NUMBER, START, Layout
+from tidegate.physical.kernels.synopses.model import GONE, Arrivals, Components, Ints, Positions
+from tidegate.physical.kernels.synopses.rows import BLOCK, blank, chain, count_alive, packed, put
 
 Array = npt.NDArray[Any]
 
-BLOCK = 64
-"""So many rows are looked at together, if one of them must be."""
-
-EMPTY = 2**63 - 1
-"""Stands for the time up to which nobody in a block goes where there is nobody."""
-
-_NEW = 255
 _ALL_PASS = np.empty(0, np.uint8)
 _APART = 8 * 37
 """Columns lie so much further apart than the power of two that caches would put all of one row into the same place."""
@@ -152,13 +145,13 @@ class Table:
         """Let the first elements be found by the keys of the children that they have or need."""
         if self.chained < rows and self.layout.below and self.layout.chained:
             known = (self.layout.keys, self.layout.most, self.chained, rows)
-            _chain(self.heads, self.ints, self.pointers, self.component, *known)
+            chain(self.heads, self.ints, self.pointers, self.component, *known)
             self.chained = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows; a column that is not given gets what says that nothing is known."""
         before = self._lengthen(rows)
-        _blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, NUMBER, before, self.count)
+        blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, NUMBER, before, self.count)
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
@@ -173,7 +166,7 @@ class Table:
         before = self._lengthen(len(came.start))
         passes = _ALL_PASS if came.passes is None else came.passes.view(np.uint8)
         given = (came.start, came.end, came.number, came.row, passes)
-        _put(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
+        put(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
         for edge in layout.kept:
             self.keys[edge][before : self.count] = came.keys[edge]
         self._find(before)
@@ -201,11 +194,11 @@ class Table:
         """Remove what is gone, if that is much; where each row is then, or -1."""
         if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
             return None
-        self.checked, self.alive = self.count, (alive := _alive(self.component, self.count))
+        self.checked, self.alive = self.count, (alive := count_alive(self.component, self.count))
         if alive == self.count or (not always and self.count - alive <= alive + _FEW):
             return None
         self._note_removed()
-        moved = _packed(self.ints, self.pointers, self.component, self.was, self.count)
+        moved = packed(self.ints, self.pointers, self.component, self.was, self.count)
         self.count, self.fresh, self.waiting = alive, alive, moved[self.waiting]
         self.checked, self.chained = alive, alive
         if len(self.component) > 8 * (alive + _FEW):
@@ -235,92 +228,6 @@ class Table:
         before = noted[at]
         noted[at] = np.arange(end, end + len(at))
         return Changes(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
-
-
-@compiled
-def _chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most: Any, first: Any, after: Any) -> None:
-    """Put elements in front of the chains of their keys, but for those that never join or do not stay."""
-    for edge in range(len(heads)):
-        head, key, following = heads[edge], ints[keys[edge]], pointers[:, len(heads) + edge]
-        for row in range(first, after):
-            if component[row] <= most or component[row] == COLD:
-                bucket = home(key[row], len(head))
-                following[row] = head[bucket]
-                head[bucket] = row
-
-
-@inlined
-def _fill(
-    ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, first: Any, before: Any, after: Any
-) -> None:  # fmt: skip
-    """Say of new rows that nothing is known of them, in the columns from a first one on."""
-    for column in range(first, len(ints)):
-        if blanks[column] != GIVEN:
-            ints[column, before:after] = blanks[column]
-    pointers[before:after] = -1
-    was[before:after] = _NEW
-    soonest[before // BLOCK : after // BLOCK + 1] = LEAST
-
-
-@compiled
-def _blank(
-    ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, first: Any, before: Any, after: Any
-) -> None:  # fmt: skip
-    _fill(ints, pointers, was, soonest, blanks, first, before, after)
-
-
-@compiled
-def _put(
-    ints: Any, pointers: Any, component: Any, was: Any, soonest: Any, blanks: Any, before: Any,
-    start: Any, end: Any, number: Any, row: Any, passes: Any,
-) -> None:  # fmt: skip
-    """What arrived, of which nothing more is known."""
-    _fill(ints, pointers, was, soonest, blanks, NOTED, before, before + len(start))
-    for i in range(len(start)):
-        at = before + i
-        ints[START, at], ints[END, at] = start[i], end[i]
-        ints[LOW, at], ints[HIGH, at] = start[i], end[i]
-        ints[NUMBER, at], ints[ROW, at] = number[i], row[i]
-        component[at] = UNKNOWN
-    for i in range(len(passes)):
-        component[before + i] = UNKNOWN if passes[i] else NO
-
-
-@compiled
-def _alive(component: Any, count: Any) -> Any:
-    alive = 0
-    for row in range(count):
-        alive += component[row] < GONE
-    return alive
-
-
-@compiled
-def _packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> Any:
-    """Bring what is not gone to the front; where each row is then, or -1."""
-    moved, rows = np.empty(count, np.int32), np.empty(count, np.int32)
-    alive = 0
-    for row in range(count):
-        lives = component[row] < GONE
-        moved[row] = alive if lives else -1
-        rows[alive] = row
-        alive += lives
-    for column in ints:
-        for i in range(alive):
-            column[i] = column[rows[i]]
-    for i in range(alive):
-        for edge in range(pointers.shape[1] // 2):
-            pointers[i, edge] = pointers[rows[i], edge]
-    for i in range(alive):
-        component[i], was[i] = component[rows[i]], was[rows[i]]
-    return moved
-
-
-@compiled
-def follow(pointers: Any, moved: Any) -> None:
-    """Let pointers into a table lead to where the rows are now."""
-    for row in range(len(pointers)):
-        if pointers[row] >= 0:
-            pointers[row] = moved[pointers[row]]
 
 
 def _roomy(array: Array, count: int, room: int) -> Array:
