@@ -10,7 +10,8 @@ from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowC
 from tidegate.catalog.constraints import Found
 from tidegate.catalog.shedding import Shed
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.explain import ExplainFormat, explain_compiled
+from tidegate.runtime.explain import explain_compiled
+from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.steering import OrdersByOperator, found_rows
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
@@ -14,16 +13,9 @@ from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
 from tidegate.runtime.explain_diagram import diagram
+from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.explain_words import feed_words, rule_words, stage_words, target_words
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph
-
-
-class ExplainFormat(StrEnum):
-    """How a program is shown."""
-
-    TEXT = "text"
-    MERMAID = "mermaid"
-    DOT = "dot"
 
 
 def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: ExplainFormat) -> str:

@@ -1,0 +1,175 @@
+"""Rows on their way from standard input to standard output, without those that no threshold alert needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from tidegate.cli.edge_lines import Columns, CsvReader, Fields, JsonReader, Reader, number, times
+from tidegate.edge import Boundary, KeyedThresholdFilter, Shape
+
+_BLOCK = 1 << 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def passed_on(
+    time: str,
+    value: str,
+    key: tuple[str, ...],
+    *,
+    window: int,
+    shape: Shape,
+    boundary: Boundary,
+    hold: int | None,
+    format: Literal["csv", "jsonl"],  # noqa: A002 - the option's name
+) -> Work:
+    """Pass on what is needed; what was done, in numbers."""
+    rows: KeyedThresholdFilter[_Reading] = KeyedThresholdFilter(window, shape=shape, boundary=boundary, hold=hold)
+    columns = Columns(time, value, key)
+    work = Work(rows, CsvReader(columns) if format == "csv" else JsonReader(columns))
+    try:
+        with _signals() as source:
+            work.run(source)
+    except BrokenPipeError:
+        # Nobody reads any more, as after ``| head``; what Python itself writes when it ends goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return work
+
+
+class _Reading(NamedTuple):
+    time: int
+    line: bytes
+
+
+class _Line(NamedTuple):
+    """A row whose fields were found, before they are read."""
+
+    number: int
+    raw: bytes
+    fields: Fields
+
+
+@dataclass(slots=True)
+class Work:
+    """Reads lines, passes on rows, and counts both."""
+
+    rows: KeyedThresholdFilter[_Reading]
+    reader: Reader
+    lines: int = 0
+    read: int = 0
+    kept: int = 0
+    bad: int = 0
+    begun: bool = False
+
+    @property
+    def summary(self) -> str:
+        unreadable = f"; {self.bad:,} could not be read" if self.bad else ""
+        return f"kept {self.kept:,} of {self.read:,} rows{unreadable}"
+
+    def run(self, source: _Source) -> None:
+        for block in source.blocks():
+            self._decide(list(filter(None, map(self._parsed, block))))
+        self._pass_on(self.rows.flush())
+
+    def _parsed(self, raw: bytes) -> _Line | None:
+        self.lines += 1
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            self._refuse(self.lines, raw, "the line is not UTF-8 text")
+            return None
+        if not text or text.isspace():
+            return None
+        if not self.begun:
+            self.begun = True
+            if self.reader.is_header(text):
+                _write(raw + b"\n")
+                return None
+        fields = self.reader.fields(text)
+        if isinstance(fields, str):
+            self._refuse(self.lines, raw, fields)
+            return None
+        return _Line(self.lines, raw, fields)
+
+    def _decide(self, lines: list[_Line]) -> None:
+        """Offer rows that came together, and pass on what that lets out."""
+        sent: list[_Reading] = []
+        for line, time in zip(lines, times([line.fields.time for line in lines]), strict=True):
+            value = number(line.fields.value)
+            if time is None:
+                self._refuse(line.number, line.raw, f"'{line.fields.time or ''}' is no time")
+            elif value is None:
+                self._refuse(line.number, line.raw, f"'{line.fields.value}' is no number")
+            else:
+                self.read += 1
+                sent += self.rows.offer(_key(line.fields), time, value, _Reading(time, line.raw))
+        self._pass_on(sent)
+
+    def _pass_on(self, readings: list[_Reading]) -> None:
+        if readings:
+            readings.sort(key=lambda reading: reading.time)
+            _write(b"".join(reading.line + b"\n" for reading in readings))
+            self.kept += len(readings)
+
+    def _refuse(self, line: int, raw: bytes, reason: str) -> None:
+        self.bad += 1
+        print(f"line {line}: {reason}: {raw.decode(errors='replace')}", file=sys.stderr)
+
+
+def _key(fields: Fields) -> Hashable:
+    """What the row shares with others; one that lacks something has nothing in common with any."""
+    return object() if fields.value is None or None in fields.key else fields.key
+
+
+def _write(lines: bytes) -> None:
+    sys.stdout.buffer.write(lines)
+    sys.stdout.buffer.flush()  # a reader at the other end of a pipe waits for it
+
+
+class _Source:
+    """Standard input, until it ends or a signal comes."""
+
+    def __init__(self) -> None:
+        self._stopped = self._reading = False
+
+    def stop(self, *_signal: object) -> None:
+        self._stopped = True
+        if self._reading:
+            raise KeyboardInterrupt
+
+    def blocks(self) -> Iterator[list[bytes]]:
+        """Lines that have come together; the last one need not be ended, unless it was cut off by a signal."""
+        rest, begun = b"", False
+        while block := self._read():
+            block = block if begun else block.removeprefix(_BYTE_ORDER_MARK)
+            begun = True
+            *lines, rest = (rest + block).split(b"\n")
+            yield [line.removesuffix(b"\r") for line in lines]
+        if rest and not self._stopped:
+            yield [rest]
+
+    def _read(self) -> bytes:
+        try:
+            self._reading = True
+            return b"" if self._stopped else os.read(sys.stdin.fileno(), _BLOCK)
+        except KeyboardInterrupt:
+            return b""
+        finally:
+            self._reading = False
+
+
+@contextmanager
+def _signals() -> Iterator[_Source]:
+    """Let signals end the input rather than the command: what is held is still passed on."""
+    source = _Source()
+    before = {each: signal.signal(each, source.stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield source
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

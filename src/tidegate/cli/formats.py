@@ -1,0 +1,17 @@
+"""What can be chosen on the command line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Runtime(StrEnum):
+    SPARK = "spark"
+    EMBEDDED = "embedded"
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"

@@ -1,0 +1,158 @@
+"""What the commands do that have a file of queries."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from tidegate.catalog.catalog import Catalog, Program, SourceStream
+from tidegate.cli.formats import Format
+from tidegate.cli.output import Printer
+from tidegate.cli.watch import summary, watch
+from tidegate.connectors.sinks import SinkFormat
+from tidegate.errors import DataError, QueryError
+from tidegate.language.binder import bind
+from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
+from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.explain_format import ExplainFormat
+from tidegate.runtime.shedding import shed_by
+from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
+from tidegate.session import RunningQuery, Session
+
+
+class Where(TypedDict):
+    """Where queries run: what a session is made with."""
+
+    runtime: Literal["spark", "embedded"]
+    master: str
+    buckets: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A query text, and the folder that its relative paths may refer to."""
+
+    text: str
+    base: Path
+
+    def bound(self, *, commands_will_do: bool = False) -> Program:
+        program = bind(self.text)
+        if not program.queries and not (commands_will_do and program.commands):
+            raise QueryError("Q302", "there is nothing to run", hint="add a SELECT statement")
+        return replace(program, catalog=_with_base(program.catalog, self.base))
+
+
+def run_queries(
+    query: Path,
+    where: Where,
+    *,
+    checkpoint: str | None,
+    out: str | None,
+    shown: Format | None,
+    once: bool,
+    quiet: bool,
+) -> bool:
+    """Run the queries of a file; whether rows became dead letters."""
+    shown = shown or (Format.TABLE if out is None else Format.PARQUET)
+    program = _read(query).bound(commands_will_do=True)
+    early, late = when_answered(program)
+    if early.commands:
+        print(answers(early))
+    if not program.queries:
+        return False
+    _check_format(shown, out, program)
+    printer = Printer(shown.value, [q.name for q in program.queries], at_once=not once)
+    with Session(**where) as session:
+        running = session.run(
+            program,
+            once=once,
+            checkpoint=checkpoint,
+            out=out,
+            format=_in_files(shown),
+            on_rows=printer.add,
+        )
+        assert running is not None
+        _follow(running, printer, quiet=quiet)
+        progress = running.progress()
+    if late.commands:
+        print(answers(late, found_by([progress.steering]), shed_by([progress.steering])))
+    if not quiet:
+        print(summary(progress, out), file=sys.stderr)
+    return bool(progress.dead)
+
+
+def explain_queries(query: Path, shown: ExplainFormat) -> str:
+    """The plans of the queries of a file."""
+    return explain_program(_read(query).bound(), shown)
+
+
+def check_queries(query: Path) -> list[str]:
+    """The names and columns of the queries of a file."""
+    program, found = _read(query).bound(), []
+    for each in program.queries:
+        columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
+        found.append(f"{each.name}: {columns}")
+    return found
+
+
+def constraints_of(query: Path, checkpoint: str | None) -> str:
+    """The constraints of the streams of a file, and what the run of a checkpoint found of them."""
+    orders = [_last_orders(checkpoint)] if checkpoint is not None else []
+    return show_constraints(bind(_read(query).text).catalog, found_by(orders))
+
+
+def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
+    try:
+        watch(running, quiet=quiet, enough=lambda: printer.is_cut_off)
+    except KeyboardInterrupt:
+        print("stopping after the current step …", file=sys.stderr)
+        running.stop()
+    finally:
+        printer.close()
+
+
+def _last_orders(checkpoint: str) -> OrdersByOperator:
+    """What was decided last in the run of a checkpoint."""
+    kept = Checkpoint(checkpoint)
+    last = kept.last()
+    if last is None and kept.identity() is None:
+        hint = "give the folder or URI that `tidegate run --checkpoint` was given"
+        raise DataError("D306", f"there is no checkpoint at {checkpoint}", hint=hint)
+    return last.orders if last is not None else NO_ORDERS
+
+
+def _read(query: Path) -> _Text:
+    if str(query) == "-":
+        return _Text(sys.stdin.read(), Path.cwd())
+    try:
+        return _Text(query.read_text(encoding="utf-8"), query.absolute().parent)
+    except OSError as error:
+        raise QueryError("Q303", f"the file {query} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise QueryError("Q303", f"the file {query} is not UTF-8 text") from error
+
+
+def _with_base(catalog: Catalog, base: Path) -> Catalog:
+    for stream in list(catalog):
+        if isinstance(stream, SourceStream):
+            catalog = catalog.with_stream(replace(stream, options=(*stream.options, ("base", str(base)))))
+    return catalog
+
+
+def _in_files(shown: Format) -> SinkFormat:
+    match shown:
+        case Format.CSV:
+            return "csv"
+        case Format.JSONL:
+            return "jsonl"
+    return "parquet"
+
+
+def _check_format(shown: Format, out: str | None, program: Program) -> None:
+    into_files = out is not None or all(q.into is not None for q in program.queries)
+    if shown is Format.PARQUET and not into_files:
+        raise QueryError("Q304", "parquet cannot be written to standard output", hint="add --out DIR")
+    if shown is Format.TABLE and out is not None:
+        raise QueryError("Q304", "a table cannot be written to files", hint="--format csv, jsonl or parquet")
