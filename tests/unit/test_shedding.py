@@ -20,7 +20,7 @@ from tidegate.physical.kernels.shedding.evidence import UNKNOWN, Tally, estimate
 from tidegate.physical.kernels.shedding.join import SheddingJoin
 from tidegate.physical.kernels.shedding.matching import Method, matches
 from tidegate.physical.kernels.shedding.model import Joint, Settings, Utilities
-from tidegate.physical.kernels.shedding.plan import shares
+from tidegate.physical.kernels.shedding.plan import best_first, shares
 from tidegate.physical.kernels.shedding.slots import Arrivals, slots_of
 from tidegate.physical.kernels.shedding.values import sets_of
 
@@ -252,6 +252,12 @@ def test_without_evidence_the_newest_are_taken_first():
     planned = shares(known.density, np.full(7, 10.0), lag, 30.0, 0.1)
     assert planned.chosen.tolist() == pytest.approx([0, 0, 1.0, 1.0, 0.7, 0, 0])
     assert (planned.explored * 10).sum() == pytest.approx(3.0)
+
+
+def test_sums_in_another_order_do_not_change_who_is_the_best():
+    value = np.array([0.7, 0.58333333333333326, 0.58333333333333337, 0.58333333333333348])
+    assert best_first(value, np.array([5, 1, 2, 3])).tolist() == [0, 1, 2, 3]
+    assert best_first(np.array([0.583, 0.584]), np.array([1, 2])).tolist() == [1, 0]
 
 
 def test_what_is_known_in_several_places_adds_up():

@@ -1,10 +1,10 @@
-"""The operator of joins by likeness: its pace, what it leaves out, what it says, and what is written of its state."""
+"""The operator of joins by likeness: what it leaves out, what it says, and what is written of its state."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,10 @@ from tidegate.expressions.functions import resolve
 from tidegate.expressions.nodes import TRUE, Column, Literal
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.shedding.conditions import Anything, Overlap
-from tidegate.physical.kernels.shedding.evidence import Tally
 from tidegate.physical.operator import NO_FACTS, NO_STATE, Forgetful, Operator, Placed, Steered, Warming
-from tidegate.physical.shedding import deciding
 from tidegate.physical.shedding.coding import coding_of
 from tidegate.physical.shedding.kinds import kinds_of
-from tidegate.physical.shedding.operator import REACH, SimilarityJoinOperator
-from tidegate.physical.shedding.pace import LEAST, StepPace
+from tidegate.physical.shedding.operator import SimilarityJoinOperator
 from tidegate.runtime.state import serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
@@ -81,109 +78,6 @@ def test_it_is_all_that_a_runtime_may_ask_for():
 
 
 # --- pace -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Machine:
-    """A step takes a fixed time, some for each row, and some for each unit, of which as many are made as may be."""
-
-    fixed: float = 0.15
-    row: float = 1e-5
-    unit: float = 2e-8
-    noise: float = 0.0
-    in_turn: bool = False
-    """Buckets run one after another."""
-
-    def __post_init__(self):
-        self.random = np.random.default_rng(3)
-
-    def run(self, choice, order, rows, wanted, buckets=1):
-        """Seconds of a step, the share of the wanted units that were compared, and the next order."""
-        budget = deciding.budget_of(choice, order, rows, buckets)
-        units = int(min(wanted / buckets, budget))
-        off = 1.0 + self.noise * self.random.standard_normal(2)
-        comparing = self.unit * units * off[0]
-        seconds = (self.fixed + self.row * rows) * off[1] + comparing * (buckets if self.in_turn else 1)
-        nothing = {
-            name: column.tolist() for p in Tally.empty(REACH, 1).columns().values() for name, column in p.items()
-        }
-        told = {"tally": nothing, "units": units, "comparing": comparing, "rows": rows, "budget": budget}
-        zeros = dict.fromkeys(("comparisons", "volume", "found", "missed", "worth", "worth_missed", "dropped"), 0)
-        return seconds, units * buckets / wanted, deciding.decide(choice, order, [told | zeros] * buckets, seconds)
-
-
-def paced(machine, profile, *, buckets=1, target=SECOND):
-    choice, order, told = join(Shedding(Policy.ON, target))._choice, NO_FACTS, []
-    for rows, wanted in profile:
-        seconds, share, order = machine.run(choice, order, rows, wanted, buckets)
-        told.append((seconds, share))
-    return np.array(told).T
-
-
-CALM, OVERLOAD, BURST = (10_000, 2e7), (10_000, 1e8), (50_000, 5e8)
-
-
-def test_steps_take_as_long_as_they_may():
-    seconds, share = paced(Machine(), [OVERLOAD] * 30)
-    assert np.all((seconds[5:] > 0.85) & (seconds[5:] < 0.95))
-    assert share[-1] < 0.5
-
-
-def test_a_burst_is_followed_within_three_steps_and_forgotten_when_it_ends():
-    seconds, share = paced(Machine(), [CALM] * 20 + [BURST] * 10 + [OVERLOAD] * 10 + [CALM] * 3)
-    assert np.all(share[:20] == 1.0)
-    assert np.all(seconds[23:30] < 1.0)
-    assert np.all(seconds[23:30] > 0.8)
-    assert np.all((seconds[33:40] > 0.8) & (seconds[33:40] < 1.0))
-    assert np.all(share[40:] == 1.0)
-
-
-def test_a_noisy_clock_does_no_harm():
-    seconds, _ = paced(Machine(noise=0.1), [OVERLOAD] * 100)
-    assert 0.8 < seconds[10:].mean() < 1.0
-    assert np.mean(seconds[10:] > 1.1) < 0.05
-
-
-def test_buckets_that_have_to_wait_for_each_other_compare_less():
-    seconds, _ = paced(Machine(in_turn=True), [OVERLOAD] * 60, buckets=4)
-    assert np.all((seconds[30:] > 0.8) & (seconds[30:] < 1.0))
-    at_once, _ = paced(Machine(), [OVERLOAD] * 60, buckets=4)
-    assert np.all(at_once[30:] < 0.95)
-
-
-def test_a_slow_first_step_is_soon_forgotten():
-    choice, machine = join(Shedding(Policy.ON))._choice, Machine()
-    _, _, order = replace(machine, fixed=20.0).run(choice, NO_FACTS, *CALM)
-    shares = []
-    for _ in range(6):
-        _, share, order = machine.run(choice, order, *CALM)
-        shares.append(share)
-    assert shares[-1] == 1.0
-
-
-def test_something_is_compared_however_long_the_rest_takes():
-    seconds, share = paced(Machine(fixed=3.0), [OVERLOAD] * 10)
-    assert np.all(share > 0)
-    assert StepPace(1e-8, steps=1.0, other=9.0).budget(1.0, 0) == pytest.approx(LEAST / 1e-8)
-    assert np.all(seconds[5:] < 3.15)
-
-
-def test_the_cost_changes_by_a_factor_of_two_at_most_and_hardly_by_little_work():
-    pace = StepPace(1e-8)
-    assert pace.after(1.0, 10, 10**6, 10.0, 10.0, 10.0).cost == pytest.approx(2e-8)
-    assert pace.after(1.0, 10, 10**9, 0.1, 0.1, 0.1).cost == pytest.approx(0.5e-8)
-    assert pace.after(1.0, 10, 10, 1e-5, 1e-5, 0.1).cost == pytest.approx(1e-8, rel=0.01)
-    assert pace.after(1.0, 10, 0, 0.0, 0.0, 0.1).cost == 1e-8
-
-
-def test_what_rows_take_is_told_from_what_is_fixed():
-    pace = StepPace(1e-8)
-    for rows in (1000, 5000, 2000, 9000) * 5:
-        pace = pace.after(1.0, rows, 0, 0.0, 0.0, 0.1 + 5e-5 * rows)
-    fixed, each = pace.line
-    assert fixed == pytest.approx(0.1, abs=0.01)
-    assert each == pytest.approx(5e-5, rel=0.03)
-    assert StepPace.from_json(json.loads(json.dumps(pace.to_json())), 1.0) == pace
 
 
 # --- what is left out -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,31 +13,32 @@ from tidegate.physical.kernels.synopses.bounds import LEAST
 from tidegate.physical.kernels.synopses.closure import until_settled
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.layout import END, HIGH, LOW, START
-from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, UNKNOWN, YES, Patience, Positions
+from tidegate.physical.kernels.synopses.model import COLD, GONE, NO, NOBODY, UNKNOWN, YES, Patience, Positions
 from tidegate.physical.kernels.synopses.rows import BLOCK
 from tidegate.physical.kernels.synopses.table import Table
 
-_NOBODY = np.empty(0, np.int32)
+
+class Terms(NamedTuple):
+    """By what is decided: how long children are waited for over each edge, and what becomes of who waits in vain.
+
+    `late` is the component of those whose children do not come by a constraint. New children are told of parents
+    that have been waiting: for each stream, `counters` says how many have come.
+    """
+
+    patience: Sequence[Patience]
+    late: int
+    keeps_no: frozenset[int]
+    counters: Sequence[int]
 
 
-def classify(
-    graph: Graph,
-    tables: Sequence[Table],
-    patience: Sequence[Patience],
-    late: int,
-    keeps_no: frozenset[int],
-    counters: Sequence[int],
-    *,
-    came_back: bool,
-) -> list[Positions]:
+def classify(graph: Graph, tables: Sequence[Table], terms: Terms, *, came_back: bool) -> list[Positions]:
     """Set the components of all that are Unknown, and answer for each stream which are Yes now.
 
     Several streams that all is reached from together are not chained yet, unless elements have come back.
-    `late` is the component of those whose children do not come by a constraint. What is not kept may be gone at once.
-    New children are told of parents that have been waiting: for each stream, `counters` says how many have come.
+    What is not kept may be gone at once.
     """
     if graph.shape == "tree":
-        found = _by_children(graph, tables, patience, late, keeps_no, counters)
+        found = _by_children(graph, tables, terms)
         for stream, table in enumerate(tables):
             if came_back or stream not in graph.covers[0] or stream in graph.singles:
                 table.chain(table.count)
@@ -45,7 +46,7 @@ def classify(
     asked = [_unknown(table.waiting, table["component"], table.fresh) for table in tables]
     for table, at in zip(tables, asked, strict=True):
         _look_again(at, table.soonest)
-    until_settled(graph, tables, asked, patience, late)
+    until_settled(graph, tables, asked, terms.patience, terms.late)
     return [_complete(at, table["component"]) for table, at in zip(tables, asked, strict=True)]
 
 
@@ -79,16 +80,10 @@ def _complete(at: Any, component: Any) -> Any:
     return yes[:count].copy()
 
 
-def _by_children(
-    graph: Graph,
-    tables: Sequence[Table],
-    patience: Sequence[Patience],
-    late: int,
-    keeps_no: frozenset[int],
-    counters: Sequence[int],
-) -> list[Positions]:
+def _by_children(graph: Graph, tables: Sequence[Table], terms: Terms) -> list[Positions]:
     """In a tree, what the children are says all; most elements wait on, and nobody looks at them."""
-    promoted, decided = [_NOBODY] * len(tables), [_NOBODY] * len(tables)
+    patience, late, keeps_no, counters = terms
+    promoted, decided = [NOBODY] * len(tables), [NOBODY] * len(tables)
     for stream in graph.children_first:
         table = tables[stream]
         if not graph.below[stream]:

@@ -12,10 +12,8 @@ from tidegate.physical.kernels.synopses.closure import closure
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.index import home
 from tidegate.physical.kernels.synopses.layout import HIGH, LOW, ROW
-from tidegate.physical.kernels.synopses.model import YES, Combinations, Ints, Positions
+from tidegate.physical.kernels.synopses.model import NOBODY, YES, Combinations, Ints, Positions
 from tidegate.physical.kernels.synopses.table import Table
-
-_NOBODY = np.empty(0, np.int32)
 
 
 class Partial(NamedTuple):
@@ -87,7 +85,7 @@ def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]
     for stream, member, edge in ((one, two, 1), (two, one, 0)) if one < two else ((two, one, 0), (one, two, 1)):
         here, there = tables[stream], tables[member]
         if len(promoted[stream]):
-            new = promoted[member] if member > stream else _NOBODY
+            new = promoted[member] if member > stream else NOBODY
             known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[edge], stream, child, member)
             others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
             columns, found = _shared(*known, *others, columns, found)

@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.physical.kernels.synopses import saved
 from tidegate.physical.kernels.synopses.bounds import LEAST, Order
 from tidegate.physical.kernels.synopses.changes import Changes
-from tidegate.physical.kernels.synopses.classify import classify
+from tidegate.physical.kernels.synopses.classify import Terms, classify
 from tidegate.physical.kernels.synopses.closure import narrow
 from tidegate.physical.kernels.synopses.clusters import Clusters, Ending, count_parents, forget_clusters, note_waiting
 from tidegate.physical.kernels.synopses.cold import Cold, chill, mark_repeated
@@ -23,6 +23,7 @@ from tidegate.physical.kernels.synopses.model import (
     GONE,
     NEVER,
     NO,
+    NOBODY,
     UNKNOWN,
     YES,
     Answer,
@@ -39,7 +40,7 @@ from tidegate.physical.kernels.synopses.model import (
 )
 from tidegate.physical.kernels.synopses.rows import follow
 from tidegate.physical.kernels.synopses.saved import Log
-from tidegate.physical.kernels.synopses.sweep import NOBODY, depart, expendable, sweep
+from tidegate.physical.kernels.synopses.sweep import depart, expendable, sweep
 from tidegate.physical.kernels.synopses.table import Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
@@ -107,8 +108,8 @@ class SynopsisJoin:
             count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
             note_waiting(self.graph, self.tables, self.watched, counters)
         late, horizons = COLD if self.exact else NO, horizons_of(moment.watermarks)
-        limits = self._patience(moment, constraints, horizons)
-        promoted = classify(self.graph, self.tables, limits, late, constraints.keeps_no, counters, came_back=came_back)
+        terms = Terms(self._patience(moment, constraints, horizons), late, constraints.keeps_no, counters)
+        promoted = classify(self.graph, self.tables, terms, came_back=came_back)
         found = combinations(self.graph, self.tables, promoted)
         chilled = self._collect(moment, constraints, horizons, returned=came_back)
         return Answer(found, repeated, chilled, returned)

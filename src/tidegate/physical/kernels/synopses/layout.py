@@ -24,8 +24,6 @@ class Layout:
     """The names of columns of integers, in their order, and what follows from the graph."""
 
     names: tuple[str, ...]
-    places: Mapping[str, int]
-    """Where each is; one that edges have in common has several names."""
     one: Mapping[int, int]
     """For each edge the one under which its key is kept."""
     key: Mapping[int, int]
@@ -65,7 +63,7 @@ class Layout:
         keys = np.array([key[edge] for edge in below], np.int64)
         most = UNKNOWN if stream in graph.singles else YES
         chained = graph.shape == "tree"
-        return cls(names, places, one, key, seen, base, below, keys, kept, alike, _blanks(names), chained, most)
+        return cls(names, one, key, seen, base, below, keys, kept, alike, _blanks(names), chained, most)
 
 
 def _names(below: Sequence[int], watched: Sequence[int], kept: Sequence[int]) -> tuple[str, ...]:

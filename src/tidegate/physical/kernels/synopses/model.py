@@ -25,6 +25,9 @@ gone waits for being removed; what is cold leaves because of a constraint alone,
 as what it was. A repeated element has the key of another one.
 """
 
+NOBODY: Positions = np.empty(0, np.int32)
+"""No positions."""
+
 NEVER = 2**62
 """A number that no stream comes to, and a time after all others."""
 

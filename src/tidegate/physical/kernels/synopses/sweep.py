@@ -20,6 +20,7 @@ from tidegate.physical.kernels.synopses.model import (
     GONE,
     NEVER,
     NO,
+    NOBODY,
     REPEATED,
     UNKNOWN,
     YES,
@@ -28,8 +29,6 @@ from tidegate.physical.kernels.synopses.model import (
 from tidegate.physical.kernels.synopses.rows import BLOCK, EMPTY
 from tidegate.physical.kernels.synopses.table import Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
-
-NOBODY = np.empty(0, np.int32)
 
 
 def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Positions:
