@@ -169,7 +169,7 @@ def test_clusters_are_made_use_of_unless_what_a_child_remembers_for_them_is_more
     assert "0/clustered" in after(watching(Kind.CLUSTERED), watched)["within"]
     wide = {"0/clustered": {"events": 900, "greatest": 12_000_000}}
     assert "0/clustered" in after(watching(Kind.CLUSTERED, row_bytes=(40, 400)), wide)["within"]
-    assert "0/clustered" not in after(watching(Kind.CLUSTERED, row_bytes=(40, 30)), wide)["within"]
+    assert "0/clustered" not in after(watching(Kind.CLUSTERED, row_bytes=(40, 27)), wide)["within"]
 
 
 def test_clusters_of_one_of_two_parents_save_nothing():

@@ -17,6 +17,7 @@ from tidegate.physical.kernels.synopses import cold
 from tidegate.physical.operator import NO_FACTS, NO_STATE, Operator, Steered, Warming
 from tidegate.physical.synopses import layout, memory
 from tidegate.physical.synopses.operator import SynopsisJoinOperator
+from tidegate.physical.waiting import FIGURES
 from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
@@ -254,13 +255,14 @@ def test_cold_elements_are_not_looked_at_until_a_partner_comes(monkeypatch):
     first = step(operator, NO_STATE, [(i, i) for i in range(1000)], [], watermark=1, length=1000)
     assert first.report["sizes"][0] == [0, 0, 0, 1000]
     state = {name: deserialize(serialize(chunk)) for name, chunk in first.state.items()}
-    assert [name for name in state if name.startswith("cold")] == ["cold0.0"]
+    assert {name for name in state if name.startswith("cold")} == {"cold0.0", "cold filters 0.0"}
     looked = []
     load = memory.Lazy.__getitem__
     monkeypatch.setattr(memory.Lazy, "__getitem__", lambda lazy, name: looked.append(name) or load(lazy, name))
-    second = step(operator, state, [(-1, 0)], [(5000, 1)], now=2, watermark=3)
+    second = step(operator, state, [(-1, 0)], [(5000, 1), (5001, 1)], now=2, watermark=3)
     assert not looked
     assert second.state["cold0.0"] is state["cold0.0"]
+    assert second.state["cold filters 0.0"] is state["cold filters 0.0"]
     third = step(operator, second.state, [], [(7, 1)], now=3)
     assert pairs(third) == [(7, 1)]
     assert looked
@@ -276,6 +278,25 @@ def test_slices_are_taken_over_from_files():
     second = step(operator, mapped, [], [(7, 1)], now=2)
     assert pairs(second) == [(7, 1)]
     assert second.state["cold0.0"] is mapped["cold0.0"]
+    assert second.state["cold filters 0.0"] is mapped["cold filters 0.0"]
+    (slice_,) = memory._KEPT.take(second.state[FIGURES]).join.cold[0].slices
+    assert slice_.columns.chunk is mapped["cold0.0"]
+    assert slice_.filters.chunk is mapped["cold filters 0.0"]
+
+
+def test_less_than_a_byte_stays_in_memory_for_a_cold_element():
+    operator, state = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=0)),)), NO_STATE
+    for now in range(20):
+        orders = [(now * 20_000 + i, i) for i in range(20_000)]
+        state = step(operator, state, orders, [], now, watermark=now + 1, length=10**6).state
+    cold_rows = sum(chunk.num_rows for name, chunk in state.items() if name.startswith("cold0."))
+    assert cold_rows == 400_000
+    assert sum(len(serialize(chunk)) for name, chunk in state.items() if not name.startswith("cold")) < cold_rows
+    # Each is found, over all digests, and all of them go when nobody is valid any more.
+    items = [(i, i % 20_000) for i in range(0, 400_000, 9_999)]
+    assert pairs(step(operator, state, [], items, now)) == sorted((m, m) for _, m in items)
+    left = step(operator, state, [], [], now=10**7).state
+    assert not [name for name in left if name.startswith(("cold", "digest"))]
 
 
 def test_what_is_cold_does_not_stay_in_memory_when_it_is_expired():
@@ -291,7 +312,7 @@ def test_small_steps_make_small_slices_and_not_many():
     operator, state = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=0)),)), NO_STATE
     for now in range(60):
         state = step(operator, state, [(now * 1000 + i, i) for i in range(1000)], [], now, length=10**6).state
-    rows = {name: chunk.num_rows for name, chunk in state.items() if name.startswith(("cold", "loose"))}
+    rows = {name: chunk.num_rows for name, chunk in state.items() if name.startswith(("cold0.", "loose"))}
     assert sum(rows.values()) == 59_000
     assert sum(count for name, count in rows.items() if name.startswith("loose")) < 5000
     assert len(rows) < 40

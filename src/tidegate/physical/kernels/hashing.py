@@ -102,7 +102,7 @@ def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @inlined
-def _mix(bits: Any) -> Any:
+def mix(bits: Any) -> Any:
     """A bijection of 64 bits in which every bit depends on every other (the finaliser of SplitMix64)."""
     bits = np.uint64(bits) + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -114,7 +114,7 @@ def _mix(bits: Any) -> Any:
 def _hash_integers(values: Any) -> Any:
     hashes = np.empty(len(values), np.uint64)
     for row in range(len(values)):
-        hashes[row] = _mix(np.uint64(np.int64(values[row])))
+        hashes[row] = mix(np.uint64(np.int64(values[row])))
     return hashes
 
 
@@ -126,11 +126,11 @@ def _hash_floats(values: Any) -> Any:
     for row in range(len(values)):
         value = doubles[row]
         if value != value:  # noqa: PLR0124 - NaN
-            hashes[row] = _mix(np.uint64(0x7FF8000000000000))
+            hashes[row] = mix(np.uint64(0x7FF8000000000000))
         elif value == 0.0:
-            hashes[row] = _mix(np.uint64(0))
+            hashes[row] = mix(np.uint64(0))
         else:
-            hashes[row] = _mix(bits[row])
+            hashes[row] = mix(bits[row])
     return hashes
 
 
@@ -140,19 +140,19 @@ def _hash_texts(ends: Any, content: Any) -> Any:
     hashes = np.empty(len(ends) - 1, np.uint64)
     for row in range(len(hashes)):
         at, end = np.uint64(ends[row]), np.uint64(ends[row + 1])
-        state = _mix(end - at)
+        state = mix(end - at)
         while at + np.uint64(8) <= end:
             word = np.uint64(0)
             for byte in range(8):
                 word |= np.uint64(content[at + np.uint64(byte)]) << np.uint64(8 * byte)
-            state = _mix(state ^ word)
+            state = mix(state ^ word)
             at += np.uint64(8)
         word, shift = np.uint64(0), np.uint64(0)
         while at < end:
             word |= np.uint64(content[at]) << shift
             shift += np.uint64(8)
             at += np.uint64(1)
-        hashes[row] = _mix(state ^ word)
+        hashes[row] = mix(state ^ word)
     return hashes
 
 
@@ -161,5 +161,5 @@ def _combine(hashes: Any, others: Any) -> Any:
     """Hashes of longer rows; the order of the columns counts."""
     combined = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):
-        combined[row] = _mix((hashes[row] * np.uint64(0xD6E8FEB86659FD93)) ^ others[row])
+        combined[row] = mix((hashes[row] * np.uint64(0xD6E8FEB86659FD93)) ^ others[row])
     return combined

@@ -29,8 +29,8 @@ STILL_WORTH = 0.01
 CLUSTER_BYTES = 24
 """What a child remembers of its parents where clusters are made use of: three numbers."""
 
-FILTER_BYTES = 4
-"""What is in memory of a cold row for each of its keys: 32 bits of a filter."""
+FILTER_BYTES = 1
+"""What is in memory of a cold row for each of its keys: six bits of a digest, and room for more."""
 
 
 @dataclass(frozen=True)

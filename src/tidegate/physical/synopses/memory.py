@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.synopses.join import SynopsisJoin
 from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints, horizons_of
-from tidegate.physical.kernels.synopses.saved import slice_name
+from tidegate.physical.kernels.synopses.saved import FILTERS, filters_name, slice_name
 from tidegate.physical.operator import Chunks
 from tidegate.physical.ranges.beside import Beside
 from tidegate.physical.synopses.counted import COUNTED, Counting
@@ -26,7 +26,6 @@ from tidegate.schema import Schema
 
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
 """How the names of chunks begin that have columns of elements, what watches keep, and the sample of keys."""
-_SLICES = ("cold", "loose")
 _GOING_ON = "going on"
 """The chunk of results that are not over, and how long they go on is not known."""
 _OWN = "of "
@@ -63,22 +62,22 @@ class Shape(NamedTuple):
 class Lazy(Mapping[str, npt.NDArray[Any]]):
     """The columns of a chunk as arrays, none of which is looked at before it is asked for."""
 
-    __slots__ = ("chunk",)
+    __slots__ = ("chunk", "names")
 
     def __init__(self, chunk: pa.RecordBatch) -> None:
-        self.chunk = chunk
+        self.chunk, self.names = chunk, tuple(n for n in chunk.schema.names if not n.startswith(_OWN))
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        if name.startswith(_OWN):
+        if name not in self.names:
             raise KeyError(name)
         column: npt.NDArray[Any] = self.chunk.column(name).to_numpy(zero_copy_only=False)
         return column
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.chunk.schema.names if not name.startswith(_OWN))
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self.names)
 
 
 class SliceChunk(NamedTuple):
@@ -130,19 +129,24 @@ class Memory:
 
     def adopt(self, chunks: Chunks) -> None:
         """Take over slices as the state has them: they may be in a file now, and need not be in memory."""
+        filters = [name for name in self.saved if name.startswith(FILTERS) and chunks[name] is not self.saved[name][1]]
+        self.saved |= {name: (Lazy(chunks[name]), chunks[name]) for name in filters}
         for stream, known in enumerate(self.slices):
             moved = [name for name, each in known.items() if chunks[name] is not each.chunk]
-            if moved:
+            if moved or filters:
                 known |= {name: known[name]._replace(chunk=chunks[name]) for name in moved}
                 self._attach(stream)
 
     def _attach(self, stream: int) -> None:
-        """Let the join have the columns of slices from their chunks."""
+        """Let the join have the columns of slices from their chunks, and their filters as they are saved."""
         cold, known = self.join.cold[stream], self.slices[stream]
         for place, each in enumerate(cold.slices):
-            chunk = known[slice_name(stream, each)].chunk
-            if not isinstance(each.columns, Lazy) or each.columns.chunk is not chunk:
-                cold.slices[place] = replace(each, columns=Lazy(chunk))
+            chunk, columns = known[slice_name(stream, each)].chunk, each.columns
+            if not isinstance(columns, Lazy) or columns.chunk is not chunk:
+                columns = Lazy(chunk)
+            filters, _ = self.saved.get(filters_name(stream, each), (each.filters, None))
+            if columns is not each.columns or filters is not each.filters:
+                cold.slices[place] = replace(each, columns=columns, filters=filters)
 
     def report(self, found: Results) -> Batch:
         """What is to be reported of new results, and of those that go on; the rest goes on."""
@@ -210,7 +214,7 @@ class Memory:
         parts = {**self.join.to_columns(), **more}
         saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
         for name, part in parts.items():
-            if not name.startswith(_SLICES):
+            if not _is_slice(name):
                 known = self.saved.get(name)
                 saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
         self.saved = saved
@@ -256,9 +260,10 @@ def _loaded(shape: Shape, chunks: Chunks) -> Memory:
     beside = (_ROWS, COUNTED, _GOING_ON, FIGURES)
     own = {n: c for n, c in chunks.items() if not n.startswith(beside)}
     parts: dict[str, Columns] = {
-        name: Lazy(chunk) if name.startswith(_SLICES) else _columns(chunk) for name, chunk in own.items()
+        name: Lazy(chunk) if _is_slice(name) or name.startswith(FILTERS) else _columns(chunk)
+        for name, chunk in own.items()
     }
-    saved = {name: (parts[name], own[name]) for name in own if not name.startswith(_SLICES)}
+    saved = {name: (parts[name], own[name]) for name in own if not _is_slice(name)}
     join = shape.join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
     stores = []
     for stream, table in enumerate(join.tables):
@@ -288,6 +293,11 @@ def _loaded(shape: Shape, chunks: Chunks) -> Memory:
         None if going_on is None else Results.load(going_on, shape.schema, shape.counted),
         going_on,
     )
+
+
+def _is_slice(name: str) -> bool:
+    """Whether a part has the columns of a slice."""
+    return name.startswith(("cold", "loose")) and not name.startswith(FILTERS)
 
 
 def _window(stream: int) -> str:

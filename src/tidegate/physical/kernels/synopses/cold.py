@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.kernels.compiled import compiled, inlined
+from tidegate.physical.kernels.compiled import compiled
 from tidegate.physical.kernels.hashing import read_only
 from tidegate.physical.kernels.synopses.bounds import LEAST
+from tidegate.physical.kernels.synopses.filters import Filter, maybe, no_keys, with_keys
 from tidegate.physical.kernels.synopses.index import slot_of
 from tidegate.physical.kernels.synopses.model import COLD, COLD_YES, GONE, REPEATED, UNKNOWN, YES, Columns, Ints, Mask
 from tidegate.physical.kernels.synopses.table import Table
@@ -25,21 +25,19 @@ _FEWEST, _PART = 1024, 16
 _MOST_LOOSE = 8
 """So many loose slices there may be."""
 
-_WORDS = 8
-"""A block of a filter has so many words of 32 bits, and a key sets one bit in each."""
+_SLICE_BITS, _DIGEST_BITS = 32, 6
+"""Bits for a key in the filter of a slice, which is as cold as the slice, and in a digest, which stays in memory."""
 
-_SALTS = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
-)
-
-Filter = npt.NDArray[np.uint32]
+_DIGESTED = 1 << 17
+"""A digest is for no more keys, unless one slice has more: so many at most are of slices that are over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
     """Cold elements in the order of their rows, when all are expired, and where those are that came back.
 
-    With a filter for each key, the columns are not looked at without need. `first` and `last` are rows.
+    With a filter for each key, the columns are not looked at without need; filters are not, where a digest says so.
+    `first` and `last` are rows.
     """
 
     number: int
@@ -66,27 +64,28 @@ class Slice:
         return mask
 
 
-@dataclass(slots=True, eq=False)
-class Summary:
-    """A filter of all keys that slices have or had, by column; it can be made anew from the slices."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Digest:
+    """A filter of the keys of some slices, by column: of most keys it knows that none of these slices has them.
 
-    words: dict[str, Filter]
+    `first` and `last` are the numbers of the slices; `held` keys of `room` have been put in.
+    """
+
+    first: int
+    last: int
     room: int
-    """With so many keys it has as many bits for each as the filter of a slice; before, it has more."""
-    held: int = 0
+    held: int
+    words: Mapping[str, Filter]
 
     @classmethod
-    def of(cls, slices: Sequence[Slice]) -> Summary:
-        count = sum(each.count for each in slices)
-        summary = cls({name: _no_keys(4 * count) for name in slices[0].filters}, 4 * count)
-        for each in slices:
-            summary.add(each)
-        return summary
+    def of(cls, each: Slice, room: int) -> Digest:
+        """A digest of one slice, with room for more."""
+        nothing = {name: no_keys(room, _DIGEST_BITS) for name in each.filters}
+        return cls(each.number, each.number, room, 0, nothing).with_slice(each)
 
-    def add(self, more: Slice) -> None:
-        self.held += more.count
-        for name, words in self.words.items():
-            _add(words, read_only(more.columns[name]))
+    def with_slice(self, each: Slice) -> Digest:
+        words = {name: with_keys(known, read_only(each.columns[name])) for name, known in self.words.items()}
+        return replace(self, last=each.number, held=self.held + each.count, words=words)
 
 
 @dataclass(slots=True, eq=False)
@@ -98,8 +97,8 @@ class Cold:
     """So many slices there have been."""
     horizon: int = LEAST
     """What ends until then does not count any more."""
-    summary: Summary | None = None
-    """So that of most keys one look says that none of the slices has them; it is not part of the state."""
+    digests: list[Digest] = field(default_factory=list)
+    """Of all slices that are not loose, in their order."""
 
     def __len__(self) -> int:
         return sum(each.alive for each in self.slices)
@@ -128,25 +127,31 @@ class Cold:
 
     def _add(self, columns: Columns) -> None:
         row, keys = columns["row"], [name for name in columns if name.startswith("key")]
-        filters = {name: _filter(read_only(columns[name])) for name in keys} if len(row) >= self._enough() else {}
+        nothing = no_keys(len(row), _SLICE_BITS)
+        is_loose = len(row) < self._enough()
+        filters = {} if is_loose else {name: with_keys(nothing, read_only(columns[name])) for name in keys}
         ends = (int(row[0]), int(row[-1]), int(columns["end"].max()))
         new = Slice(self.numbered, columns, filters, len(row), *ends, np.empty(0, np.int64))
         self.slices, self.numbered = [*self.slices, new], self.numbered + 1
-        if not new.is_loose:
-            self._summarise(new)
+        if not is_loose:
+            self._digest(new)
 
-    def _summarise(self, new: Slice) -> None:
-        if self.summary is not None and self.summary.held + new.count <= self.summary.room:
-            self.summary.add(new)
+    def _digest(self, new: Slice) -> None:
+        """Put a slice into the last digest, or where that has no room, into a new one: as large as all others."""
+        last = self.digests[-1] if self.digests else None
+        if last is not None and last.held + new.count <= last.room:
+            self.digests = [*self.digests[:-1], last.with_slice(new)]
             return
-        full = [each for each in self.slices if not each.is_loose]
-        self.summary = Summary.of(full) if len(full) > 1 else None
+        known = sum(each.held for each in self.digests)
+        self.digests = [*self.digests, Digest.of(new, max(new.count, min(known, _DIGESTED)))]
 
     def expire(self, horizon: int) -> None:
         """Drop slices of which no element is valid any more."""
         self.horizon = horizon
         if any(s.last_end <= horizon or not s.alive for s in self.slices):
             self.slices = [s for s in self.slices if s.last_end > horizon and s.alive]
+            numbers = [s.number for s in self.slices if not s.is_loose]
+            self.digests = [d for d in self.digests if any(d.first <= number <= d.last for number in numbers)]
 
     def take(self, name: str, keys: Ints) -> list[Columns]:
         """Take out the elements that have one of the keys in a column."""
@@ -168,20 +173,28 @@ class Cold:
 
     def _hits(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
         """Slices by place, and where in them elements are that have one of the keys in a column."""
-        few = keys
-        if self.summary is not None:
-            few = _maybe(read_only(self.summary.words[name]), keys)
-        all_keys = _key_set(keys) if any(each.is_loose for each in self.slices) else None
-        for i, each in enumerate(self.slices):
-            some = keys if each.is_loose else few
-            if len(some) and not each.is_loose:
-                some = _maybe(read_only(each.filters[name]), some)
-            if not len(some):
-                continue
+        all_keys = None
+        for i, each, some in self._candidates(name, keys):
+            if each.is_loose and all_keys is None:
+                all_keys = _key_set(keys)
             wanted = all_keys if each.is_loose else _key_set(some)
             hit = _contained(wanted, read_only(each.columns[name]), read_only(each.returned))
             if len(hit):
                 yield i, each, hit
+
+    def _candidates(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+        """Slices by place, and those of the keys that they may have, if there are any."""
+        digests, last, digested = iter(self.digests), -1, keys
+        for i, each in enumerate(self.slices):
+            if each.is_loose:
+                yield i, each, keys
+                continue
+            while each.number > last:
+                digest = next(digests)
+                last, digested = digest.last, maybe(read_only(digest.words[name]), keys)
+            some = maybe(read_only(each.filters[name]), digested) if len(digested) else digested
+            if len(some):
+                yield i, each, some
 
     def rows(self) -> Ints:
         """The rows of all of them."""
@@ -207,61 +220,7 @@ def mark_repeated(table: Table, cold: Cold) -> None:
         known, _ = cold.find(f"key{edge}", keys)
         if len(known):
             component[np.isin(keys, known)] = REPEATED
-            table.repeats = True
-
-
-@inlined
-def _bits(key: Any) -> Any:
-    bits = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
-def _no_keys(keys: Any) -> Any:
-    """A blocked Bloom filter with 16 bits for each of so many keys, without any."""
-    return np.zeros(max(keys // (2 * _WORDS), 1) * _WORDS, np.uint32)
-
-
-@compiled
-def _add(words: Any, keys: Any) -> None:
-    blocks = len(words) // _WORDS
-    for key in keys:
-        bits = _bits(key)
-        block = np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
-        for i in range(_WORDS):
-            words[block + i] |= np.uint32(1) << _place(bits, i)
-
-
-def _filter(keys: Ints) -> Filter:
-    words: Filter = _no_keys(len(keys))
-    _add(words, keys)
-    return words
-
-
-@inlined
-def _place(bits: Any, i: Any) -> Any:
-    return np.uint32(np.uint32((bits & np.uint64(0xFFFFFFFF)) * np.uint64(_SALTS[i])) >> np.uint32(27))
-
-
-@compiled
-def _maybe(words: Any, keys: Any) -> Any:
-    """Those of the keys that may be in a filter."""
-    blocks = len(words) // _WORDS
-    some = np.empty(len(keys), np.int64)
-    count = 0
-    for key in keys:
-        bits = _bits(key)
-        block = np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
-        missing = np.uint32(0)
-        for i in range(_WORDS):
-            missing |= ~words[block + i] & (np.uint32(1) << _place(bits, i))
-            if missing:
-                break
-        some[count] = key
-        count += missing == 0
-    return some[:count].copy()
+            table.note_repeated(table.fresh)
 
 
 @compiled

@@ -109,15 +109,11 @@ def _shared(
     for i in range(len(at)):
         children[i] = pointers[at[i], 0]
         firsts[i] = heads[0, home(keys[children[i]], heads.shape[1])]
-    pairs, count = np.empty((columns.shape[1], 2), np.int32), 0
-    for i in range(len(at)):
-        row, child = firsts[i], children[i]
-        while row >= 0:
-            if count == len(pairs):
-                pairs = _longer(pairs)
-            pairs[count, 0], pairs[count, 1] = i, row
-            count += (other_pointers[row, 0] == child) & (component[row] == YES) & (not (len(new) and is_new[row]))
-            row = other_pointers[row, 1]
+    pairs = np.empty((columns.shape[1], 2), np.int32)
+    done, count = _paired(0, children, firsts, other_pointers, component, is_new, pairs, 0)
+    while done < len(at):
+        pairs = _longer(pairs)
+        done, count = _paired(done, children, firsts, other_pointers, component, is_new, pairs, count)
     for row in new:
         is_new[row] = False
     if found + count > columns.shape[1]:
@@ -132,6 +128,25 @@ def _shared(
         start[found], end[found] = low, high
         found += low < high
     return columns, found
+
+
+@compiled
+def _paired(
+    first: Any, children: Any, firsts: Any, pointers: Any, component: Any, is_new: Any, pairs: Any, count: Any
+) -> Any:
+    """Pair children with parents that are complete and not new, until there is no room: who is next, and how many.
+
+    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    """
+    for i in range(first, len(children)):
+        row, before = firsts[i], count
+        while row >= 0:
+            if count == len(pairs):
+                return i, before
+            pairs[count, 0], pairs[count, 1] = i, row
+            count += (pointers[row, 0] == children[i]) & (component[row] == YES) & (not is_new[row])
+            row = pointers[row, 1]
+    return len(children), count
 
 
 def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:

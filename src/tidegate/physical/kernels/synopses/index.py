@@ -6,16 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tidegate.physical.kernels.compiled import compiled, inlined
 from tidegate.physical.kernels.synopses.model import GONE, REPEATED, Components, Ints, Positions
 
+_SLOTS = 16
+"""For so many slots there is one word of marks: eight bits for each key, or more."""
+
 
 @dataclass(slots=True, eq=False)
 class KeyIndex:
-    """Slots with a key and a position each, and how many are used; at least twice as many as keys, a power of two."""
+    """Slots with a key and a position each, and how many are used; at least twice as many as keys, a power of two.
+
+    In `marks` a key has two bits of one word. Most keys that are not there are known by them: marks are so few that
+    caches hold them, and slots need not be looked at.
+    """
 
     slots: Ints
+    marks: npt.NDArray[np.uint64]
     used: int
 
     @classmethod
@@ -25,7 +34,7 @@ class KeyIndex:
             size *= 2
         slots = np.empty((size, 2), np.int64)
         slots[:, 1] = -1
-        return cls(slots, 0)
+        return cls(slots, np.zeros(size // _SLOTS, np.uint64), 0)
 
     def has_room(self, more: int) -> bool:
         return 2 * (self.used + more) <= len(self.slots)
@@ -35,7 +44,7 @@ class KeyIndex:
 
         Answer how many are repeated.
         """
-        used, repeated = _insert(self.slots, keys, first, after, component, number)
+        used, repeated = _insert(self.slots, self.marks, keys, first, after, component, number)
         self.used += used
         return int(repeated)
 
@@ -45,14 +54,26 @@ class KeyIndex:
 
     def find_from(self, wanted: Ints, first: int, after: int, component: Components, found: Positions) -> None:
         """Write for each row of [first, after) where the wanted key is."""
-        _find_from(self.slots, wanted, first, after, component, found)
+        _find_from(self.slots, self.marks, wanted, first, after, component, found)
+
+
+@inlined
+def _mixed(key: Any) -> Any:
+    bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(29))
 
 
 @inlined
 def home(key: Any, size: Any) -> Any:
     """The slot at which the search for a key begins."""
-    bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((bits ^ (bits >> np.uint64(29))) >> np.uint64(16)) & (size - 1)
+    return np.int64(_mixed(key) >> np.uint64(16)) & (size - 1)
+
+
+@inlined
+def _mark(key: Any) -> Any:
+    """Two bits for a key, in the word of its mark."""
+    bits = _mixed(key)
+    return (np.uint64(1) << (bits >> np.uint64(58))) | (np.uint64(1) << ((bits >> np.uint64(52)) & np.uint64(63)))
 
 
 @inlined
@@ -66,7 +87,7 @@ def slot_of(slots: Any, key: Any) -> Any:
 
 
 @compiled
-def _insert(slots: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
+def _insert(slots: Any, marks: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
     used, repeated = 0, 0
     for row in range(first, after):
         if component[row] >= GONE:
@@ -82,6 +103,7 @@ def _insert(slots: Any, keys: Any, first: Any, after: Any, component: Any, numbe
                 continue
             component[other] = REPEATED
         slots[slot, 0], slots[slot, 1] = keys[row], row
+        marks[home(keys[row], len(marks))] |= _mark(keys[row])
     return used, repeated
 
 
@@ -96,16 +118,23 @@ def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> N
 
 
 @compiled
-def _find_from(slots: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
-    """First look at one slot for each row, so that memory is waited for at once; then where that was not enough."""
+def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
+    """First look at marks, then at one slot each, so that memory is waited for at once; then where need is."""
+    some = np.empty(after - first, np.int32)
+    count = 0
     for row in range(first, after):
+        mark = _mark(wanted[row])
+        found[row] = -1
+        some[count] = row
+        count += (marks[home(wanted[row], len(marks))] & mark) == mark
+    for row in some[:count]:
         slot = home(wanted[row], len(slots))
         is_there = (slots[slot, 0] == wanted[row]) | (slots[slot, 1] < 0)
         found[row] = slots[slot, 1] if is_there else -2
-    for row in range(first, after):
+    for row in some[:count]:
         if found[row] == -2:
             found[row] = slots[slot_of(slots, wanted[row]), 1]
-    for row in range(first, after):
+    for row in some[:count]:
         if component[max(found[row], 0)] >= GONE:
             found[row] = -1
 

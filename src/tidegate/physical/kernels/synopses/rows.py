@@ -35,16 +35,13 @@ def chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most:
 
 
 @compiled
-def blank(
-    ints: Any, pointers: Any, was: Any, soonest: Any, blanks: Any, first: Any, before: Any, after: Any
-) -> None:  # fmt: skip
+def blank(ints: Any, pointers: Any, was: Any, blanks: Any, first: Any, before: Any, after: Any) -> None:
     """Say of new rows that nothing is known of them, in the columns from a first one on."""
     for column in range(first, len(ints)):
         if blanks[column] != GIVEN:
             ints[column, before:after] = blanks[column]
     pointers[before:after] = -1
     was[before:after] = _NEW
-    soonest[before // BLOCK : after // BLOCK + 1] = LEAST
 
 
 @compiled
@@ -52,16 +49,24 @@ def put(
     ints: Any, pointers: Any, component: Any, was: Any, soonest: Any, blanks: Any, before: Any,
     start: Any, end: Any, number: Any, row: Any, passes: Any,
 ) -> None:  # fmt: skip
-    """What arrived, of which nothing more is known."""
-    blank(ints, pointers, was, soonest, blanks, NOTED, before, before + len(start))
+    """What arrived, of which nothing more is known. Blocks with elements that never join must be looked at."""
+    after = before + len(start)
+    blank(ints, pointers, was, blanks, NOTED, before, after)
     for i in range(len(start)):
         at = before + i
         ints[START, at], ints[END, at] = start[i], end[i]
         ints[LOW, at], ints[HIGH, at] = start[i], end[i]
         ints[NUMBER, at], ints[ROW, at] = number[i], row[i]
         component[at] = UNKNOWN
+    for block in range(before // BLOCK, (after + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        least = EMPTY if first >= before else soonest[block]
+        for i in range(max(first - before, 0), min(first + BLOCK - before, len(start))):
+            least = min(least, end[i])
+        soonest[block] = least
     for i in range(len(passes)):
-        component[before + i] = UNKNOWN if passes[i] else NO
+        if not passes[i]:
+            component[before + i], soonest[(before + i) // BLOCK] = NO, LEAST
 
 
 @compiled

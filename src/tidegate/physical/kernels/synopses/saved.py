@@ -2,9 +2,10 @@
 
 rows0 1…   elements of a stream as they came, and again as they changed
 gone0 1…   which of these rows, counted from the first one that there ever was, do not count any more
-cold0.1…   a slice of cold elements with filters; filter0.1… its filters; loose0.1… a slice without
+cold0.1…   a slice of cold elements with filters; cold filters 0.1… its filters; loose0.1… a slice without
 returned0.1… where in a slice those are that have been brought back
 slices0…   what is to be known of the slices without looking into them
+digest0.1… filters of the keys of slices, from the one of this number on; digests0… what is to be known of them
 clusters0… for an edge whose clusters may be used: keys of parents that have no child yet
 order…     what is known of the order of a key
 """
@@ -20,12 +21,15 @@ from tidegate.physical.kernels.ranges.journal import Journal, journal_from
 from tidegate.physical.kernels.synopses.bounds import Order, Stairs
 from tidegate.physical.kernels.synopses.changes import Changes
 from tidegate.physical.kernels.synopses.clusters import Clusters
-from tidegate.physical.kernels.synopses.cold import Cold, Slice
+from tidegate.physical.kernels.synopses.cold import Cold, Digest, Slice
 from tidegate.physical.kernels.synopses.model import GONE, Columns, Ints
 from tidegate.physical.kernels.synopses.table import Table
 
+FILTERS = "cold filters "
+"""How the names of parts begin that have the filters of slices."""
 _GONE = ("at",)
 _LISTED = ("number", "count", "first", "last", "last_end")
+_DIGESTED = ("first", "last", "room", "held")
 _FEW = 256
 """So many rows of a log may be gone, however few are left."""
 
@@ -75,11 +79,14 @@ def to_columns(
     for stream, (log, chilled) in enumerate(zip(logs, cold, strict=True)):
         parts |= log.rows.to_columns(f"rows{stream}") | log.gone.to_columns(f"gone{stream}")
         # What slices have must not be looked at; their numbers say that it is the same.
-        parts |= {slice_name(stream, each): each.columns for each in chilled.slices}
+        for each in chilled.slices:
+            parts[slice_name(stream, each)] = each.columns
+            if not each.is_loose:
+                parts[filters_name(stream, each)] = each.filters
         for name, columns in _cold(stream, chilled).items():
             parts[name] = _same(columns, written.get(name))
-    for edge, each in clusters.items():
-        parts[f"clusters{edge}"] = _same(each.to_columns(), written.get(f"clusters{edge}"))
+    for edge, cluster in clusters.items():
+        parts[f"clusters{edge}"] = _same(cluster.to_columns(), written.get(f"clusters{edge}"))
     for name, order in orders.items():
         for unit, stairs in (("rows", order.rows), ("time", order.time)):
             part = f"order.{name}.{unit}"
@@ -104,20 +111,30 @@ def slice_name(stream: int, each: Slice) -> str:
     return f"{'loose' if each.is_loose else 'cold'}{stream}.{each.number}"
 
 
+def filters_name(stream: int, each: Slice) -> str:
+    """The name of the part that has the filters of a slice."""
+    return f"{FILTERS}{stream}.{each.number}"
+
+
 def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
     parts: dict[str, Columns] = {}
     for each in cold.slices:
-        if not each.is_loose:
-            parts[f"filter{stream}.{each.number}"] = each.filters
         if len(each.returned):
             parts[f"returned{stream}.{each.number}"] = {"at": each.returned}
+    for digest in cold.digests:
+        parts[f"digest{stream}.{digest.first}"] = digest.words
+    if cold.digests:
+        parts[f"digests{stream}"] = _listed(cold.digests, _DIGESTED)
     if cold.numbered:
-        listed = {n: [getattr(each, n) for each in cold.slices] for n in _LISTED}
         # The last row says how many slices there have been, and until when nothing is valid any more.
         last = {"number": cold.numbered, "last_end": cold.horizon}
-        listed = {n: [*values, last.get(n, 0)] for n, values in listed.items()}
-        parts[f"slices{stream}"] = {name: np.array(values, np.int64) for name, values in listed.items()}
+        listed = _listed(cold.slices, _LISTED)
+        parts[f"slices{stream}"] = {name: np.append(values, last.get(name, 0)) for name, values in listed.items()}
     return parts
+
+
+def _listed(several: Sequence[object], names: Sequence[str]) -> dict[str, Ints]:
+    return {name: np.array([getattr(each, name) for each in several], np.int64) for name in names}
 
 
 def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
@@ -129,10 +146,13 @@ def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
         *(parts[f"slices{stream}"][name].tolist() for name in _LISTED), strict=True
     )
     for number, count, first, last, last_end in rows:
-        filters = parts.get(f"filter{stream}.{number}", {})
+        filters = parts.get(f"{FILTERS}{stream}.{number}", {})
         returned = parts.get(f"returned{stream}.{number}", {"at": np.empty(0, np.int64)})["at"]
         columns = parts[f"{'cold' if filters else 'loose'}{stream}.{number}"]
         cold.slices.append(Slice(number, columns, filters, count, first, last, last_end, returned))
+    listed = parts.get(f"digests{stream}")
+    for first, last, room, held in zip(*(listed[n].tolist() for n in _DIGESTED), strict=True) if listed else ():
+        cold.digests.append(Digest(first, last, room, held, parts[f"digest{stream}.{first}"]))
     return cold
 
 

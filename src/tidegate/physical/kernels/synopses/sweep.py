@@ -91,15 +91,13 @@ def _over(
 
     Where nobody is left, nobody looks again. With zero rules nothing follows. Columns that say nothing are not read.
     """
-    over = np.empty(256, np.int32)
-    found = 0
-    for block in range((count + BLOCK - 1) // BLOCK):
-        if soonest[block] == EMPTY:
-            continue
-        if found + BLOCK > len(over):
-            more = np.empty(2 * len(over), np.int32)
-            more[:found] = over[:found]
-            over = more
+    blocks = (count + BLOCK - 1) // BLOCK
+    some, taken = np.empty(blocks, np.int32), 0
+    for block in range(blocks):
+        some[taken] = block
+        taken += soonest[block] != EMPTY
+    over, found = np.empty(taken * BLOCK, np.int32), 0
+    for block in some[:taken]:
         left = False
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
             state = component[row]
@@ -205,52 +203,69 @@ def _both(some: Positions, others: Positions) -> Positions:
 @compiled
 def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any) -> Any:
     """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is."""
-    high, end, gone = ints[HIGH], ints[END], np.empty(256, np.int32)
-    lost = 0
-    for block in range((count + BLOCK - 1) // BLOCK):
-        if soonest[block] > horizon and ended == LEAST:
-            continue
-        if lost + BLOCK > len(gone):
-            more = np.empty(2 * len(gone), np.int32)
-            more[:lost] = gone[:lost]
-            gone = more
-        soonest[block] = EMPTY
+    high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
+    due, found = np.empty(blocks, np.int32), 0
+    for block in range(blocks):
+        due[found] = block
+        found += (soonest[block] <= horizon) | (ended > LEAST)
+    gone, lost = np.empty(found * BLOCK, np.int32), 0
+    for block in due[:found]:
+        least = EMPTY
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
             state = component[row]
             if state == GONE:
                 continue
-            if state in (yes, no, REPEATED) or high[row] <= horizon or end[row] <= ended:
+            is_over = (high[row] <= horizon) | (state == yes) | (state == no) | (state == REPEATED)
+            if ended > LEAST:  # a column that does not matter is not read
+                is_over |= end[row] <= ended
+            if is_over:
                 component[row] = GONE
                 gone[lost] = row
                 lost += 1
             else:
-                soonest[block] = min(soonest[block], high[row])
+                least = min(least, high[row])
+        soonest[block] = least
     return gone[:lost]
 
 
 @compiled
 def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any) -> Any:
     """Parents of those that are gone go, too; of those that are cold they get cold. Who it is."""
-    head, edges = heads[place], len(heads)
-    lost = np.empty(256, np.int32)
-    count = 0
-    firsts = first_chained(head, wanted, left)
-    for i in range(len(left)):
+    firsts, lost = first_chained(heads[place], wanted, left), np.empty(256, np.int32)
+    done, count = _leave_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
+    while done < len(left):
+        more = np.empty(2 * len(lost), np.int32)
+        more[:count] = lost
+        lost = more
+        done, count = _leave_from(done, left, firsts, child_component, pointers, place, component, lost, count)
+    return lost[:count]
+
+
+@compiled
+def _leave_from(
+    first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
+    lost: Any, count: Any,
+) -> Any:  # fmt: skip
+    """Let parents go until there is no room to list more: whose parents come next, and how many are listed.
+
+    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    """
+    following = pointers.shape[1] // 2 + place
+    for i in range(first, len(left)):
         child, row = left[i], firsts[i]
         while row >= 0:
             if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
                 state = GONE
                 if child_component[child] != GONE:
                     state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
-                component[row] = state
-                if count == len(lost):
-                    more = np.empty(2 * count, np.int32)
-                    more[:count] = lost
-                    lost = more
-                lost[count] = row
-                count += 1
-            row = pointers[row, edges + place]
-    return lost[:count]
+                if state != component[row]:  # else it has been listed
+                    if count == len(lost):
+                        return i, count
+                    component[row] = state
+                    lost[count] = row
+                    count += 1
+            row = pointers[row, following]
+    return len(left), count
 
 
 @compiled

@@ -151,7 +151,8 @@ class Table:
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows; a column that is not given gets what says that nothing is known."""
         before = self._lengthen(rows)
-        blank(self.ints, self.pointers, self.was, self.soonest, self.blanks, NUMBER, before, self.count)
+        blank(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
+        self.look_at(before)
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
@@ -188,7 +189,16 @@ class Table:
                 self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
                 index.insert(keys, 0, before, self.component, number)
             if index.insert(keys, before, self.count, self.component, number):
-                self.repeats = True
+                self.note_repeated(before)
+
+    def note_repeated(self, first: int) -> None:
+        """Some of the rows from a first one on have the key of another one."""
+        self.repeats = True
+        self.look_at(first)
+
+    def look_at(self, first: int) -> None:
+        """Let the rows from a first one on be looked at: some may not be kept, however long they are valid."""
+        self.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
 
     def compact(self, *, always: bool) -> Positions | None:
         """Remove what is gone, if that is much; where each row is then, or -1."""
