@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks._kmon_figures import SIZES, Measured, Trade
+from benchmarks._kmon_figures import COMBINED_LEVELS, SIZES, Measured, Trade
 from benchmarks._kmon_monitoring import BLOCK, Followed
 from benchmarks._kmon_runs import Course
 from benchmarks._report import say
@@ -94,17 +94,22 @@ def cost_lines(several: Sequence[Measured]) -> list[str]:
     return lines
 
 
-def memory_lines(several: Sequence[Measured]) -> list[str]:
-    """Elements kept in the end: by us, by the specification's simulation, and by the window join."""
-    lines = [f"{'memory':<8} {'k':>7} {'ours':>9} {'simulated':>10} {'window':>9} {'ours/window':>12}"]
+def memory_lines(several: Sequence[Measured], combined: Mapping[str, Course]) -> list[str]:
+    """Elements kept in the end: by us, by the paper's method on the same data, as printed, and by the window join."""
+    names = ("ours", "simulated", "printed", "window")
+    lines = [
+        f"{'memory':<24} " + " ".join(f"{name:>9}" for name in names) + f" {'ours/simulated':>15} {'ours/window':>12}"
+    ]
     for each in several:
         for k, course in each.courses.items():
-            ours, window = course.level(), course.window_level()
-            level = each.experiment.levels[k]
-            lines.append(
-                f"{each.experiment.figure:<8} {k:>7,} {ours:>9,.0f} {level:>10,} {window:>9,.0f} {ours / window:>12.4f}"
-            )
-    return lines
+            lines.append(_memory_line(f"{each.experiment.figure}, k = {k:,}", course, each.experiment.levels[k]))
+    return [*lines, *(_memory_line(f"fig10, {name}", combined[name], level) for name, level in COMBINED_LEVELS.items())]
+
+
+def _memory_line(name: str, course: Course, printed: int) -> str:
+    ours, others, window = course.level(), course.simulated_level(), course.window_level()
+    counts = " ".join(f"{count:>9,.0f}" for count in (ours, others, printed, window))
+    return f"{name:<24} {counts} {ours / others:>15.4f} {ours / window:>12.4f}"
 
 
 def write_tables(lines: Sequence[str]) -> None:

@@ -282,7 +282,7 @@ class SynopsisJoin:
     ) -> tuple[Ints, ...]:
         """Let go what need not be kept; the rows of what gets cold."""
         endings = self._endings(moment, constraints)
-        marked = self._expendable(endings)
+        marked = self._expendable(endings, horizons)
         if self.clusters:
             forget_clusters(self.graph, self.clusters, endings, moment.passed(horizons))
         sweep(self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked, thorough=returned)
@@ -294,11 +294,11 @@ class SynopsisJoin:
         self._compact(always=False)
         return chilled
 
-    def _expendable(self, endings: Mapping[int, Ending]) -> list[Positions]:
+    def _expendable(self, endings: Mapping[int, Ending], horizons: Sequence[int]) -> list[Positions]:
         """Let those leave that no later combination can have because of constraints; who they are."""
         marked = [NOBODY] * len(self.tables)
         for stream in {self.graph.edges[edge].child for edge in endings}:
-            marked[stream] = expendable(self.graph, self.tables, stream, endings)
+            marked[stream] = expendable(self.graph, self.tables, stream, endings, horizons)
         for table, some in zip(self.tables, marked, strict=True) if endings else ():
             if len(some):
                 depart(table.component, some, _LEAVES[self.exact])

@@ -31,7 +31,9 @@ from tidegate.physical.kernels.synopses.table import Table
 from tidegate.physical.kernels.synopses.waiting import list_waiting
 
 
-def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending]) -> Positions:
+def expendable(
+    graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending], horizons: Sequence[int]
+) -> Positions:
     """Which elements of a stream no later combination can have, as far as that follows from constraints."""
     known = tuple(edge for edge in graph.above[stream] if edge in endings)
     if not known:
@@ -43,8 +45,9 @@ def expendable(graph: Graph, tables: Sequence[Table], stream: int, endings: Mapp
     if waited and len(done):
         spared = np.zeros(table.count, np.bool_)
         for edge in waited:
-            parent = tables[graph.edges[edge].parent]
-            _spare(parent.component, parent.columns[f"child{edge}"], parent.count, spared)
+            above = graph.edges[edge].parent
+            parent, horizon = tables[above], horizons[above]
+            _spare(parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared)
         done = done[~spared[done] | (table.component[done] == NO)]
     return done
 
@@ -69,8 +72,8 @@ def _is_all(graph: Graph, edge: int) -> bool:
 
 
 @compiled
-def _spare(component: Any, children: Any, count: Any, spared: Any) -> None:
-    """Mark those for whom a parent waits; in most blocks there is none."""
+def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
+    """Mark those for whom a parent waits that is not expired; in most blocks there is none."""
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
         waiting = 0
@@ -79,7 +82,7 @@ def _spare(component: Any, children: Any, count: Any, spared: Any) -> None:
         if not waiting:
             continue
         for row in range(first, after):
-            if component[row] == UNKNOWN and children[row] >= 0:
+            if component[row] == UNKNOWN and children[row] >= 0 and high[row] > horizon:
                 spared[children[row]] = True
 
 
