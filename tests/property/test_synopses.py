@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -24,7 +25,7 @@ from reference.synopses import (
 from tidegate.physical.kernels.synopses import cold
 from tidegate.physical.kernels.synopses.graph import Edge, Graph
 from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import Arrivals, Bound, Constraints, Moment
+from tidegate.physical.kernels.synopses.model import NO, YES, Arrivals, Bound, Constraints, Moment
 from tidegate.time import FOREVER
 
 SHAPES = ["tree", "acyclic", "cyclic"]
@@ -185,3 +186,38 @@ def test_with_a_smaller_k_results_are_lost_so_k_is_made_use_of(kind):
             runs += 1
             lost += joined(random, world, constraints_of(random, world, [kind], 1, -1), False, [1]) != expected
     assert lost >= runs / 10
+
+
+def complete(world, tuples):
+    """Rows of tuples that have, with one tuple of each stream that is reached from theirs, all they need."""
+    found = set()
+    for stream, reached in enumerate(world.graph.reached):
+        members = [stream, *sorted(reached - {stream})]
+        edges = [(e, *edge) for e, edge in enumerate(world.graph.edges) if edge.parent in reached]
+        candidates = [[t for t in tuples if t.stream == s and t.passes] for s in members]
+        for combination in product(*candidates):
+            of = dict(zip(members, combination, strict=True))
+            if all(of[parent].keys[e] == of[child].keys[e] for e, parent, child in edges):
+                found.add(combination[0].row)
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds)
+def test_what_is_complete_is_known_and_what_is_said_never_to_join_never_does(shape, seed):
+    random = Random(seed)
+    world = world_of(random, shape)
+    forever = [replace(t, end=FOREVER) for t in world.tuples]
+    some = forever[: random.randint(1, len(forever))]
+    graph, streams = world.graph, range(len(world.graph))
+    join = SynopsisJoin.empty(graph, exact=False)
+    batch = {s: arrivals_of(graph, mine, s) for s in streams if (mine := [t for t in some if t.stream == s])}
+    counts = [sum(t.stream == s for t in some) for s in streams]
+    join.step(batch, Moment([0] * len(graph), counts), Constraints(keeps_no=frozenset(streams)))
+    now, ever = complete(world, some), complete(world, forever)
+    for stream in set(streams) - graph.singles:
+        table = join.tables[stream]
+        rows = {name: set(table["row"][table["component"] == name].tolist()) for name in (YES, NO)}
+        assert rows[YES] == {row for row in now if forever[row].stream == stream}
+        assert not rows[NO] & ever

@@ -30,6 +30,7 @@ class Graph:
     keys: dict[int, str]
     chosen: str
     where: str
+    window: str = "RANGE 1000"
 
     def text(self, said: dict[int, str], settings: str) -> str:
         streams = [
@@ -40,7 +41,7 @@ class Graph:
             )
             for number, columns in self.columns.items()
         ]
-        read = ", ".join(f"s{number} WINDOW(RANGE 1000)" for number in self.columns)
+        read = ", ".join(f"s{number} WINDOW({self.window})" for number in self.columns)
         return f"{settings};\n{''.join(streams)}SELECT {self.chosen} FROM {read} WHERE {self.where}"
 
 
@@ -221,3 +222,47 @@ def test_what_comes_at_the_limit_is_joined_and_what_comes_behind_it_is_not_if_jo
 
     at_limit, behind = others[unit], others[unit] + 1
     assert found(at_limit, "lean") == found(at_limit, "exact") == found(behind, "exact") == found(behind, "lean") + 1
+
+
+CHILDREN = [(2, (key,)) for key in range(31)]
+SPREAD = [0, 1, 0, 2, 1, 0, 3, 2, 1, 4, 3, 2, 5, 4, 3, 5, 4, 5]
+PEERS = Graph({1: "hpt", 2: "pnt"}, {2: "p, t"}, "s1.h, s2.n", "s1.p = s2.p AND s1.t = s2.t")
+TOLD = [*((1, (100 + p, p, 0)) for p in range(24)), *((2, (p, 1000 + p, 0)) for p in range(24)), (1, (1, 99, 1))]
+APPENDIX = {
+    "A.1, one of 15 sensors is two rounds late": (
+        PAIR, {1: "ORDERED BY k WITHIN {} ROWS"}, [*CHILDREN, *((1, (key,)) for key in [*range(1, 31), 0])], 30, 1),
+    "A.2, messages take one to three turns": (
+        PAIR, {1: "ORDERED BY k WITHIN {} ROWS"}, [*CHILDREN, *((1, (key,)) for key in [1, 2, 3, 4, 0, 5])], 4, 1),
+    "A.3, three flows at a time": (
+        PAIR, {1: "CLUSTERED BY (k) WITHIN {} ROWS"}, [*CHILDREN, *((1, (key,)) for key in SPREAD)], 6, 2),
+    "A.4, all of 24 peers tell": (
+        PEERS, {1: "CONSTRAINT (p, t) REFERENCES s2 (p, t) WITHIN {} ROWS"}, TOLD, 24, 1),
+}  # fmt: skip
+"""Where constraints come from: what is declared, the arrivals, the k that holds, and what is lost with one less."""
+
+
+@pytest.mark.parametrize("name", APPENDIX)
+def test_constraints_that_follow_from_how_data_come_about_hold_with_their_k_and_not_with_less(name):
+    graph, said, arrivals, k, lost = APPENDIX[name]
+
+    def found(within):
+        return run(graph, {stream: text.format(within) for stream, text in said.items()}, arrivals)[1]
+
+    _, plain = run(graph, {}, arrivals, "SET constraints = off")
+    assert sorted(found(k)) == sorted(found(k + 1)) == sorted(plain)
+    assert len(found(k - 1)) == len(plain) - lost
+
+
+FILTERED = Graph({1: "a", 2: "ab"}, {2: "a"}, "ISTREAM(s1.a, s2.b)", "s1.a = s2.a AND s2.b > 10", "ROWS 3")
+WITH_ROWS = [
+    (2, (1, 20)), (2, (2, 5)), (1, (1,)), (1, (2,)), (1, (3,)), (2, (3, 11)), (2, (4, 30)), (1, (1,)), (1, (4,)),
+    (2, (9, 1)), (1, (8,)), (2, (10, 1)), (1, (8,)),
+]  # fmt: skip
+"""The second 1 of s1 finds nothing: its row of s2 has left the window."""
+
+
+@pytest.mark.parametrize("said", [{}, {1: "CONSTRAINT (a) REFERENCES s2 (a) WITHIN 1 ROWS"}])
+@pytest.mark.parametrize("setting", ["off", "declared MODE lean", "declared MODE exact"])
+def test_new_results_of_windows_of_rows_section_1_4(said, setting):
+    _, found = run(FILTERED, said, WITH_ROWS, f"SET constraints = {setting}")
+    assert found == [(1, 20), (3, 11), (4, 30)]
