@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import canonical_text, output_rows
+from integration._commands import PATIENCE, Ended, forked
 
 from tidegate import __version__
 from tidegate.cli import main as cli
 from tidegate.schema import Schema, Type
 
-PATIENCE = 300
+COMMAND = [sys.executable, "-m", "tidegate.cli.main"]
 
 STREAM = """CREATE STREAM reading (sensor INT, celsius DOUBLE, room STRING, at BIGINT)
   FROM '{path}' TIMESTAMP BY at DELAY 2 MICROSECONDS;
@@ -32,18 +33,9 @@ GOOD = HEADER + "1,20.5,attic,0\n2,19,hall,3\n1,23,,4\n"
 BAD = "3,warm,hall,5\n"
 
 
-def tidegate(*arguments: str | Path, folder: Path, text: str | None = None, **environment: str):
+def tidegate(*arguments: str | Path, folder: Path, text: str | None = None, **environment: str) -> Ended:
     """Runs the command in a folder, with a text as its standard input."""
-    return subprocess.run(
-        [sys.executable, "-m", "tidegate.cli.main", *map(str, arguments)],
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env=surroundings(**environment),
-        check=False,
-    )
+    return forked(list(map(str, arguments)), folder, text, surroundings(**environment))
 
 
 def surroundings(**more: str) -> dict[str, str]:
@@ -144,7 +136,7 @@ def test_settings_can_come_from_the_environment(folder):
 def test_a_reader_who_leaves_early_ends_the_run_without_a_word(folder, shape):
     source = "generator://?rows=2000000&seed=1&keys=3&interval=1s"
     (folder / "query.sql").write_text(STREAM.format(path=source) + "SELECT sensor, celsius FROM reading;")
-    command = [sys.executable, "-m", "tidegate.cli.main", "run", "query.sql", "--runtime", "embedded", "--quiet"]
+    command = [*COMMAND, "run", "query.sql", "--runtime", "embedded", "--quiet"]
     with subprocess.Popen(
         [*command, "--format", shape], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings()
     ) as process:
@@ -161,17 +153,7 @@ def hear_interrupts():
 
 
 def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(folder):
-    command = [
-        sys.executable,
-        "-m",
-        "tidegate.cli.main",
-        "run",
-        "query.sql",
-        "--runtime",
-        "embedded",
-        "--format",
-        "csv",
-    ]
+    command = [*COMMAND, "run", "query.sql", "--runtime", "embedded", "--format", "csv"]
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -370,7 +352,15 @@ def test_a_run_on_spark_from_end_to_end(folder):
     """The same query with the same results: into files, with a dead letter, and nothing on standard output."""
     (folder / "reading.csv").write_text(GOOD + BAD)
     (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
-    on_spark = tidegate("run", "query.sql", "--once", "--master", "local[2]", "--out", "spark", folder=folder)
+    on_spark = subprocess.run(
+        [*COMMAND, "run", "query.sql", "--once", "--master", "local[2]", "--out", "spark"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=surroundings(),
+        check=False,
+    )
     embedded = run_embedded(folder, "--out", "embedded")
     assert (on_spark.stdout, on_spark.returncode, embedded.returncode) == ("", 3, 3)
     assert "Traceback" not in on_spark.stderr
