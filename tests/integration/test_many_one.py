@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from golden.canonical import coalesced
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from tidegate.cli.main import app
 from tidegate.session import Session
 
 FILES = 8
@@ -152,6 +154,17 @@ def test_without_cold_storage_results_may_be_missing_but_none_is_wrong(folder: P
     joins = [name for name in plain if name != "query_2"]  # all but the totals, which differ
     assert all(found.get(name, Counter()) <= plain[name] for name in joins)
     assert any(found.get(name, Counter()) < plain[name] for name in joins)
+
+
+@pytest.mark.parametrize(("mode", "told"), [("lean", True), ("exact", False)])
+def test_a_run_that_samples_nothing_says_that_results_may_be_missing(
+    mode: str, told: bool, folder: Path, tmp_path: Path
+) -> None:
+    setting = f"declared MODE {mode}; SET monitor_sample = 0"
+    (tmp_path / "query.sql").write_text(PROGRAM.format(folder=folder, setting=setting))
+    run = ["run", str(tmp_path / "query.sql"), "--runtime", "embedded", "--once", "--out", str(tmp_path / "out")]
+    said = CliRunner().invoke(app, run).stderr
+    assert ("not known how many" in said and "because nothing is sampled" in said) == told
 
 
 COUNTED = (

@@ -153,9 +153,29 @@ def test_where_all_parents_find_their_child_a_reference_saves_nothing():
     assert after(watching(Kind.ARRIVING), {"0/arriving": {"events": 1000}})["within"] == {}
 
 
-def test_without_events_it_is_said_that_too_little_is_known():
-    told = found(after(watching(Kind.ARRIVING), {"0/arriving": {"events": 0}}), "0/arriving")
-    assert told["why"].startswith("not enough is known yet: 0 events of 50")
+@pytest.mark.parametrize(
+    ("steps", "events", "greatest", "why"),
+    [
+        (30, 0, 0, "0 events of 50, seen in 0 steps of 5"),
+        (2, 500, 0, "seen in 2 steps of 5"),
+        (1, 30, 0, "30 events of 50, seen in 1 step of 5"),
+        (6, 5, 0, "30 events of 50"),
+        (6, 500, 8_000_000, "watched over 5 seconds of 16 seconds, twice the farthest"),
+    ],
+)
+def test_what_is_missing_before_a_constraint_is_known_is_said(steps, events, greatest, why):
+    watched = {"0/arriving": {"events": events, "greatest": greatest}}
+    told = found(after(watching(Kind.ARRIVING), watched, steps=steps), "0/arriving")
+    assert told["why"] == f"not enough is known yet: {why}"
+
+
+def test_what_is_found_is_made_use_of_where_what_is_declared_cannot_be():
+    declared = [EdgeConstraint(0, Kind.ARRIVING, Reach(time=10**9), "it reaches too far")]
+    order = after(watching(Kind.ARRIVING, declared=declared), {"0/arriving": {"greatest": 2_000_000}})
+    assert [(each["declared"], each["in_use"], each["used"]) for each in order["found"]] == [
+        (True, "no: it reaches too far", ""),
+        (False, "yes", "2.08 seconds"),
+    ]
 
 
 def test_beyond_the_threshold_nothing_is_made_use_of():
@@ -240,8 +260,10 @@ def test_as_far_as_is_kept_is_watched_and_of_a_sample_as_long_as_rows_are_valid(
     assert after(watching(Kind.ARRIVING), {"0/arriving": {}}, steps=1)["watch"]["0/arriving"]["kept"] == 59_999_999
 
 
-def test_what_never_joins_is_forgotten_where_nobody_asks_for_it():
-    choice, watched = watching(Kind.ARRIVING), {"0/arriving": {"events": 1000}}
+@pytest.mark.parametrize("watches", [[Watch(0, Kind.ARRIVING)], []])
+def test_what_never_joins_is_forgotten_where_nobody_asks_for_it(watches):
+    """Though parents would wait to their end, whether a distance is known of which no use is made, or none."""
+    choice, watched = choice_of(watches, MONITORED), {"0/arriving": {"events": 1000}} if watches else {}
     never = {"sizes": [[0, 0, 0, 0], [1000, 0, 3000, 0]]}
     assert after(choice, watched, **never)["within"] == {}
     assert after(choice, watched, **never)["keeps_no"] == []

@@ -18,7 +18,7 @@ from tidegate.algebra.constraints import Clustered, Monitoring, Ordered, Reach, 
 from tidegate.algebra.plan import Scan, walk
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, Program, ShowConstraints, SourceStream
-from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows
+from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, identity
 from tidegate.errors import QueryError
 from tidegate.language.binder import bind
 from tidegate.session import Session
@@ -133,6 +133,26 @@ def test_a_later_text_may_create_what_a_stream_refers_to_but_not_something_else(
         bind("SELECT pid FROM b", waiting)
 
 
+def test_a_stream_can_be_dropped_once_no_other_refers_to_it():
+    late = "CREATE STREAM late (pid BIGINT) FROM 'late' CONSTRAINT (pid) REFERENCES b (pid) WITHIN 0 ROWS;"
+    alone = f"{COLUMNS_OF_B} KEY (pid) CONSTRAINT (pid) REFERENCES b (pid) WITHIN 0 ROWS;"
+    left = bind(f"{late} {alone} DROP STREAM late; DROP STREAM b", CATALOG).catalog
+    assert left.streams == CATALOG.streams
+
+
+@pytest.mark.parametrize("order", ["xyz", "yzx", "zxy"])
+def test_of_streams_that_refer_to_each_other_any_can_be_dropped_first(order):
+    ring = "".join(
+        f"CREATE STREAM {name} (pid BIGINT) FROM '{name}' CONSTRAINT (pid) REFERENCES {other} (pid) WITHIN 0 ROWS;"
+        for name, other in ("xy", "yz", "zx")
+    )
+    first, second, third = order
+    left = bind(f"{ring} DROP STREAM {first}", CATALOG).catalog
+    with pytest.raises(QueryError, match=f"stream '{third}' is in use: '{second}' refers to it"):
+        bind(f"DROP STREAM {third}", left)
+    assert bind(f"DROP STREAM {second}; DROP STREAM {third}", left).catalog.streams == CATALOG.streams
+
+
 # ---- answers
 
 
@@ -154,9 +174,12 @@ def test_show_constraints_lists_what_is_declared_and_what_was_found():
     (command,) = bind(f"{EVERYTHING} SHOW CONSTRAINTS").commands
     assert isinstance(command, ShowConstraints)
     found = [
-        Found("b", "(pid) references o (pid)", "5 seconds", in_use="yes", used="5 seconds", saves="90 % of b"),
+        Found(
+            "b", "(pid) references o (pid)", "5 seconds", "yes", "5 seconds", saves="90 % of b",
+            declaration=identity(Reference("b_to_o", ("pid",), "o", ("pid",), Reach(time=5_000_000))),
+        ),
         Found("b", "clustered by pid", "3 rows", in_use="no: too few events", history="7, 3 rows"),
-    ]
+    ]  # fmt: skip
     assert answer(command, found) == snapshot("""\
 stream  constraint                        within     origin    in_use              used       history    saves
 b       key (pid)                                    declared

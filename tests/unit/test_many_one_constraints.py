@@ -8,6 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 from keyed import MONITORED, O_KEYED, P_TO_O, TO_O, P, Q, graph, joins, optimized, query, stream, the_join, why_plain
 
+from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.explain_many_one import what_differs
 from tidegate.algebra.many_one import Kind
 from tidegate.language.binder import bind
 from tidegate.runtime.explain import ExplainFormat
@@ -200,3 +202,53 @@ def test_a_program_is_explained_with_its_graphs_and_why_joins_are_plain() -> Non
     assert "join graphs\n  p, o: tree, covered by {p}\n    p → o on p.pid = o.pid\n" in shown
     assert "plain joins\n  p, o, q: plain joins are cheaper: " in shown
     assert "Many-one join on p.pid → o.pid" in explain_program(program, ExplainFormat.MERMAID)
+
+
+# ---- above a lean join
+
+LEAN = Settings(Use.DECLARED, exact=False)
+REFERRING = stream("p", "CONSTRAINT (pid) REFERENCES o (pid) WITHIN 5 SECONDS") + O_KEYED + Q
+FROM = "FROM p WINDOW(RANGE 10 MINUTES), o WINDOW(RANGE 10 MINUTES) WHERE p.pid = o.pid"
+JOINED, OTHERS = f"SELECT p.pid {FROM}", "SELECT q.pid FROM q WINDOW(RANGE 10 MINUTES)"
+
+
+@pytest.mark.parametrize(
+    ("above", "what"),
+    [
+        (f"SELECT COUNT(*) AS n {FROM}", "an aggregate"),
+        (f"SELECT COUNT(*) AS n FROM ({JOINED}) x LIMIT 1", "LIMIT and an aggregate"),
+        (f"{OTHERS} EXCEPT {JOINED}", "EXCEPT"),
+        (f"{OTHERS} WHERE NOT EXISTS ({JOINED} AND p.pid = q.pid)", "an anti- or outer join"),
+        (f"{OTHERS} LEFT JOIN ({JOINED}) x ON x.pid = q.pid", "an anti- or outer join"),
+        (f"SELECT x.pid FROM ISTREAM({JOINED}) x", "a stream of changes"),
+    ],
+)
+def test_what_is_wrong_above_a_join_that_misses_results_is_said(above: str, what: str) -> None:
+    said = f"mode lean: where results of a join are missing, those of {what} above it are wrong, not only fewer"
+    assert what_differs(optimized(REFERRING + above, LEAN)) == [said]
+    assert what_differs(optimized(REFERRING + above)) == []
+    explained = explain_program(bind("SET constraints = declared MODE lean;" + REFERRING + above), ExplainFormat.TEXT)
+    assert f"\n  {said}\n" in explained
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        JOINED,
+        JOINED.replace("SELECT", "SELECT DISTINCT"),
+        f"{JOINED} GROUP BY p.pid",
+        f"{JOINED} EXCEPT {OTHERS}",
+        f"{JOINED} INTERSECT {OTHERS}",
+        f"{JOINED} AND NOT EXISTS ({OTHERS} WHERE q.pid = p.pid)",
+    ],
+)
+def test_where_there_are_only_fewer_results_nothing_is_said(above: str) -> None:
+    plan = optimized(REFERRING + above, LEAN)
+    assert joins(plan)
+    assert what_differs(plan) == []
+
+
+def test_a_lean_join_that_makes_use_of_nothing_misses_nothing() -> None:
+    plan = optimized(P + O_KEYED + f"SELECT COUNT(*) AS n {FROM}", LEAN)
+    assert joins(plan)
+    assert what_differs(plan) == []

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from steered import LAST, OPERATOR, ROW, Steered
 from typer.testing import CliRunner
 
+from tidegate.algebra.constraints import Clustered, Reach
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.constraints import identity
 from tidegate.cli.main import app
 from tidegate.cli.watch import summary
 from tidegate.connectors.memory import MemorySource
@@ -21,7 +23,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.port import Job, Progress
-from tidegate.runtime.steering import found_rows
+from tidegate.runtime.steering import Losses, found_rows
 from tidegate.runtime.warm import warm_up
 from tidegate.runtime.work import Outbox
 from tidegate.schema import Field, Schema, Type
@@ -162,16 +164,37 @@ def test_constraints_are_shown_when_the_run_has_ended(query):
 
 
 def test_constraints_of_a_checkpoint_are_shown_without_running(query, tmp_path):
+    declaration = identity(Clustered(("id",), Reach(rows=5)))
     found = [
-        {"stream": "b", "constraint": "clustered by id", "within": "5 rows", "used": "7"},
+        {"stream": "b", "constraint": "clustered by id", "within": "5 rows", "used": "7", "declaration": declaration},
         {"stream": "b", "constraint": "ordered by id", "used": "9"},
     ]
-    Checkpoint(str(tmp_path / "checkpoint")).write(Record(0, {}, orders={OPERATOR: {"found": found}}))
-    said = CliRunner().invoke(app, ["constraints", str(query), "--checkpoint", str(tmp_path / "checkpoint")]).stdout
+    checkpoint = checkpoint_of(query, tmp_path)
+    Checkpoint(checkpoint).write(Record(9, {}, orders={OPERATOR: {"found": found}}))
+    said = CliRunner().invoke(app, ["constraints", str(query), "--checkpoint", checkpoint]).stdout
     assert [line.split() for line in said.splitlines()[1:]] == [
         ["b", "clustered", "by", "id", "5", "rows", "declared", "7"],
         ["b", "ordered", "by", "id", "found", "9"],
     ]
+
+
+def checkpoint_of(query: Path, folder: Path) -> str:
+    """The checkpoint of a run over a file."""
+    run = ["run", str(query), "--runtime", "embedded", "--once", "--buckets", "2"]
+    assert CliRunner().invoke(app, [*run, "--checkpoint", str(folder / "checkpoint")]).exit_code == 0
+    return str(folder / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("SELECT id FROM b", "SELECT id + 1 AS id FROM b"), ("SELECT id FROM b;", ""), ("'b.csv'", "'./b.csv'")],
+)
+def test_constraints_of_the_checkpoint_of_another_program_are_not_shown(query, tmp_path, old, new):
+    checkpoint = checkpoint_of(query, tmp_path)
+    query.write_text(query.read_text().replace(old, new))
+    said = CliRunner().invoke(app, ["constraints", str(query), "--checkpoint", checkpoint])
+    assert isinstance(said.exception, DataError)
+    assert (said.exception.code, said.exception.exit_code, said.stdout) == ("D303", 3, "")
 
 
 def test_a_checkpoint_that_does_not_exist_has_no_constraints_to_show(query, tmp_path):
@@ -185,3 +208,12 @@ def test_results_that_are_missing_are_told_at_the_end_of_a_run():
     lines = summary(Progress(steering={OPERATOR: {"losses": losses}}), None).splitlines()
     assert lines[1:] == ["missing results: about 2, between 0 and 5 (MODE lean)"]
     assert len(summary(Progress(steering={OPERATOR: {}}), None).splitlines()) == 1
+
+
+def test_where_nothing_is_sampled_it_is_told_that_nobody_knows_what_is_missing():
+    told = [{"of": "results", "estimate": None, "low": 0.0, "high": each} for each in (1000, 30)]
+    progress = Progress(steering={f"{place}/0": {"losses": each} for place, each in enumerate(told)})
+    assert progress.losses == Losses(None, 0, 1030)
+    assert summary(progress, None).splitlines()[1:] == [
+        "missing results: not known how many, at most 1,030, because nothing is sampled (MODE lean, monitor_sample = 0)"
+    ]

@@ -90,3 +90,13 @@ def test_a_cycle_below_a_parent_is_complete_when_it_is_closed_example_d_1(method
     arrivals = [arrival for some, _ in COURSE[:steps] for arrival in some]
     given = {"edges": CYCLE_BELOW_R, "streams": 4, "filters": {9: None}, "keeps_no": [1, 2, 3]}
     check(method(arrivals, **given), COURSE[steps - 1][1])
+
+
+@pytest.mark.parametrize("streams", [2, 3])
+def test_a_key_that_comes_again_is_noticed_though_its_element_was_complete(streams):
+    edges = [edge for s in range(1, streams) for edge in ((0, s, 0, 0), (s, 0, 0, 0))]
+    arrivals = [*((s, (1,)) for s in range(streams)), (1, (1,)), (0, (1,)), (1, (2,))]
+    kernel = kernel_after(arrivals, edges=edges, streams=streams, filters={9: None}, exact=True)
+    repeated = [[stream for stream in range(streams) if len(answer.repeated[stream])] for answer in kernel.answers]
+    assert repeated == [[]] * streams + [[1], [0], []]
+    assert kernel.results == [((1,),) * streams]

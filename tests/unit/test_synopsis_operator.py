@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -349,6 +350,15 @@ def test_without_cold_storage_results_that_are_missing_say_that_a_constraint_was
     order = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=3)),), **all_keys))
     assert [each["in_use"] for each in order["found"]] == ["yes, but it was broken: results are missing"]
     assert order["losses"]["estimate"] == 1
+
+
+def test_without_a_sample_lean_mode_says_that_results_may_be_missing_and_exact_mode_does_not():
+    none, late = {"monitoring": Monitoring(sample=0.0)}, EdgeConstraint(0, ARRIVING, Reach(time=3))
+    told = broken_after(orders_and_items(constraints=(late,), exact=False, **none))["losses"]
+    assert (told["estimate"], told["low"], told["high"]) == (None, 0, 1)
+    assert broken_after(orders_and_items(constraints=(late,), **none))["losses"] == {}
+    unused = replace(late, unused="it reaches further than the window")
+    assert broken_after(orders_and_items(constraints=(unused,), exact=False, **none))["losses"] == {}
 
 
 def test_not_more_is_said_to_be_missing_than_there_can_be():

@@ -177,7 +177,20 @@ def test_without_a_common_key_pairs_of_each_edge_are_counted():
     assert (told["of"], told["estimate"], told["found"]) == ("pairs", 1, 2)
 
 
-def test_without_a_sample_nothing_is_estimated():
+def test_without_a_sample_it_is_not_known_what_is_missing_where_a_constraint_is_made_use_of():
     settings = Settings(Use.DECLARED, exact=False, monitoring=replace(Monitoring(), sample=0.0))
     data = made.many_children(2000, 40, seed=7)
     assert followed(data, choice_of([], settings), 700, 10**9, sampled=True).orders[-1]["losses"] == {}
+    wrong = EdgeConstraint(0, Kind.ARRIVING, Reach(time=0))
+    lean = followed(data, choice_of([], settings, [wrong]), 700, 10**9, sampled=True)
+    plain = followed(data, choice_of([], settings), 700, 10**9)
+    told = lean.orders[-1]["losses"]
+    assert (told["of"], told["estimate"], told["low"]) == ("results", None, 0)
+    assert 0 < sum(plain.results) - sum(lean.results) <= told["high"]
+
+
+def test_without_a_sample_nothing_is_joined_beside_the_join():
+    join, sample = SynopsisJoin.empty(GRAPH, exact=False), losses.Sample()
+    report = losses.observe(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], 0.0)
+    assert losses.added({}, [report, report]) == {"pairs": {"0": ([0] * losses.GROUPS,) * 2}}
+    assert (losses.estimated(report["lost"], 0.0)["of"], sample.joins) == ("pairs", {})

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.constraints import Reach, Use
 from tidegate.algebra.counted import counted
 from tidegate.algebra.explain import edge_words, in_words, shown
 from tidegate.algebra.graphs import common_key, covers, shape
 from tidegate.algebra.many_one import EdgeConstraint, Kind, ManyOneJoin
-from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.plan import (
+    Aggregate,
+    Changes,
+    CountWindow,
+    Limit,
+    Plan,
+    SemiJoin,
+    SetOperation,
+    SetRule,
+    inputs,
+    walk,
+)
 
 _SAID = {
     Kind.ARRIVING: "{child} arrives {reach} after {parent}",
@@ -25,11 +37,23 @@ _ASKED = {
     Kind.ORDERED_CHILDREN: "how far {child} is out of order",
 }
 
+_DIFFERENCES = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)
+
 
 def join_graphs(plan: Plan) -> list[str]:
     """For each many-one join: its graph, what is made use of and what is not, and where its rows meet."""
     joins = dict.fromkeys(node for node in walk(plan) if isinstance(node, ManyOneJoin))
     return [line for join in joins for line in _graph(join)]
+
+
+def what_differs(plan: Plan) -> list[str]:
+    """Which operators above lean joins give wrong results, and not only fewer, where results of these are missing."""
+    told = dict.fromkeys(word for node in walk(plan) for word, below in _not_only_fewer(node) if _may_miss(below))
+    if not told:
+        return []
+    *words, last = told
+    listed = f"{', '.join(words)} and {last}" if words else last
+    return [f"mode lean: where results of a join are missing, those of {listed} above it are wrong, not only fewer"]
 
 
 def labels(join: ManyOneJoin) -> tuple[str, ...]:
@@ -64,6 +88,30 @@ def reach_in_words(reach: Reach) -> str:
     if reach.rows is not None:
         return f"{reach.rows} row{'' if reach.rows == 1 else 's'}"
     return in_words(reach.time) if reach.time else "0 seconds"
+
+
+def _not_only_fewer(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Inputs without a row of which a result may be one that there would not be with it, and what to call that."""
+    match plan:
+        case Aggregate(source=source, calls=calls) if calls:
+            yield "an aggregate", source
+        case SetOperation(right=right, rule=rule) if rule in _DIFFERENCES:
+            yield "EXCEPT", right
+        case SemiJoin(right=right, anti=True):
+            yield "an anti- or outer join", right
+        case Limit(source=source):
+            yield "LIMIT", source
+        case CountWindow(source=source):
+            yield "a window of rows", source
+        case Changes(source=source):
+            yield "a stream of changes", source
+        case TotalThreshold() | RangeThreshold():
+            yield from (("a total", each) for each in inputs(plan))
+
+
+def _may_miss(plan: Plan) -> bool:
+    joins = (node for node in walk(plan) if isinstance(node, ManyOneJoin))
+    return any(not join.settings.exact and (join.used or join.watched) for join in joins)
 
 
 def _graph(join: ManyOneJoin) -> Iterator[str]:

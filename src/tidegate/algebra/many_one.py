@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tidegate.algebra.constraints import DEFAULT_SETTINGS, Reach, Settings
+from tidegate.algebra.constraints import DEFAULT_SETTINGS, Constraint, Reach, Settings
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema, Type
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 class JoinEdge:
     """Rows of the parent join the row of the child that agrees in the keys, pair by pair; there is at most one, ever.
 
-    Parent and child are positions of inputs.
+    Parent and child are positions of inputs. The columns are what the keys are called in the source streams; where a
+    key is computed, how.
     """
 
     parent: int
     child: int
     parent_keys: tuple[str, ...]
     child_keys: tuple[str, ...]
+    parent_columns: tuple[str, ...] = field(default=(), compare=False)
+    child_columns: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Kind(Enum):
@@ -54,12 +57,16 @@ def why_unordered(types: Sequence[Type]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class EdgeConstraint:
-    """A constraint on an edge, by position; `unused` says why it is not made use of, if it is not."""
+    """A constraint on an edge, by position; `unused` says why it is not made use of, if it is not.
+
+    `declaration` is what it follows from; it may bear on several edges.
+    """
 
     edge: int
     kind: Kind
     within: Reach
     unused: str | None = None
+    declaration: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)

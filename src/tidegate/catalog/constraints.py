@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reference
 from tidegate.algebra.explain_many_one import reach_in_words
@@ -13,18 +13,25 @@ COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "histor
 """What SHOW CONSTRAINTS answers."""
 
 
+USED = "yes"
+"""How it begins that a constraint is in use."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run knows of a constraint, in words; nothing where it knows nothing.
+    """What a join knows of a constraint, in words; nothing where it knows nothing.
 
-    `constraint` and `within` are as `in_words` and `reach_in_words` say them; if a constraint is declared with the
-    same words, this is what becomes of it. Otherwise it was found by watching the stream.
-
+    declaration: the `identity` of what is declared, if that is what it speaks of; else it was found by watching
     within: how far rows may deviate
     in_use: whether it is made use of, or why not
     used: within what it is taken to hold now
     history: how that changed
     saves: what is not kept because of it
+
+    and in numbers
+    rows: how many rows are not kept, or would not be
+    late: how many rows are known to have broken it
+    distance: within what it is taken to hold now
     """
 
     stream: str
@@ -34,6 +41,27 @@ class Found:
     used: str = ""
     history: str = ""
     saves: str = ""
+    declaration: str = ""
+    rows: int = 0
+    late: int = 0
+    distance: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        return self.in_use.startswith(USED)
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The same for all that speak of one constraint; case does not count in names."""
+        return self.stream.lower(), self.declaration or self.constraint.lower()
+
+
+def identity(declared: Constraint) -> str:
+    """What tells a declaration from all others of its stream: what it says, wherever it stands and is made use of.
+
+    Names of streams and columns may be spelt in several ways.
+    """
+    return repr(declared).lower()
 
 
 def in_words(constraint: Constraint) -> str:
@@ -64,20 +92,40 @@ def declared_in_words(stream: SourceStream) -> Iterator[str]:
 
 def constraint_rows(streams: Iterable[SourceStream], found: Sequence[Found] = ()) -> list[tuple[str, ...]]:
     """A row with the `COLUMNS` for each key and constraint that is declared, and for each that was found besides."""
-    known = {_same(each.stream, each.constraint, each.within): each for each in found}
+    told: dict[tuple[str, str], list[Found]] = {}
+    for one in found:
+        told.setdefault(one.subject, []).append(one)
+    known = {subject: _together(same) for subject, same in told.items()}
     rows = []
     for stream in streams:
         rows += [_row(stream.name, _key_in_words(stream), "", "declared", None)] if stream.key else []
         for each in stream.constraints:
-            within = reach_in_words(each.within)
-            told = known.pop(_same(stream.name, in_words(each), within), None)
-            rows.append(_row(stream.name, _named_in_words(each), within, "declared", told))
-    return rows + [_row(each.stream, each.constraint, each.within, "found", each) for each in known.values()]
+            said = known.pop((stream.name.lower(), identity(each)), None)
+            rows.append(_row(stream.name, _named_in_words(each), reach_in_words(each.within), "declared", said))
+    return rows + [_row(one.stream, one.constraint, one.within, _origin(one), one) for one in known.values()]
 
 
-def _same(*words: str) -> tuple[str, ...]:
-    """What is the same for the same constraint; case does not count in names."""
-    return tuple(word.lower() for word in words)
+def saved_in_words(rows: int, *, is_used: bool) -> str:
+    """What is not kept because of a constraint, or would not be if it were made use of."""
+    return f"{'' if is_used else 'would save '}about {rows} rows"
+
+
+def _together(told: Sequence[Found]) -> Found:
+    """What is said of one constraint by several edges or joins: if any makes use of it, what those say that do.
+
+    It is broken if it is anywhere. Rows that come too late for several edges are the same, so the most is told.
+    What is found holds for all of them only as far as the farthest says.
+    """
+    speaking = [each for each in told if each.is_used] or list(told)
+    first = max(speaking, key=lambda each: (each.is_used and each.in_use != USED, each.late, each.distance))
+    if sum(bool(each.saves) for each in speaking) < 2:
+        return first
+    return replace(first, saves=saved_in_words(sum(each.rows for each in speaking), is_used=first.is_used))
+
+
+def _origin(found: Found) -> str:
+    """Of what is not declared any more a run may still speak."""
+    return "declared" if found.declaration else "found"
 
 
 def _row(stream: str, constraint: str, within: str, origin: str, told: Found | None) -> tuple[str, ...]:

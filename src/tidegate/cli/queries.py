@@ -16,6 +16,7 @@ from tidegate.errors import DataError, QueryError
 from tidegate.language.binder import bind
 from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
 from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.compile import program_identity
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.shedding import shed_by
 from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
@@ -99,8 +100,9 @@ def check_queries(query: Path) -> list[str]:
 
 def constraints_of(query: Path, checkpoint: str | None) -> str:
     """The constraints of the streams of a file, and what the run of a checkpoint found of them."""
-    orders = [_last_orders(checkpoint)] if checkpoint is not None else []
-    return show_constraints(bind(_read(query).text).catalog, found_by(orders))
+    program = bind(_read(query).text)
+    orders = [_last_orders(checkpoint, program)] if checkpoint is not None else []
+    return show_constraints(program.catalog, found_by(orders))
 
 
 def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
@@ -113,13 +115,15 @@ def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
         printer.close()
 
 
-def _last_orders(checkpoint: str) -> OrdersByOperator:
-    """What was decided last in the run of a checkpoint."""
+def _last_orders(checkpoint: str, program: Program) -> OrdersByOperator:
+    """What was decided last in the run of a program with a checkpoint."""
     kept = Checkpoint(checkpoint)
-    last = kept.last()
-    if last is None and kept.identity() is None:
+    known = kept.identity()
+    if known is None:
         hint = "give the folder or URI that `tidegate run --checkpoint` was given"
         raise DataError("D306", f"there is no checkpoint at {checkpoint}", hint=hint)
+    kept.check({**program_identity(program), "buckets": known["buckets"]})
+    last = kept.last()
     return last.orders if last is not None else NO_ORDERS
 
 

@@ -89,7 +89,8 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
             draft.catalog = draft.catalog.with_stream(source_stream(statement, draft.catalog))
             check_references(statement, draft.catalog, (s for s in before if isinstance(s, CreateSource)))
             if _is_read(name, after):
-                refuse_unknown_reference(statement, draft.catalog, around.made_later)
+                later = (s for s in after if isinstance(s, CreateSource))
+                refuse_unknown_reference(statement, draft.catalog, around.made_later, later)
         case CreateDerived(name=name):
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)

@@ -20,6 +20,7 @@ from tidegate.catalog.catalog import (
     SourceStream,
 )
 from tidegate.errors import QueryError, nearest
+from tidegate.language.binder_constraints import referrers
 from tidegate.language.binder_create import kind_of, with_article
 from tidegate.language.names import same
 from tidegate.language.syntax import Kind, Name
@@ -53,7 +54,7 @@ def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command
 
 
 def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
-    """The catalog without a stream, table or alert, which nothing may read any more."""
+    """The catalog without a stream, table or alert, which nothing may read, or refer to, any more."""
     found = catalog.find(name.text)
     if found is None:
         raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
@@ -63,7 +64,8 @@ def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]
         raise QueryError("Q101", message, name.span, hint=hint)
     readers = [s.name for s in catalog if isinstance(s, DerivedStream) and name.text.lower() in s.reads]
     readers += [q.name for q in queries if name.text.lower() in q.reads and q.name not in readers]
-    _refuse_read(kind, name, readers)
+    _refuse_used(kind, name, readers, "reads", "read")
+    _refuse_used(kind, name, referrers(name.text, catalog), "refers to", "refer to")
     return catalog.without(name.text)
 
 
@@ -78,12 +80,13 @@ def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Non
         raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
 
 
-def _refuse_read(kind: Kind, name: Name, readers: Sequence[str]) -> None:
-    if not readers:
+def _refuse_used(kind: Kind, name: Name, users: Sequence[str], does: str, do: str) -> None:
+    """Refuse to drop what others use, each of which does something with it, as do all."""
+    if not users:
         return
-    listed = ", ".join(f"'{reader}'" for reader in readers)
-    verb = "reads" if len(readers) == 1 else "read"
-    hint = "drop what reads it first: " + ", ".join(readers)
+    listed = ", ".join(f"'{user}'" for user in users)
+    verb = does if len(users) == 1 else do
+    hint = f"drop what {does} it first: " + ", ".join(users)
     raise QueryError("Q118", f"{kind.value} '{name.text}' is in use: {listed} {verb} it", name.span, hint=hint)
 
 

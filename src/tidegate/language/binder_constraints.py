@@ -141,11 +141,14 @@ def check_references(made: CreateSource, catalog: Catalog, before: Iterable[Crea
                 _check_reference(stream, constraint, other, clause, made.name.span)
 
 
-def refuse_unknown_reference(made: CreateSource, catalog: Catalog, made_later: Container[str]) -> None:
-    """Refuse to refer to a stream that there is not, nor will be in this text."""
+def refuse_unknown_reference(
+    made: CreateSource, catalog: Catalog, made_later: Container[str], after: Iterable[CreateSource]
+) -> None:
+    """Refuse to refer to a stream that there is not, nor will be in this text; `after` may have been meant."""
+    meant = [each.name.text for each in after if not each.is_table]
     for clause in made.constraints:
         if isinstance(clause, ReferenceClause) and not _is_known(clause.other, catalog, made_later):
-            raise _unknown_other(made.name.text, clause.other, catalog, made_later)
+            raise _unknown_other(made.name.text, clause.other, catalog, made_later, meant)
 
 
 def known_constraints(stream: SourceStream, around: Surroundings, span: Span) -> tuple[Constraint, ...]:
@@ -162,6 +165,27 @@ def _resolved(stream: SourceStream, reference: Reference, around: Surroundings, 
     _check_reference(stream, reference, other, None, span)
     names = tuple(next(f.name for f in other.schema if same(f.name, c)) for c in reference.other_columns)
     return replace(reference, other=other.name, other_columns=names)
+
+
+def referrers(name: str, catalog: Catalog) -> list[str]:
+    """The streams that refer to one, but for those that it refers to itself: else neither of them could ever go."""
+    reached = _reached(name, catalog)
+    return [
+        stream.name
+        for stream in catalog
+        if stream.name.lower() not in reached and any(same(each.other, name) for each in _references(stream))
+    ]
+
+
+def _reached(name: str, catalog: Catalog) -> set[str]:
+    """A stream and all that it refers to, through others, too; in lower case."""
+    reached: set[str] = set()
+    ahead = {name.lower()}
+    while ahead:
+        reached |= ahead
+        found = (catalog.find(each) for each in ahead)
+        ahead = {each.other.lower() for stream in found if stream for each in _references(stream)} - reached
+    return reached
 
 
 def _references(stream: Stream) -> Iterator[Reference]:
@@ -211,9 +235,11 @@ def _is_known(other: Name, catalog: Catalog, made_later: Container[str]) -> bool
     return catalog.find(other.text) is not None or other.text.lower() in made_later
 
 
-def _unknown_other(stream: str, other: Name, catalog: Catalog, made_later: Container[str]) -> QueryError:
+def _unknown_other(
+    stream: str, other: Name, catalog: Catalog, made_later: Container[str], meant: Iterable[str] = ()
+) -> QueryError:
     known = [s.name for s in catalog if isinstance(s, SourceStream) and not s.is_table and not same(s.name, stream)]
-    hint = nearest(other.text, known) or "create it before the queries, or leave the constraint out"
+    hint = nearest(other.text, [*known, *meant]) or "create it before the queries, or leave the constraint out"
     if other.text.lower() in made_later:
         hint = "it is created further below; streams come before their readers, and so do those that they refer to"
     return QueryError("Q101", f"stream '{stream}' refers to '{other.text}', which is not there", other.span, hint=hint)

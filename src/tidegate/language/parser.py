@@ -87,6 +87,8 @@ _INCOMPLETE = {
 }
 """Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
 
+_PRIMARY_KEY = re.compile(r"(?P<words>\bprimary\s+key\b)\s*(?P<columns>\([^()]*\))?", re.IGNORECASE)
+
 
 def parse(text: str) -> tuple[Statement, ...]:
     """The statements of a text.
@@ -159,7 +161,7 @@ def _explained(error: UnexpectedInput, text: str) -> QueryError:
     match error:
         case UnexpectedToken(token=token):
             expected = set(error.accepts or error.expected)
-            return _misspelt(token, expected, text) or _unexpected(token, expected, text)
+            return _primary_key(token, text) or _misspelt(token, expected, text) or _unexpected(token, expected, text)
         case UnexpectedCharacters(pos_in_stream=position):
             place = position or 0
             return QueryError("Q001", f"unexpected character '{text[place]}'", Span(place, place + 1))
@@ -180,6 +182,17 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
     if token.upper() == "SELECT" and words.startswith("an expression"):
         hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
+
+
+def _primary_key(token: Token, text: str) -> QueryError | None:
+    """The error for a key as tables have it elsewhere, wherever it is written there."""
+    before = len(text) if token.type == "$END" else span_of(token).start
+    for found in _PRIMARY_KEY.finditer(text):
+        if found.start() <= before < found.end("words"):
+            words, columns = (" ".join(part.split()) for part in (found["words"], found["columns"] or "(id)"))
+            hint = f"write KEY {columns} among the clauses behind FROM '…'"
+            return QueryError("Q001", f"unexpected '{words}'", Span(*found.span("words")), hint=hint)
+    return None
 
 
 def _about_within(token: Token, expected: set[str]) -> str | None:

@@ -72,23 +72,24 @@ def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
     parent, child = known.scans[edge.parent], known.scans[edge.child]
     own, others = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
     of_parent, of_child = known.steps[edge.parent], known.steps[edge.child]
+    unordered = why_unordered(known.types[which])
     for each in parent.constraints:
         match each:
             case Reference(other=other) if other == child.stream:
                 fits = frozenset(zip(each.columns, each.other_columns, strict=True)) == frozenset(pairs)
                 unused = None if fits else f"it refers by ({', '.join(each.columns)}), which is not what is joined"
-                yield EdgeConstraint(which, Kind.ARRIVING, _in_steps(each.within, of_child), unused)
+                yield EdgeConstraint(which, Kind.ARRIVING, _in_steps(each.within, of_child), unused, each)
             case Clustered(columns=columns) if own & frozenset(columns):
                 within = _in_steps(each.within, of_parent)
-                yield EdgeConstraint(which, Kind.CLUSTERED, within, _cluster_misfit(each, own))
+                yield EdgeConstraint(which, Kind.CLUSTERED, within, _cluster_misfit(each, own), each)
             case Ordered(column=column) if column in own:
                 within = _in_steps(each.within, of_parent)
-                yield EdgeConstraint(which, Kind.ORDERED_PARENTS, within, why_unordered(known.types[which]))
+                yield EdgeConstraint(which, Kind.ORDERED_PARENTS, within, unordered, each)
     for each in child.constraints:
         match each:
             case Ordered(column=column) if column in others:
                 within = _in_steps(each.within, of_child)
-                yield EdgeConstraint(which, Kind.ORDERED_CHILDREN, within, why_unordered(known.types[which]))
+                yield EdgeConstraint(which, Kind.ORDERED_CHILDREN, within, unordered, each)
 
 
 def _in_steps(within: Reach, step: int) -> Reach:

@@ -18,7 +18,7 @@ from tidegate.optimizer.clusters import Cluster, EdgeTerms, edges_of, groups_of,
 from tidegate.optimizer.edge_constraints import Known, constraints_on
 from tidegate.optimizer.joins import join_all
 from tidegate.optimizer.names import filtered
-from tidegate.optimizer.origins import Origin, origin
+from tidegate.optimizer.origins import Origin, in_source, origin
 from tidegate.optimizer.worth import not_worth_it
 
 
@@ -101,6 +101,8 @@ def _group(
             members.index(e.child),
             tuple(sides[e.parent].name(a) for a, _ in e.pairs),
             tuple(sides[e.child].name(b) for _, b in e.pairs),
+            tuple(in_source(leaves[e.parent].plan, a) for a, _ in e.pairs),
+            tuple(in_source(leaves[e.child].plan, b) for _, b in e.pairs),
         )
         for e in edges
     )

@@ -9,6 +9,8 @@ from tidegate.algebra.many_one import ManyOneJoin
 from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Validity, Window
 from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import Cast, Column, Expression
+from tidegate.expressions.text import to_sql
+from tidegate.optimizer.names import substitute
 from tidegate.schema import Type
 
 _KEEPS_ALL = {(Type.INT, Type.BIGINT), (Type.INT, Type.DOUBLE), (Type.REAL, Type.DOUBLE)}
@@ -58,6 +60,18 @@ def origin(plan: Plan) -> Origin | str:
         case ManyOneJoin():
             return "it is a many-one join by itself"
     return "it is computed"
+
+
+def in_source(plan: Plan, expression: Expression) -> str:
+    """What an expression over a plan reads of its source, in words: a column by its name there, or how it is made."""
+    match plan:
+        case Map(source=source, outputs=outputs):
+            return in_source(source, substitute(expression, {o.name: o.expression for o in outputs}))
+        case Filter(source=source) | Window(source=source) | CountWindow(source=source):
+            return in_source(source, expression)
+    known = origin(plan)
+    column = known.column(expression) if isinstance(known, Origin) else None
+    return to_sql(expression) if column is None else column
 
 
 def _counted(window: CountWindow) -> Origin | str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
 from tidegate.catalog.constraints import Found
 from tidegate.catalog.shedding import Shed
+from tidegate.physical.operator import Facts
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
@@ -51,11 +53,16 @@ def found_by(runs: Iterable[OrdersByOperator]) -> tuple[Found, ...]:
 
     Examples
     --------
-    >>> found_by([{"2/0": {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}}])
-    (Found(stream='b', constraint='ordered by id', within='', in_use='', used='', history='9, 4', saves=''),)
+    >>> (only,) = found_by([{"2/0": {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}}])
+    >>> only.constraint, only.history, only.saves, only.rows
+    ('ordered by id', '9, 4', '', 0)
     """
-    rows = [row for orders in runs for row in found_rows(orders)]
-    return tuple(Found(**{f.name: _in_words(row.get(f.name)) for f in fields(Found)}) for row in rows)
+    return tuple(_found(row) for orders in runs for row in found_rows(orders))
+
+
+def _found(row: Facts) -> Found:
+    known: dict[str, Any] = {f.name: _in_words(row.get(f.name)) for f in fields(Found)}
+    return Found(**{**known, **{name: row.get(name) or 0 for name in ("rows", "late", "distance")}})
 
 
 def _in_words(value: object) -> str:

@@ -45,10 +45,14 @@ class Checkpoint:
 
     def claim(self, identity: Mapping[str, Any]) -> None:
         """Take the folder for a program, or make sure that it is this program's already."""
-        known = self.identity()
-        if known is None:
+        if self.identity() is None:
             self._write("program.json", identity)
-        elif known != json.loads(json.dumps(identity)):
+        else:
+            self.check(identity)
+
+    def check(self, identity: Mapping[str, Any]) -> None:
+        """Refuse a program to which the folder does not belong."""
+        if self.identity() != json.loads(json.dumps(identity)):
             raise DataError(
                 "D303",
                 f"the checkpoint {self.root} belongs to another program or other settings",

@@ -75,7 +75,13 @@ def compile_job(
     opened = {s: given.get(s) or open_source(_source_stream(program, s)) for s in graph.streams}
     for source in opened.values():
         source.check()
-    return Job(graph, opened, sinks, buckets, _identity(compiled, opened))
+    return Job(graph, opened, sinks, buckets, _identity(compiled, {s: source.stream for s, source in opened.items()}))
+
+
+def program_identity(program: Program) -> dict[str, object]:
+    """What must not change between runs over one checkpoint; its sources are those that it names."""
+    compiled, graph = compile_queries(program)
+    return _identity(compiled, {s: _source_stream(program, s) for s in graph.streams})
 
 
 def _source_stream(program: Program, name: str) -> SourceStream:
@@ -85,16 +91,12 @@ def _source_stream(program: Program, name: str) -> SourceStream:
     return stream
 
 
-def _identity(compiled: tuple[Compiled, ...], sources: Mapping[str, Source]) -> dict[str, object]:
-    """What must not change between runs over one checkpoint."""
+def _identity(compiled: tuple[Compiled, ...], streams: Mapping[str, SourceStream]) -> dict[str, object]:
     functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
         "queries": {c.query.name: _meaning(c.optimized) for c in compiled},
-        "streams": {
-            name: [source.stream.location, source.stream.time_column, source.stream.delay]
-            for name, source in sources.items()
-        },
+        "streams": {name: [each.location, each.time_column, each.delay] for name, each in streams.items()},
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
-from tidegate.algebra.explain_many_one import join_graphs
+from tidegate.algebra.explain_many_one import join_graphs, what_differs
 from tidegate.algebra.explain_shedding import joins_by_likeness
 from tidegate.physical.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
@@ -50,6 +50,7 @@ def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
         if kept := certificates(each.optimized):
             parts.append("what alerts keep\n" + "\n".join(f"  {line}" for line in kept))
         if graphs := join_graphs(each.optimized):
+            graphs += what_differs(each.optimized)  # no part of what a checkpoint is known by, as graphs are
             parts.append("join graphs\n" + "\n".join(f"  {line}" for line in graphs))
         if alike := joins_by_likeness(each.optimized):
             parts.append("joins by likeness\n" + "\n".join(f"  {line}" for line in alike))

@@ -123,7 +123,7 @@ class Progress:
 
     @property
     def losses(self) -> Losses | None:
-        """Results that are missing because a constraint did not hold; None where nothing can be lost."""
+        """Results that are missing because a constraint did not hold, as far as is known; None where nothing can be."""
         return losses(self.steering)
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:

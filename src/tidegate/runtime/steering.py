@@ -29,9 +29,12 @@ that was left out, of each join or alert that may do so."""
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """An estimate of what is missing, and its bounds: of results, or of pairs of rows that results are made of."""
+    """An estimate of what is missing, and its bounds: of results, or of pairs of rows that results are made of.
 
-    estimate: float
+    Without a sample there is no estimate, and the upper bound is all that can be missing.
+    """
+
+    estimate: float | None
     low: float
     high: float
     of: str = "results"
@@ -86,9 +89,10 @@ def losses(orders: OrdersByOperator) -> Losses | None:
     told = [order[LOSSES] for order in orders.values() if order.get(LOSSES)]
     if not told:
         return None
-    estimate, low, high = (sum(each[figure] for each in told) for figure in ("estimate", "low", "high"))
+    low, high = (sum(each[bound] for each in told) for bound in ("low", "high"))
+    estimates = [each["estimate"] for each in told]
     kinds = sorted({each.get("of", "results") for each in told})
-    return Losses(estimate, low, high, " or ".join(kinds))
+    return Losses(None if None in estimates else sum(estimates), low, high, " or ".join(kinds))
 
 
 def _decided(

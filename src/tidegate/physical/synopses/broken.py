@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.algebra.many_one import Kind
+from tidegate.catalog.constraints import USED
 from tidegate.physical.kernels.synopses.graph import Graph
 from tidegate.physical.kernels.synopses.model import Arrivals, Bound, Constraints, Ints
 from tidegate.physical.operator import Facts
@@ -85,7 +86,7 @@ def said(
         rows = late.get(each.name, 0)
         why = f"{rows} row{'' if rows == 1 else 's'} came too late" if rows else "results are missing"
         is_broken = is_used and each.declared is not None and (rows or is_missing)
-        told.append({**facts, "in_use": f"yes, but it was broken: {why}"} if is_broken else facts)
+        told.append({**facts, "in_use": f"{USED}, but it was broken: {why}", "late": rows} if is_broken else facts)
     return told
 
 

@@ -11,7 +11,8 @@ decision starts from,
     watch      by name: how far, and for which keys, is watched
     found      of each constraint that is declared or watched, for SHOW CONSTRAINTS, in words:
                stream, constraint, within, in_use (or why not), used, history (the last 20 changes), saves;
-               and for programs: name; declared: whether it is; reach: that in force, or None;
+               and for programs: name; declared: whether it is; declaration: which one (`catalog.constraints.identity`);
+               late: how many rows are known to have broken it; reach: that in force, or None;
                distance: what is counted on; worst: what was seen of late; rows: how many fewer are, or would be,
                kept; why: why it is not made use of
     losses     in MODE lean: what is missing, with low and high (see `losses`)
@@ -47,6 +48,9 @@ GROWTH = 0.1
 
 TRIAL = 0.1
 """Waiting rows are worth a trial if they take this part of what the keys of all possible children would."""
+
+TRIED = 1 / 16
+"""What never joins is remembered for twice this part of the time that parents are valid, to see how many it stops."""
 
 CLEARLY = 4
 """So many times as much is clearly more, though not all has been seen yet."""
@@ -241,8 +245,8 @@ def _drops_no(
     """Whether parents that wait in vain, as nobody tells them, take less than the keys that would tell them.
 
     Of a No that still grows, or has not been there for long, parents have not told yet how often they will hit it:
-    then the difference must be clear. Parents of which a distance is known, but not made use of, wait to
-    their end: if it turns out that many do, what never joins is remembered again.
+    then the difference must be clear. Parents of which no distance is made use of wait to their end: if it turns
+    out that many do, what never joins is remembered again.
     """
     above, waiting, longest = choice.graph.above[stream], 0.0, 0.0
     for edge in above:
@@ -250,16 +254,20 @@ def _drops_no(
         reaches = [Reach(**within[name]) for name in names if name in within]
         seen = [each.used for name in names if (each := followed.get(name)) is not None and each.used is not None]
         is_again = not never["steps"][stream] and _is_worth_trying(stream, choice, pace)
-        if not reaches and (not seen or is_again):
+        is_unknown = not reaches and not seen
+        if not reaches and is_again:
             return False
         if not never["time"][edge]:
-            return not _is_worth_trying(stream, choice, pace)
+            return not is_unknown and not _is_worth_trying(stream, choice, pace)
         parent = choice.edges[edge].parent
         long = min([duration(reach, pace, stream) for reach in reaches], default=float(pace.lifetime(parent)))
         hits = never["hits"][edge]
         hits += 2 * sqrt(hits) + 1
         waiting += hits / never["time"][edge] * long * choice.row_bytes[parent]
-        longest = max(longest, long if reaches else kept(min(seen), int(pace.stride), choice.settings.monitoring))
+        if is_unknown:
+            longest = max(longest, TRIED * long)
+        else:
+            longest = max(longest, long if reaches else kept(min(seen), int(pace.stride), choice.settings.monitoring))
     steps, since, size = (never[name][stream] for name in ("steps", "since", "size"))
     if steps and since < 2 * longest:
         return False

@@ -65,6 +65,14 @@ class Followed:
         return sum(block.events for block in self.blocks)
 
     @property
+    def steps(self) -> int:
+        return sum(block.steps for block in self.blocks)
+
+    @property
+    def span(self) -> int:
+        return sum(block.span for block in self.blocks)
+
+    @property
     def worst(self) -> int:
         return max((block.greatest for block in self.blocks), default=0)
 

@@ -5,16 +5,18 @@ What is declared is made use of. What is found by watching must be known, allowe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from tidegate.algebra.constraints import Reach, Settings, Use
+from tidegate.algebra.explain_many_one import reach_in_words
 from tidegate.algebra.many_one import EdgeConstraint, JoinEdge, Kind
+from tidegate.catalog.constraints import USED, identity, in_words, saved_in_words
 from tidegate.physical.kernels.synopses.graph import Edge, Graph
 from tidegate.physical.operator import Facts
 from tidegate.physical.synopses import showing
-from tidegate.physical.synopses.following import Followed, kept
+from tidegate.physical.synopses.following import STEPS, Followed, kept
 from tidegate.physical.synopses.saving import ENDINGS, Pace, Partners, Saving, counted, saving
 from tidegate.physical.synopses.watching import Watch, name_of
 from tidegate.time import FOREVER
@@ -59,7 +61,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A constraint that is declared, watched, or both; and what has been seen of it."""
+    """A constraint that is declared, watched, or both; and what has been seen of it.
+
+    One that is declared and cannot be made use of is by itself: what is watched may be about other columns, or hold
+    more narrowly.
+    """
 
     edge: int
     kind: Kind
@@ -80,14 +86,17 @@ class Candidate:
 def candidates(choice: Choice, followed: dict[str, Followed]) -> list[Candidate]:
     """All constraints, those that are declared first; several may be declared of one kind."""
     watched = {watch.name: watch for watch in choice.watches}
-    declared = [(name_of(each.edge, each.kind), each) for each in choice.declared]
-    names = {name for name, _ in declared}
-    told = [
-        Candidate(each.edge, each.kind, each, watched.get(name), followed.get(name, Followed()))
-        for name, each in declared
-    ]
+    names = {name_of(each.edge, each.kind) for each in choice.declared if each.unused is None}
+    told = [_declared(each, watched, followed) for each in choice.declared]
     more = [watch for watch in choice.watches if watch.name not in names]
     return told + [Candidate(watch.edge, watch.kind, None, watch, followed[watch.name]) for watch in more]
+
+
+def _declared(each: EdgeConstraint, watched: Mapping[str, Watch], followed: Mapping[str, Followed]) -> Candidate:
+    name = name_of(each.edge, each.kind)
+    if each.unused is not None:
+        return Candidate(each.edge, each.kind, each)
+    return Candidate(each.edge, each.kind, each, watched.get(name), followed.get(name, Followed()))
 
 
 def judged(
@@ -116,14 +125,18 @@ def _shown(each: Candidate, choice: Choice, reach: Reach, rows: int, why: str | 
     in_rows = each.watch is not None and each.watch.in_rows
     far = reach.rows if in_rows else reach.time
     found = "" if far is None else showing.measured(far, in_rows=in_rows)
+    declaration = each.declared.declaration if each.declared else None
     return {
         "stream": choice.names[showing.speaks_of(edge, each.kind)],
-        "constraint": showing.constraint_in_words(edge, each.kind, choice.names),
-        "within": showing.declared_reach(each.declared.within) if each.declared else found,
-        "in_use": "yes" if why is None else f"no: {why}",
+        "constraint": in_words(declaration)
+        if declaration
+        else showing.constraint_in_words(edge, each.kind, choice.names),
+        "declaration": identity(declaration) if declaration else "",
+        "within": reach_in_words(each.declared.within) if each.declared else found,
+        "in_use": USED if why is None else f"no: {why}",
         "used": "" if followed.used is None else showing.measured(followed.used, in_rows=in_rows),
         "history": showing.history_in_words(followed.changes, in_rows=in_rows),
-        "saves": f"{'' if why is None else 'would save '}about {rows} rows" if each.known else "",
+        "saves": saved_in_words(rows, is_used=why is None) if each.known else "",
     }
 
 
@@ -154,7 +167,7 @@ def _why_not(
     if settings.use is not Use.MONITORED:
         return "it is not declared, and SET constraints = monitored is not given"
     if each.followed.used is None:
-        return _unknown(each.followed, settings)
+        return _unknown(each, settings)
     rows = _in_rows(each, choice, pace)
     if settings.monitoring.threshold is not None and rows > settings.monitoring.threshold:
         return f"it holds within {rows:.0f} rows, more than monitor_threshold = {settings.monitoring.threshold}"
@@ -168,10 +181,22 @@ def _why_not(
     return None
 
 
-def _unknown(followed: Followed, settings: Settings) -> str:
-    if followed.exceeded:
+def _unknown(each: Candidate, settings: Settings) -> str:
+    if each.followed.exceeded:
         return "it has been exceeded, and is watched anew"
-    return f"not enough is known yet: {followed.events} events of {settings.monitoring.events}, in some time"
+    in_rows = each.watch is not None and each.watch.in_rows
+    return f"not enough is known yet: {', '.join(_missing(each.followed, settings.monitoring.events, in_rows=in_rows))}"
+
+
+def _missing(followed: Followed, events: int, *, in_rows: bool) -> Iterator[str]:
+    """Of what is needed before anything is counted on, that of which there is too little."""
+    if followed.events < max(events, 1):
+        yield f"{followed.events} events of {max(events, 1)}"
+    if followed.steps < STEPS:
+        yield f"seen in {followed.steps} step{'' if followed.steps == 1 else 's'} of {STEPS}"
+    if followed.span < 2 * followed.worst:
+        so_far, needed = (showing.measured(each, in_rows=in_rows) for each in (followed.span, 2 * followed.worst))
+        yield f"watched over {so_far} of {needed}, twice the farthest"
 
 
 def _in_rows(each: Candidate, choice: Choice, pace: Pace) -> float:

@@ -48,6 +48,8 @@ GROUPS = 32
 Lost = tuple[list[int], list[int]]
 """For each group, what was found without constraints, and what of it is missing."""
 
+_NONE: Lost = ([0] * GROUPS, [0] * GROUPS)
+
 _PAIR = Graph(("parent", "child"), (Edge(0, 1),))
 """An edge as a graph of its own."""
 
@@ -86,7 +88,8 @@ def observe(
     many elements of each stream would be waiting if nothing was forgotten.
     """
     if share <= 0:
-        return {}
+        # Nothing is counted, but results may be missing all the same: who reads the report must know that.
+        return {"lost": {"results": _NONE} if common is not None else {"pairs": {str(edge): _NONE for edge in edges}}}
     small = _Small(sample)
     if common is not None:
         some = {stream: _sampled(arrivals, common.new[stream], share) for stream, arrivals in batch.items()}
@@ -109,16 +112,19 @@ def added(before: Facts, reports: Iterable[Facts]) -> Facts:
         for kind, counts in _kinds(report.get("lost", {})).items():
             own = total.setdefault(kind, {})
             for name, (found, missing) in counts.items():
-                so_far = own.get(name, ([0] * GROUPS, [0] * GROUPS))
+                so_far = own.get(name, _NONE)
                 own[name] = (_sum(so_far[0], found), _sum(so_far[1], missing))
     return {kind: counts[""] if kind == "results" else counts for kind, counts in total.items()}
 
 
 def estimated(counted: Facts, share: float) -> Facts:
-    """What is missing in all, estimated from what was counted in the sample; nothing if there is none."""
-    if share <= 0:
-        return {}
+    """What is missing in all, estimated from what was counted in the sample; nothing where nothing can be missing.
+
+    Without a sample the estimate is None, and so is the upper bound: they are not known.
+    """
     for kind, counts in _kinds(counted).items():
+        if share <= 0:
+            return {"of": kind, "estimate": None, "low": 0.0, "high": None, "share": share}
         found = _all_of(each[0] for each in counts.values())
         missing = _all_of(each[1] for each in counts.values())
         low, middle, high = interval(found, missing, share)

@@ -24,7 +24,10 @@ def capped(told: Facts, graph: Graph, so_far: Facts) -> Facts:
     if not told:
         return told
     most = _most(told["of"], graph, so_far) if so_far["used"] else 0
-    return {**told, **{name: min(told[name], most) for name in ("estimate", "low", "high")}} if most > 0 else {}
+    if most <= 0:
+        return {}
+    known = {name: min(told[name], most) for name in ("estimate", "low", "high") if told[name] is not None}
+    return {**told, "high": most, **known}
 
 
 def _most(kind: str, graph: Graph, so_far: Facts) -> int:

@@ -22,7 +22,7 @@ def constraint_in_words(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> str
 
     Examples
     --------
-    >>> constraint_in_words(JoinEdge(0, 1, ("b.pid",), ("o.id",)), Kind.ARRIVING, ("b", "o"))
+    >>> constraint_in_words(JoinEdge(0, 1, ("x.a",), ("y.b",), ("pid",), ("id",)), Kind.ARRIVING, ("b", "o"))
     '(pid) references o (id)'
     """
     return in_words(_constraint(edge, kind, names))
@@ -31,11 +31,6 @@ def constraint_in_words(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> str
 def speaks_of(edge: JoinEdge, kind: Kind) -> int:
     """The stream that a kind of constraint is declared for."""
     return edge.child if kind is Kind.ORDERED_CHILDREN else edge.parent
-
-
-def declared_reach(reach: Reach) -> str:
-    """How far a constraint is declared to hold."""
-    return reach_in_words(reach)
 
 
 def measured(distance: int, *, in_rows: bool) -> str:
@@ -76,7 +71,7 @@ def history_in_words(changes: Sequence[tuple[int, int | None]], *, in_rows: bool
 
 
 def _constraint(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> Constraint:
-    parents, children = (tuple(_bare(key) for key in keys) for keys in (edge.parent_keys, edge.child_keys))
+    parents, children = edge.parent_columns or edge.parent_keys, edge.child_columns or edge.child_keys
     match kind:
         case Kind.ARRIVING:
             return Reference(None, parents, names[edge.child], children, Reach())
@@ -86,8 +81,3 @@ def _constraint(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> Constraint:
             return Ordered(parents[0], Reach())
         case Kind.ORDERED_CHILDREN:
             return Ordered(children[0], Reach())
-
-
-def _bare(column: str) -> str:
-    """The name of a column without that of its stream."""
-    return column.rsplit(".", 1)[-1]

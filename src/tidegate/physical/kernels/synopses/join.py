@@ -285,7 +285,8 @@ class SynopsisJoin:
         marked = self._expendable(endings, horizons)
         if self.clusters:
             forget_clusters(self.graph, self.clusters, endings, moment.passed(horizons))
-        sweep(self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked, thorough=returned)
+        known = (self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked)
+        sweep(*known, exact=self.exact, thorough=returned)
         chilled = self._nothing
         if self.exact:
             chilled = tuple(map(chill, self.tables, self.cold))

@@ -141,12 +141,14 @@ def sweep(
     keeps_no: frozenset[int],
     marked: Sequence[Positions],
     *,
+    exact: bool,
     thorough: bool,
 ) -> None:
     """Let all be gone that is expired or not to be kept, and let what needs others go as they do.
 
     Marked are those that left because of constraints. If it is not thorough, nothing else is new than what is decided.
-    Where a stream has `ended`, elements go by their own end, too.
+    Where a stream has `ended`, elements go by their own end, too. If it is exact, complete elements that others have
+    as their child get cold: should another one come with their key, that is noticed.
     """
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
@@ -154,7 +156,8 @@ def sweep(
         yes = YES if stream in graph.singles else REPEATED
         no = REPEATED if stream in keeps_no and graph.above[stream] else NO
         over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
-        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no)
+        complete = COLD_YES if exact and graph.above[stream] else GONE
+        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no, complete)
         left[stream] = _both(left[stream], gone)
     if graph.shape == "tree" and not thorough:
         _go_with_children(graph, tables, horizons, own, left, marked)
@@ -204,8 +207,13 @@ def _both(some: Positions, others: Positions) -> Positions:
 
 
 @compiled
-def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any) -> Any:
-    """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is."""
+def _expire(
+    component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any, complete: Any,
+) -> Any:  # fmt: skip
+    """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is.
+
+    `yes` is the component of those that are complete, and `complete` what becomes of them.
+    """
     high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
     due, found = np.empty(blocks, np.int32), 0
     for block in range(blocks):
@@ -218,11 +226,11 @@ def _expire(component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, e
             state = component[row]
             if state == GONE:
                 continue
-            is_over = (high[row] <= horizon) | (state == yes) | (state == no) | (state == REPEATED)
+            is_over = (high[row] <= horizon) | (state == no) | (state == REPEATED)
             if ended > LEAST:  # a column that does not matter is not read
                 is_over |= end[row] <= ended
-            if is_over:
-                component[row] = GONE
+            if is_over or state == yes:
+                component[row] = GONE if is_over else complete
                 gone[lost] = row
                 lost += 1
             else:
