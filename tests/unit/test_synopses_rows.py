@@ -102,8 +102,16 @@ def test_elements_go_when_they_end_though_later_ones_of_their_block_do_not():
     feed = Feed(ONE_EDGE)
     feed.step(s2=range(10), length=5)
     feed.step(s2=range(10, 20), length=1000)
-    feed.step(s2=range(20, 30), length=0)
-    assert feed.states(1) == [YES] * 20 + [GONE] * 10
     feed.now = 10
     feed.step()
-    assert feed.states(1) == [GONE] * 10 + [YES] * 10 + [GONE] * 10
+    assert feed.states(1) == [GONE] * 10 + [YES] * 10
+
+
+def test_elements_that_end_at_once_go_and_the_others_of_their_block_when_they_end():
+    feed = Feed(ONE_EDGE)
+    feed.step(s2=range(10), length=5)
+    feed.step(s2=range(10, 20), length=0)
+    assert feed.states(1) == [YES] * 10 + [GONE] * 10
+    feed.now = 10
+    feed.step()
+    assert all(state == GONE for state in feed.states(1))

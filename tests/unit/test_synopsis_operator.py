@@ -283,6 +283,11 @@ def test_slices_are_taken_over_from_files():
     (slice_,) = memory._KEPT.take(second.state[FIGURES]).join.cold[0].slices
     assert slice_.columns.chunk is mapped["cold0.0"]
     assert slice_.filters.chunk is mapped["cold filters 0.0"]
+    # Filters may be in a file though the slice was in one before.
+    again = {**second.state, "cold filters 0.0": deserialize(serialize(mapped["cold filters 0.0"]))}
+    third = step(operator, again, [], [(8, 1)], now=3)
+    (slice_,) = memory._KEPT.take(third.state[FIGURES]).join.cold[0].slices
+    assert slice_.filters.chunk is again["cold filters 0.0"]
 
 
 def test_less_than_a_byte_stays_in_memory_for_a_cold_element():
