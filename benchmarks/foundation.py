@@ -26,6 +26,7 @@ from benchmarks._spark import Bench, Rate, files
 from tidegate.language.binder import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.outputs import result_rows
 
 KEYS = 1_000
 IN_WINDOW = 100
@@ -136,7 +137,7 @@ class Foundation:
             boxes = [engine.step(raw)[0] for raw in steps]
             best = max(best, rows / (time.perf_counter() - began))
             boxes.append(engine.finish())
-        batches = [b.to_arrow() for box in boxes for _, b in box.results]
+        batches = [result_rows(b) for box in boxes for _, b in box.results]
         return best, pa.Table.from_batches(batches)
 
 
@@ -154,7 +155,7 @@ def same_groups(ours: str, native: str) -> bool:
     ((compared, agreeing),) = duckdb.sql(
         f"""
         SELECT count(*), count(o.k) FROM {native} s LEFT JOIN {ours} o
-        ON o.k = s.k AND o.valid_from <= s.ending - 1 AND s.ending - 1 < o.valid_to
+        ON o.k = s.k AND epoch_us(o.valid_from) <= s.ending - 1 AND s.ending - 1 < epoch_us(o.valid_to)
            AND o.n = s.n AND abs(o.total - s.total) < 1e-6 * greatest(1, abs(s.total))
         WHERE s.ending % {slide} = 0
         """

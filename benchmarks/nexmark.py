@@ -92,7 +92,7 @@ def at_ends(columns: str) -> tuple[str, str]:
     """Rows of each window that Spark closed: ours are those at its last instant."""
     ours = (
         f"SELECT ending, {columns} FROM (SELECT DISTINCT ending FROM {{native}}) e "
-        "JOIN {ours} o ON o.valid_from < e.ending AND e.ending <= o.valid_to"
+        "JOIN {ours} o ON epoch_us(o.valid_from) < e.ending AND e.ending <= epoch_us(o.valid_to)"
     )
     return f"SELECT DISTINCT ending, {columns} FROM {{native}}", ours
 

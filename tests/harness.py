@@ -10,6 +10,7 @@ from reference.semantics import Elements
 from reference.values import canonical_row
 from strategies.streams import Delivery, Sources, Streams
 
+from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import Plan, Scan, walk
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
@@ -27,13 +28,13 @@ TIME = "t__"
 OutputRow = tuple[int, int, tuple[object, ...]]
 
 
-def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True) -> Job:
+def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more) -> Job:
     """A job for one plan over streams of memory, with a time column of its own."""
-    graph = cut([("query", lower(optimize(plan)[0] if optimized else plan))])
+    graph = cut([("query", lower(optimize(plan)[0] if optimized else stamp_own_times(plan)))])
     sources = {
         name: MemorySource(_stream(name, schema, delay), _table(schema, [])) for name, schema in source.schemas.items()
     }
-    return Job(graph, {s: sources[s] for s in graph.streams}, {}, buckets)
+    return Job(graph, {s: sources[s] for s in graph.streams}, {}, buckets, **more)
 
 
 def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimized: bool = True) -> list[Outbox]:
@@ -50,9 +51,9 @@ def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimize
     return [*outboxes, engine.finish()]
 
 
-def run_sources(plan: Plan, source: Sources, delivery: Delivery, *, optimized: bool = True) -> list[Outbox]:
+def run_sources(plan: Plan, source: Sources, delivery: Delivery, *, optimized: bool = True, **more) -> list[Outbox]:
     """The same for elements that bring validities, and for tables: nothing is decoded."""
-    engine = Engine(job_of(plan, Streams(source.schemas, {}), buckets=delivery.buckets, optimized=optimized))
+    engine = Engine(job_of(plan, Streams(source.schemas, {}), buckets=delivery.buckets, optimized=optimized, **more))
     outboxes = []
     for arrival in delivery.arrivals:
         batches = [(name, batch_of(source.schemas[name], arrival.elements[name])) for name in engine.watermarks]

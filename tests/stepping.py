@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from reference.totals import Told
 
 from tidegate.algebra.plan import Plan, Scan, Validity
-from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.lower import lower
 from tidegate.physical.operator import NO_STATE, Chunks
 from tidegate.physical.plan import Apply, PhysicalPlan, Read
@@ -140,7 +140,7 @@ class Outcome:
     states: list[dict[str, Chunks]]
 
 
-def run(plan: Plan, delivery: Delivery, *, emit: Emit = Emit.CHANGES, lowered: PhysicalPlan | None = None) -> Outcome:
+def run(plan: Plan, delivery: Delivery, *, emit: Emit = Emit.ENDED, lowered: PhysicalPlan | None = None) -> Outcome:
     """Run a plan's operators; every element must start at or after what was promised before."""
     physical = lowered or lower(plan, emit=emit)
     found = Outcome([], [], [], [])

@@ -8,6 +8,6 @@ CREATE STREAM sold (item INT, at TIMESTAMP)
 
 -- The highest bid of the last ten minutes on every item that is sold.
 SELECT b.item, MAX(b.price) AS price, COUNT(*) AS bids
-FROM bid b WINDOW(RANGE 10 MINUTES), sold s
+FROM bid b WINDOW(RANGE 10 MINUTES), sold s WINDOW(NOW)
 WHERE b.item = s.item
 GROUP BY b.item;

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.cli.output import aligned
+from tidegate.cli.table import aligned
+from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.generator import Recipe, generate
 from tidegate.language.binder import bind
@@ -36,7 +37,7 @@ def main() -> None:
         print("Two hundred machines: does water collect on one of them?", file=sys.stderr)
         running = session.sql(text, once=True)
         assert running is not None
-        watch(running, quiet=False, enough=lambda: False)
+        watch(running, Warnings(), quiet=False, enough=lambda: False)
         progress, alarms = running.progress(), running.results()
     print(summary(progress, None), file=sys.stderr)
     print(described(alarms))

@@ -9,7 +9,7 @@ CREATE STREAM closed_auction (ts_us BIGINT, id BIGINT, initial_bid BIGINT, reser
 -- The highest of the bids that came while the auction was open, when it closes.
 CREATE STREAM closing_price AS
   SELECT c.id, c.seller, c.category, MAX(b.price) AS price
-  FROM closed_auction c, bid WINDOW(RANGE 1 MINUTE) b
+  FROM closed_auction c WINDOW(NOW), bid WINDOW(RANGE 1 MINUTE) b
   WHERE c.id = b.auction AND b.ts_us >= c.ts_us AND b.ts_us < c.expires_us
   GROUP BY c.id, c.seller, c.category;
 

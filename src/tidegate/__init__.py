@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tidegate.errors import DataError, QueryError, TidegateError
+from tidegate.errors import DataError, QueryError, TidegateError, TidegateWarning
 
 if TYPE_CHECKING:
-    from tidegate.session import RunningQuery, Session
+    from tidegate.runtime.port import QueryState
+    from tidegate.runtime.running_query import RunningQuery
+    from tidegate.session import Session
 
-__all__ = ["DataError", "QueryError", "RunningQuery", "Session", "TidegateError"]
+__all__ = ["DataError", "QueryError", "QueryState", "RunningQuery", "Session", "TidegateError", "TidegateWarning"]
 __version__ = "0.1.0"
+
+# Imported on first use: they need every layer, and a program may want only one.
+_LAZY = {
+    "QueryState": "tidegate.runtime.port",
+    "RunningQuery": "tidegate.runtime.running_query",
+    "Session": "tidegate.session",
+}
 
 
 def __getattr__(name: str) -> object:
-    # The session draws in everything else; whoever needs one layer only should not pay for that.
-    if name in ("RunningQuery", "Session"):
-        from tidegate import session
-
-        return getattr(session, name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'tidegate' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -6,11 +6,13 @@ import itertools
 import posixpath
 import shutil
 import tempfile
+import warnings
 import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import pyarrow as pa
 
@@ -19,18 +21,19 @@ from tidegate.catalog.registration import Registration
 from tidegate.connectors.files import is_uri
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, TidegateWarning
 from tidegate.language.binder import bind
 from tidegate.runtime.answers import answers, explain_program, found_by
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
-from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Progress, Run
+from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Run
 from tidegate.runtime.results import Results
+from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shed_by
 from tidegate.runtime.warm import warm_up_in_background
-from tidegate.time import parse_duration
+from tidegate.time import TimeFormat, TimeUnit, parse_duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,14 +56,18 @@ class Session(Registration):
         Into how many parts the keys are hashed; by default as many as a cluster has cores, and one
         for every four of a single machine: a bucket takes about a million rows a second, and with
         a single one there is a single shuffle.
+    strict
+        Whether a warning is an error.
 
     Examples
     --------
     >>> session = Session(runtime="embedded")
     >>> session.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
     >>> query = session.sql("SELECT MAX(value) AS top FROM reading WINDOW(RANGE 15)")
-    >>> query.finish().to_pylist()
-    [{'valid_from': 0, 'valid_to': 10, 'top': 1.0}, {'valid_from': 10, 'valid_to': 25, 'top': 3.0}]
+    >>> print(query.finish().to_pandas().to_string(index=False))
+                          valid_from                         valid_to  top
+           1970-01-01 00:00:00+00:00 1970-01-01 00:00:00.000010+00:00  1.0
+    1970-01-01 00:00:00.000010+00:00 1970-01-01 00:00:00.000025+00:00  3.0
     """
 
     def __init__(
@@ -70,9 +77,11 @@ class Session(Registration):
         runtime: RuntimeName = "spark",
         master: str = "local[*]",
         buckets: int | None = None,
+        strict: bool = False,
     ) -> None:
+        _check_settings(runtime, buckets)
         self.runtime: RuntimeName = runtime
-        self.master, self.buckets = master, buckets
+        self.master, self.buckets, self.strict = master, buckets, strict
         self.catalog = Catalog()
         self._spark = spark
         self._owns_spark = False
@@ -81,10 +90,12 @@ class Session(Registration):
         self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._numbers = itertools.count(1)
         self._running: list[RunningQuery] = []
+        self._is_closed = False
 
     @property
     def spark(self) -> SparkSession:
         """The Spark session; a local one is started if none was given."""
+        self._check_open()
         if self._spark is None:
             from pyspark.sql import SparkSession
 
@@ -95,13 +106,24 @@ class Session(Registration):
             self._spark = start_spark(self.master)
         return self._spark
 
-    def stream(self, name: str, data: DataFrame | pa.Table | pd.DataFrame, *, time: str, delay: str = "0 s") -> None:
+    def stream(
+        self,
+        name: str,
+        data: DataFrame | pa.Table | pd.DataFrame,
+        *,
+        time: str,
+        delay: str = "0 s",
+        unit: str | None = None,
+    ) -> None:
         """Register a stream: a Spark DataFrame (streaming or not), an Arrow table or a pandas frame.
 
-        `time` names the column of application time, a timestamp or integer microseconds.
+        `time` names the column of application time: timestamps, or integers that count `unit` since
+        1970 ("seconds", "milliseconds", "microseconds" or "nanoseconds"; microseconds by default).
         """
-        frame = Frame(name, data, time, parse_duration(delay))
-        source = frame_source(frame, folder=None if self.runtime == "embedded" else self._folder)
+        self._check_open()
+        frame = Frame(name, data, time, parse_duration(delay), _time_unit(unit))
+        source, warned = frame_source(frame, folder=None if self.runtime == "embedded" else self._folder)
+        self._warn(warned, level=3)
         self._sources[name.lower()] = source
         self.catalog = self.catalog.with_stream(source.stream)
 
@@ -114,18 +136,26 @@ class Session(Registration):
         out: str | None = None,
         format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 - the word of the command line
         on_rows: OnRows | None = None,
+        times: TimeFormat = "iso",
     ) -> RunningQuery | None:
         """Run statements; answers the running query, or None if the text only defines streams.
 
         Definitions stay known to the session. Results are kept in memory, or written below `out`,
-        or handed to `on_rows` as they come. With `once` the inputs are taken as finished: all that
-        is there is read, every result comes out, and the query ends.
+        or handed to `on_rows` as they come; an error in `on_rows` ends the query. With `once` the inputs
+        are taken as finished: all that is there is read, every result comes out, and the query ends.
+        The query runs in the background; reading the results of one with `once` waits for its end.
+
+        Times of results are timestamps in UTC, in CSV and JSON lines ISO 8601; with `times` "micros"
+        they are integers. An end that never comes is NULL.
         """
+        self._check_open()
         program = bind(text, self.catalog, self._queries())
         # A derived stream runs when someone asks for it; an alert, at once.
         asked = tuple(q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
-        running = self.run(program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows)
+        running = self.run(
+            program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows, times=times
+        )
         self.catalog = program.catalog  # not if it could not start: then the text may be mended and said again
         for command in program.commands:
             if isinstance(command, DropQuery):
@@ -142,6 +172,7 @@ class Session(Registration):
         >>> print(session.ask("SHOW STREAMS"))
         reading  at BIGINT, value DOUBLE
         """
+        self._check_open()
         steering = [running.progress().steering for running in self._running]
         return answers(bind(text, self.catalog, self._queries()), found_by(steering), shed_by(steering))
 
@@ -154,41 +185,85 @@ class Session(Registration):
         out: str | None = None,
         format: Literal["csv", "jsonl", "parquet"] = "parquet",  # noqa: A002 - the word of the command line
         on_rows: OnRows | None = None,
+        on_warnings: OnWarnings | None = None,
+        times: TimeFormat = "iso",
+        on_start: Callable[[Job], None] | None = None,
     ) -> RunningQuery | None:
-        """Run the queries of a bound program; see `sql`."""
+        """Run the queries of a bound program; see `sql`.
+
+        Warnings before the start go to `on_warnings`, if given; `on_start` is called before anything runs.
+        """
+        self._check_open()
+        if times not in (known := get_args(TimeFormat)):
+            raise QueryError("Q306", f"times cannot be written as '{times}'", hint=f"available: {', '.join(known)}")
+        warn = on_warnings or self._warn
+        warn(program.warnings)
         if not program.queries:
             return None
         where = _absolute(checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}"))
         sinks = _sinks(program, out, format)
         # What is wrong with the query or its data shows before Spark is started.
-        job = compile_job(program, sinks=sinks, sources=self._named_sources())
-        results = Results()
+        kept = Checkpoint(where)
+        is_resumed = kept.identity() is not None and kept.last() is not None
+        job = compile_job(program, sinks=sinks, sources=self._named_sources(), live=not once, is_resumed=is_resumed)
+        self._refuse_another_program(kept, job)
+        warn(job.warnings)
+        job = replace(job, times=times)
+        if on_start is not None:
+            on_start(job)
+        results = Results(times)
         run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
-        query = RunningQuery(program, run, results)
+        query = RunningQuery(program, run, results, self._warn, job.warnings, once=once)
         self._running.append(query)
         return query
 
     def explain(self, text: str) -> str:
         """The plans of the queries in a text, without running them."""
+        self._check_open()
         return explain_program(bind(text, self.catalog))
 
     def close(self) -> None:
-        """Stop all queries, and Spark if this session started it."""
+        """Stop all queries, and Spark if this session started it. The results of its queries stay readable."""
+        self._is_closed = True
         for query in self._running:
             query.stop()
         self._running.clear()
         if self._owns_spark and self._spark is not None:
-            self._spark.stop()
+            from tidegate.runtime.spark.gateway import end_java
+
+            end_java(self._spark)
             self._spark = None
         self._remove_folder()
 
+    def kill(self) -> None:
+        """End Spark at once if this session started it, without waiting for queries; for the end of a process."""
+        if self._owns_spark:
+            from tidegate.runtime.spark.gateway import kill_java
+
+            kill_java()
+        self._remove_folder()
+
+    def __repr__(self) -> str:
+        queries = "".join(f", {', '.join(query.names)} {query.summary()}" for query in self._running)
+        return f"<Session on {self.runtime}: {'closed' if self._is_closed else 'open'}{queries}>"
+
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise QueryError("Q312", "the session is closed", hint="open another one: tidegate.Session()")
+
+    def _refuse_another_program(self, kept: Checkpoint, job: Job) -> None:
+        """Refuse a checkpoint that belongs to another program, before Spark is started."""
+        if (known := kept.identity()) is not None:
+            kept.check({**job.identity, "buckets": self.buckets or known["buckets"]})
 
     def _buckets(self, checkpoint: str) -> int:
         """As asked for; else as the checkpoint has it; else by the cores of Spark."""
@@ -216,6 +291,12 @@ class Session(Registration):
                     raise QueryError("Q118", f"query '{name}' runs together with others", hint=hint)
                 running.stop()
 
+    def _warn(self, found: Iterable[TidegateWarning], level: int = 4) -> None:
+        for warning in found:
+            if self.strict:
+                raise warning.as_error()
+            warnings.warn(warning, stacklevel=level)  # where the text was handed to `sql`, or a frame to `stream`
+
     def _named_sources(self) -> dict[str, Source]:
         return {source.stream.name: source for source in self._sources.values()}
 
@@ -225,72 +306,19 @@ class Session(Registration):
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
+        from tidegate.runtime.spark.session import check_workers
 
+        check_workers(self.spark)
         job = replace(job, buckets=self._buckets(where))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 
 
-class RunningQuery:
-    """A handle on the queries of one text, running together."""
-
-    def __init__(self, program: Program, run: Run, results: Results) -> None:
-        self.program, self._run, self._results = program, run, results
-        self.is_over = False
-        """Whether it is known to have ended."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(q.name for q in self.program.queries)
-
-    def explain(self) -> str:
-        """The plans before and after the optimiser, and the stages."""
-        return explain_program(self.program)
-
-    def progress(self) -> Progress:
-        """Rows in and out, dead letters, watermarks and bytes of state so far."""
-        return self._run.progress
-
-    def results(self, name: str | None = None) -> pa.Table:
-        """The rows that have come out so far, with ``valid_from`` and ``valid_to``."""
-        query = self._query(name)
-        return self._results.table(query.name, query.plan.schema)
-
-    def dead_letters(self) -> pa.Table:
-        """Rows that could not take part, with the reason."""
-        return self._results.dead()
-
-    def shedding(self) -> pa.Table:
-        """Of each step, which share of its comparisons was made, and which share of the results that found."""
-        return self._results.shed()
-
-    def to_pandas(self, name: str | None = None) -> pd.DataFrame:
-        return self.results(name).to_pandas()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; answers whether it has come. Raises what ended the query badly."""
-        self.is_over = self._run.wait(timeout)
-        return self.is_over
-
-    def finish(self, name: str | None = None) -> pa.Table:
-        """Take the inputs as finished: read all that is there, end, and answer the results."""
-        self._run.finish()
-        self.is_over = True
-        return self.results(name)
-
-    def stop(self) -> None:
-        """End after the current step."""
-        self._run.stop()
-        self.is_over = True
-
-    def _query(self, name: str | None) -> Query:
-        if name is None and len(self.names) == 1:
-            return self.program.queries[0]
-        for query in self.program.queries:
-            if query.name == name:
-                return query
-        message = "there are several queries: say which one" if name is None else f"there is no query '{name}'"
-        raise QueryError("Q301", message, hint=nearest(name or "", self.names))
+def _check_settings(runtime: str, buckets: int | None) -> None:
+    if runtime not in (known := get_args(RuntimeName)):
+        raise QueryError("Q311", f"there is no runtime '{runtime}'", hint=f"available: {', '.join(known)}")
+    if buckets is not None and buckets < 1:
+        raise QueryError("Q311", f"a session cannot have {buckets} buckets", hint="give at least 1, or leave it out")
 
 
 def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
@@ -301,6 +329,14 @@ def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "
     named = {q.name: FileSink(posixpath.join(folder, q.name), format_) for q in program.queries if q.into is None}
     told = [*([SHEDDING] if any(q.may_shed for q in program.queries) else []), DEAD_LETTERS]
     return {**sinks, **named, **{name: FileSink(posixpath.join(folder, name), "jsonl") for name in told}}
+
+
+def _time_unit(name: str | None) -> TimeUnit | None:
+    unit = None if name is None else TimeUnit.named(name)
+    if name is not None and unit is None:
+        hint = "available: " + ", ".join(each.value for each in TimeUnit)
+        raise QueryError("Q110", f"times cannot be counted in '{name}'", hint=hint)
+    return unit
 
 
 def _absolute(location: str) -> str:

@@ -6,6 +6,9 @@ the stream starts before `w`.
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Literal
+
 from tidegate.errors import QueryError, Span, nearest
 
 CHRONON = 1
@@ -23,6 +26,9 @@ BEGINNING = -(2**62)
 EARLIEST, LATEST = -(2**61), 2**61
 """Times of rows lie strictly between these; others are refused."""
 
+TimeFormat = Literal["iso", "micros"]
+"""How times leave the system: as timestamps, which are ISO 8601 in texts, or as integer microseconds."""
+
 MICROSECONDS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -34,6 +40,50 @@ MICROSECONDS = {
 }
 
 _SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+
+
+_NANOSECONDS_PER_MICROSECOND = 1_000
+
+
+class TimeUnit(Enum):
+    """What a whole number in a time column counts since 1970; the value is the word of the language."""
+
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+    MICROSECONDS = "microseconds"
+    NANOSECONDS = "nanoseconds"
+
+    @staticmethod
+    def named(word: str) -> TimeUnit | None:
+        """Return the unit with this name; singular and short forms are fine, in any case.
+
+        Examples
+        --------
+        >>> TimeUnit.named("MILLISECONDS") is TimeUnit.named("ms") is TimeUnit.named("Millisecond")
+        True
+        >>> TimeUnit.named("minutes") is None
+        True
+        """
+        full = {**_SHORT, "ns": "nanosecond"}.get(word.lower(), word.lower())
+        return next((unit for unit in TimeUnit if unit.value == f"{full.removesuffix('s')}s"), None)
+
+    def to_micros(self, count: int) -> int:
+        """Return the microseconds of a number of units; nanoseconds are rounded down.
+
+        Examples
+        --------
+        >>> TimeUnit.SECONDS.to_micros(2), TimeUnit.NANOSECONDS.to_micros(-1)
+        (2000000, -1)
+        """
+        if self is TimeUnit.NANOSECONDS:
+            return count // _NANOSECONDS_PER_MICROSECOND
+        return count * MICROSECONDS[self.value.removesuffix("s")]
+
+    def of_micros(self, time: int) -> int:
+        """Return how many whole units since 1970 have passed at a time."""
+        if self is TimeUnit.NANOSECONDS:
+            return time * _NANOSECONDS_PER_MICROSECOND
+        return time // MICROSECONDS[self.value.removesuffix("s")]
 
 
 def duration(amount: int, unit: str) -> int:
@@ -54,6 +104,10 @@ def duration(amount: int, unit: str) -> int:
     return amount * MICROSECONDS[word]
 
 
+MOST_DIGITS = 30
+"""No amount of time has more digits than this."""
+
+
 def parse_duration(text: str) -> int:
     """Microseconds of a text such as ``5 seconds`` or ``100ms``.
 
@@ -70,4 +124,7 @@ def parse_duration(text: str) -> int:
         raise QueryError(
             "Q110", f"'{text}' is no duration", Span(0, len(text)), text=text, hint="write for instance '5 seconds'"
         )
+    if len(number) > MOST_DIGITS:
+        hint = "the longest is some 73 000 years"
+        raise QueryError("Q111", "this is longer than time itself", Span(0, len(text)), text=text, hint=hint)
     return duration(int(number), unit)

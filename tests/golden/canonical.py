@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+from micros import in_micros
 from reference.instants import OutputRow
 from reference.values import Row, canonical_row
 
@@ -21,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def output_rows(batches: Iterable[pa.RecordBatch]) -> list[OutputRow]:
-    return [(start, end, values) for b in batches for start, end, *values in zip(*_lists(b), strict=True)]
+    return [(start, end, values) for b in batches for start, end, *values in zip(*_lists(in_micros(b)), strict=True)]
 
 
 def _lists(batch: pa.RecordBatch | pa.Table) -> list[list[object]]:

@@ -56,15 +56,23 @@ class Process:
         self.popen.wait(PATIENCE)
 
 
-def descendants(pid: int) -> list[int]:
-    """All processes that a process started, and those that they started."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    found, new = [], [pid]
+def descendants(pid: int) -> dict[int, str]:
+    """All processes that a process started, and those that they started: their ids and commands."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    parts = [line.split(None, 2) for line in listed.splitlines()]
+    found, new = {}, {pid: ""}
     while new:
-        new = [child for child, parent in parents if parent in new]
-        found += new
+        new = {int(child): command for child, parent, command in parts if int(parent) in new}
+        found |= new
     return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state) and not state.startswith("Z")
 
 
 def python_environment() -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from micros import in_micros
 from reference.values import canonical_row
 
 Relation = dict[tuple[object, ...], dict[int, int]]
@@ -36,7 +37,7 @@ def published(folder: Path) -> Published:
     letters, shed = (
         [line for p in sorted((folder / name).glob("*.jsonl")) for line in p.read_text().splitlines()] for name in told
     )
-    relations = {name: relation(table.to_pylist()) for name, table in queries.items()}
+    relations = {name: relation(in_micros(table).to_pylist()) for name, table in queries.items()}
     return Published(relations, Counter(map(_letter, letters)), tuple(shed))
 
 

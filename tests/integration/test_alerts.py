@@ -23,7 +23,8 @@ Alarms = set[tuple[int, int, int]]
 
 
 def declared(name: str, place: str) -> str:
-    return f"CREATE STREAM {name} (k INT, v DOUBLE, ts BIGINT) FROM '{place}' TIMESTAMP BY ts DELAY 1 SECOND;\n"
+    time = "TIMESTAMP BY ts UNIT MICROSECONDS DELAY 1 SECOND"
+    return f"CREATE STREAM {name} (k INT, v DOUBLE, ts BIGINT) FROM '{place}' {time};\n"
 
 
 def alert(threshold: float, *, end: str = "") -> str:

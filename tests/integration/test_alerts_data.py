@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from micros import in_micros
 from pyspark.sql import SparkSession
 
 from tidegate.session import Session
@@ -156,7 +157,7 @@ def alarms(program: str, spark: SparkSession | None = None) -> pa.Table:
         assert running is not None
         running.wait()
         assert not running.progress().dead
-        return running.results()
+        return in_micros(running.results())
 
 
 def count(database: duckdb.DuckDBPyConnection, rows: str) -> int:

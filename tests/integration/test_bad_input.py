@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from micros import in_micros
 
 from tidegate.cli.main import main
-from tidegate.errors import DataError
+from tidegate.errors import DataError, TidegateWarning
 from tidegate.runtime.port import Progress
 from tidegate.session import Session
 
@@ -53,7 +54,7 @@ def outcome(session: Session, text: str) -> Outcome:
     rows = {
         name: sorted((_values(row) for row in running.results(name).to_pylist()), key=str) for name in running.names
     }
-    return Outcome(rows, running.dead_letters().to_pylist(), running.progress())
+    return Outcome(rows, in_micros(running.dead_letters()).to_pylist(), running.progress())
 
 
 def _values(row: dict[str, object]) -> tuple[object, ...]:
@@ -87,7 +88,8 @@ def test_late_rows_are_kept_apart_and_change_nothing(session, tmp_path):
     detail = f"late by 1 microsecond: the time {TEN}14.999999Z is before the watermark {TEN}15Z"
     row = f'{{"k": 1, "v": 3.5, "at": "{TEN}14.999999Z"}}'
     time = AT_TEN + 15 * SECOND - 1
-    assert found.dead == [{"origin": "s", "reason": "late", "detail": detail, "time": time, "row": row}]
+    place = {"file": str(tmp_path / "s/2.csv"), "line": 2}
+    assert found.dead == [{"origin": "s", "reason": "late", "detail": detail, "time": time, "row": row, **place}]
     assert (found.progress.rows_in, found.progress.dead) == (5, {"late": 1})
     assert found.progress.watermarks == {"s": AT_TEN + 25 * SECOND}
 
@@ -119,6 +121,43 @@ def test_lines_of_csv_that_do_not_parse_are_kept_as_they_came(session, tmp_path)
     assert (found.progress.rows_in, found.progress.dead) == (9, {"malformed": 7})
 
 
+def test_dead_letters_name_file_and_line(session, tmp_path):
+    lines = ["k,v,at", f'1,"1\n5",{TEN}00Z', "", f"2,2,{TEN}00Z", f"3,x,{TEN}00Z"]
+    write(tmp_path, {"s/1.csv": "\n".join(lines), "s/2.csv": f"k,v,at\n4,soon,{TEN}00Z\n"})
+    found = outcome(session, STREAM.format(folder=tmp_path, path="s") + " DELAY 1 HOUR; SELECT k, v FROM s")
+    assert found.rows["query_1"] == [(2, 2.0)]
+    one, two = str(tmp_path / "s/1.csv"), str(tmp_path / "s/2.csv")
+    assert found.letters("file", "line") == [(one, 2), (one, 6), (two, 2)]
+
+
+def test_dead_letters_of_parquet_name_file_and_row(session, tmp_path):
+    table = pa.table({"k": [1, 2, 2**40, 4], "v": [1.0] * 4, "at": pa.array([AT_TEN] * 4, pa.timestamp("us", "UTC"))})
+    pq.write_table(table, tmp_path / "s.parquet", row_group_size=2)
+    found = outcome(session, STREAM.format(folder=tmp_path, path="s.parquet") + "; SELECT k FROM s")
+    assert found.letters("file", "line") == [(str(tmp_path / "s.parquet"), 3)]
+
+
+def test_a_file_that_makes_another_one_late_is_named(session, tmp_path):
+    rows = {name: [f"1,1,{TEN}{second:02d}Z" for second in seconds] for name, seconds in OVERLAPPING.items()}
+    write(tmp_path, {name: "\n".join(["k,v,at", *lines]) + "\n" for name, lines in rows.items()})
+    text = STREAM.format(folder=tmp_path, path="s") + " WITH (files_per_batch = 1); SELECT k FROM s"
+    with pytest.warns(TidegateWarning) as caught:
+        outcome(session, text)
+    [warning] = [each.message for each in caught]
+    assert warning.code == "W310"
+    assert warning.message == (
+        f"stream 's': 7 of 8 rows of {tmp_path}/s/2.csv are late, because {tmp_path}/s/1.csv moved the watermark on: "
+        f"its times go up to {TEN}20Z"
+    )
+    assert warning.hint == (
+        "declare DELAY 19 SECONDS or more, or sort the rows by time, "
+        "or declare a stream for each file and combine them with UNION ALL"
+    )
+
+
+OVERLAPPING = {"s/1.csv": [0, 10, 20], "s/2.csv": [1, 2, 3, 4, 5, 6, 7, 30], "s/3.csv": [25, 40, 41]}
+
+
 def test_only_columns_that_are_read_can_be_malformed(session, tmp_path):
     write(tmp_path, {"s.csv": f"k,v,at\nx,1.5,{TEN}00Z\n"})
     found = outcome(session, STREAM.format(folder=tmp_path, path="s.csv") + "; SELECT v FROM s")
@@ -137,6 +176,19 @@ def test_lines_that_are_no_json_object_are_kept_as_they_came(session, tmp_path):
         ("malformed", bad[0], "the line is no JSON: Expecting value at character 14"),
     ]
     assert found.progress.dead == {"malformed": 3}
+
+
+def test_a_key_that_no_row_of_a_file_has_is_a_warning_and_keys_count_in_any_case(session, tmp_path):
+    one = f'{{"K": 1, "At": "{TEN}00Z"}}\n{{"k": 2, "v": null, "at": "{TEN}01Z"}}\n'
+    two = f'{{"k": 3, "volume": 1, "at": "{TEN}02Z"}}\n' * 2
+    write(tmp_path, {"s/1.jsonl": one, "s/2.jsonl": two})
+    text = STREAM.format(folder=tmp_path, path="s") + " DELAY 1 HOUR; SELECT k, v FROM s"
+    with pytest.warns(TidegateWarning) as caught:
+        found = outcome(session, text)
+    assert found.rows["query_1"] == [(1, None), (2, None), (3, None), (3, None)]
+    assert [(each.message.code, each.message.message) for each in caught] == [
+        ("W311", f"stream 's': no row of {tmp_path}/s/2.jsonl has the key 'v', so the column is NULL there")
+    ]
 
 
 @pytest.mark.parametrize("path", ["s.csv", "s.jsonl", "s.parquet"])
@@ -225,7 +277,9 @@ def test_rows_whose_expressions_fail_are_kept_with_the_expression(session, tmp_p
 def test_a_failing_row_is_missing_from_its_group_only(session, tmp_path):
     write(tmp_path, {"s.csv": "k,b,t,at\n1,0,a,0\n2,5,a,0\n3,5,b,0\n"})
     found = outcome(
-        session, NUMBERED.format(folder=tmp_path) + "SELECT t, SUM(10 DIV b) AS total, COUNT(*) AS n FROM s GROUP BY t"
+        session,
+        NUMBERED.format(folder=tmp_path)
+        + "SELECT t, SUM(10 DIV b) AS total, COUNT(*) AS n FROM s WINDOW(NOW) GROUP BY t",
     )
     assert found.rows["query_1"] == [("a", 2, 1), ("b", 2, 1)]
     assert found.progress.dead == {"division_by_zero": 1}
@@ -235,8 +289,8 @@ def test_pairs_that_fail_in_a_join_are_kept_and_others_meet(session, tmp_path):
     write(tmp_path, {"s.csv": "k,b,t,at\n1,0,a,0\n1,5,b,0\n"})
     found = outcome(
         session,
-        NUMBERED.format(folder=tmp_path)
-        + "SELECT a.t AS one, c.t AS other FROM s a, s c WHERE a.k = c.k AND 10 DIV (a.b * c.b) < 1",
+        NUMBERED.format(folder=tmp_path) + "SELECT a.t AS one, c.t AS other FROM s a WINDOW(NOW), s c WINDOW(NOW) "
+        "WHERE a.k = c.k AND 10 DIV (a.b * c.b) < 1",
     )
     assert found.rows["query_1"] == [("b", "b")]
     assert found.progress.dead == {"division_by_zero": 3}
@@ -295,7 +349,12 @@ def test_a_missing_file(command):
 def test_an_empty_folder(command, tmp_path):
     (tmp_path / "data").mkdir()
     assert command(stream("data") + "SELECT k FROM s") == said(
-        3, "error[D102]: stream 's': there is no data at …/data", "   = hint: the folder is empty"
+        3,
+        "error[D102]: stream 's': …/data is empty, so its format is not known",
+        "   = hint: to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'",
+    )
+    assert command(stream("data/*.csv") + "SELECT k FROM s") == said(
+        3, "error[D102]: stream 's': there is no data at …/data/*.csv"
     )
 
 
@@ -321,16 +380,23 @@ def test_a_header_that_lacks_a_column(command):
     )
 
 
-def test_files_with_different_headers(command, tmp_path):
-    write(tmp_path, {"data/1.csv": f"k,v,at\n1,1,{TEN}00Z\n", "data/2.csv": f"v,k,at\n1,1,{TEN}00Z\n"})
+def test_one_bad_file_among_others_is_a_dead_letter(command, tmp_path):
+    write(tmp_path, {"data/1.csv": f"k,v,at\n1,1,{TEN}00Z\n", "data/2.csv": f"k,w,at\n1,1,{TEN}00Z\n"})
     code, words = command(stream("data") + "SELECT k FROM s")
-    assert (code, words) == said(
-        3,
-        "error[D103]: stream 's': …/data/2.csv has another header than the files before it",
-        "   first: k,v,at",
-        "   here:  v,k,at",
-        "   = hint: declare one stream for each kind of file",
+    assert code == 3
+    assert words.splitlines()[0] == (
+        "dead letter (bad_file) …/data/2.csv: stream 's': …/data/2.csv has no column 'v'; declared: k, v, at; "
+        "found:    k, w, at (there is: at, k, w. If the first line is data, add the option header = 'false'.)"
     )
+    assert "2 rows in · 1 rows out" in words
+    assert words.splitlines()[2] == "dead letters: 1 bad_file"
+
+
+def test_one_bad_file_ends_the_run_if_the_stream_says_so(command, tmp_path):
+    write(tmp_path, {"data/1.csv": f"k,v,at\n1,1,{TEN}00Z\n", "data/2.csv": f"k,w,at\n1,1,{TEN}00Z\n"})
+    code, words = command(stream("data").replace(";", " ON BAD FILE STOP;") + "SELECT k FROM s")
+    assert code == 3
+    assert words.splitlines()[0] == "error[D103]: stream 's': …/data/2.csv has no column 'v'"
 
 
 def test_a_parquet_column_of_another_type(command, tmp_path):
@@ -392,13 +458,24 @@ def test_a_query_that_would_need_unbounded_state(command):
 
 def test_a_checkpoint_of_another_program(command):
     assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
-    refused = said(
-        3,
-        "error[D303]: the checkpoint …/state belongs to another program or other settings",
-        "   = hint: use another --checkpoint folder, or remove this one to start anew",
+
+    def refused(*differences: str) -> tuple[int, str]:
+        message = "error[D303]: the checkpoint …/state belongs to another program or other settings"
+        hint = "   = hint: use another --checkpoint folder, or remove this one to start from the beginning"
+        return said(3, message, *differences, hint)
+
+    assert command(stream("good.csv") + COUNT.replace("1 MINUTE", "2 MINUTES"), "--checkpoint", "state") == refused(
+        "   query 'query_1'", "     was: Window range 1 minute", "     now: Window range 2 minutes"
     )
-    assert command(stream("good.csv") + COUNT.replace("1 MINUTE", "2 MINUTES"), "--checkpoint", "state") == refused
-    assert command(stream("good.csv") + COUNT, "--checkpoint", "state", "--buckets", "3") == refused
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state", "--buckets", "3") == refused(
+        "   buckets", "     was: 1", "     now: 3"
+    )
+    later = stream("good.csv").replace("BY at", "BY at DELAY 2 SECONDS")
+    assert command(later + COUNT, "--checkpoint", "state") == refused(
+        "   stream 's'",
+        "     was: from 'good.csv' timestamp by at",
+        "     now: from 'good.csv' timestamp by at delay 2 seconds",
+    )
 
 
 def test_a_state_file_that_is_damaged_or_lost(command, tmp_path):
@@ -407,12 +484,16 @@ def test_a_state_file_that_is_damaged_or_lost(command, tmp_path):
     damage(file)
     assert command(stream("good.csv") + COUNT, "--checkpoint", "state") == said(
         3,
-        f"error[D302]: the state file …/{file.relative_to(tmp_path)} is damaged",
-        "   = hint: start anew with an empty checkpoint folder",
+        f"error[D302]: the file …/{file.relative_to(tmp_path)} of the checkpoint is damaged",
+        "   = hint: restore the file from a copy, or start from the beginning with an empty checkpoint folder",
     )
     file.unlink()
     code, words = command(stream("good.csv") + COUNT, "--checkpoint", "state")
-    assert (code, words) == said(3, f"error[D301]: the checkpoint lacks the state file …/{file.relative_to(tmp_path)}")
+    assert (code, words) == said(
+        3,
+        f"error[D301]: the checkpoint lacks the state file …/{file.relative_to(tmp_path)}",
+        "   = hint: restore the file from a copy, or start from the beginning with an empty checkpoint folder",
+    )
 
 
 def test_a_record_of_a_step_that_is_damaged(command, tmp_path):
@@ -423,7 +504,7 @@ def test_a_record_of_a_step_that_is_damaged(command, tmp_path):
     assert (code, words) == said(
         3,
         f"error[D302]: the file …/{record.relative_to(tmp_path)} of the checkpoint is damaged",
-        "   = hint: start anew with an empty checkpoint folder",
+        "   = hint: restore the file from a copy, or start from the beginning with an empty checkpoint folder",
     )
 
 
@@ -433,7 +514,8 @@ def test_a_checkpoint_or_a_folder_that_cannot_be_written(command):
     assert words.startswith("error[D305]: the checkpoint …/good.csv cannot be written: ")
     code, words = command(stream("good.csv") + COUNT, "--out", "good.csv")
     assert code == 3
-    assert words.startswith("error[D106]: cannot write to …/good.csv/query_1: ")
+    assert words.splitlines()[0] == "results of query_1 go to …/good.csv/query_1 (parquet)"
+    assert words.splitlines()[2].startswith("error[D106]: cannot write to …/good.csv/query_1: ")
 
 
 def test_a_query_file_that_is_missing_or_no_text(command, tmp_path, monkeypatch):
@@ -468,7 +550,8 @@ def test_what_a_task_of_spark_finds_is_told_in_its_own_words(spark, tmp_path):
     with Session(spark=spark, buckets=1) as session, pytest.raises(DataError) as raised:
         session.sql(text, once=True, checkpoint=str(tmp_path / "other")).wait()
     assert raised.value.render() == (
-        f"error[D302]: the state file {file} is damaged\n   = hint: start anew with an empty checkpoint folder"
+        f"error[D302]: the file {file} of the checkpoint is damaged\n   = hint: restore the file from a copy, or "
+        "start from the beginning with an empty checkpoint folder"
     )
 
 

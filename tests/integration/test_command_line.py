@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from golden.canonical import canonical_text, output_rows
 from integration._commands import PATIENCE, Ended, forked
+from micros import in_micros
 
 from tidegate import __version__
 from tidegate.cli import main as cli
@@ -55,29 +57,71 @@ def folder(tmp_path):
     return tmp_path
 
 
+# ---- warnings
+
+NO_WINDOW = "SELECT COUNT(*) AS n FROM reading;\n"
+
+
+@pytest.fixture
+def unwindowed(folder):
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + NO_WINDOW)
+    return folder
+
+
+def test_a_warning_goes_to_standard_error_and_the_query_runs(unwindowed):
+    for arguments in (["check", "query.sql"], ["run", "query.sql", "--runtime", "embedded", "--once", "--quiet"]):
+        ended = tidegate(*arguments, folder=unwindowed)
+        assert (ended.returncode, ended.stderr.count("warning[W101]: reading has no window")) == (0, 1)
+        assert "hint: give it a window" in ended.stderr
+        assert ended.stdout
+
+
+def test_with_strict_a_warning_is_an_error(unwindowed):
+    for arguments in (["check", "query.sql"], ["run", "query.sql", "--runtime", "embedded", "--once"]):
+        ended = tidegate(*arguments, "--strict", folder=unwindowed)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("error[W101]: reading has no window")
+
+
+def test_warnings_are_lines_of_json_beside_json_lines(unwindowed):
+    ended = run_embedded(unwindowed, "--format", "jsonl", "--quiet")
+    (line,) = ended.stderr.splitlines()
+    assert json.loads(line).items() >= {"warning": "W101", "line": 3, "column": 27}.items()
+    assert ended.returncode == 0
+
+
+ISO = ["1970-01-01T00:00:00Z", *(f"1970-01-01T00:00:00.{n:06}Z" for n in range(1, 10))]
+"""The times 0 to 9, as texts have them."""
+
+AS_CSV = f"""valid_from,valid_to,sensor,celsius,room
+{ISO[0]},{ISO[1]},1,20.5,attic
+{ISO[4]},{ISO[5]},1,23,
+"""
+AS_JSON = f"""{{"valid_from": "{ISO[0]}", "valid_to": "{ISO[1]}", "sensor": 1, "celsius": 20.5, "room": "attic"}}
+{{"valid_from": "{ISO[4]}", "valid_to": "{ISO[5]}", "sensor": 1, "celsius": 23, "room": null}}
+"""
+
+
 # ---- standard output
 
 
 def test_a_run_prints_a_table_and_says_what_it_did_on_standard_error(folder):
     ended = run_embedded(folder)
     assert ended.stdout == (
-        "valid_from  valid_to  sensor  celsius  room\n"
-        "         0         1       1     20.5  attic\n"
-        "         4         5       1     23.0  NULL\n"
+        "valid_from                   valid_to                     sensor  celsius  room\n"
+        "1970-01-01T00:00:00Z         1970-01-01T00:00:00.000001Z       1     20.5  attic\n"
+        "1970-01-01T00:00:00.000004Z  1970-01-01T00:00:00.000005Z       1     23.0  NULL\n"
     )
-    assert ended.stderr.startswith("3 rows in · 2 rows out · watermark 1970-01-01 00:00:00.000002Z · state 0 B · ")
+    assert ended.stderr.startswith("3 rows in · 2 rows out · watermark 1970-01-01T00:00:00.000002Z · state 0 B · ")
     assert ended.stderr.count("\n") == 1
     assert ended.returncode == 0
 
 
 def test_results_of_several_queries_are_told_apart(folder):
     (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
-    assert run_embedded(folder, "--format", "csv", "--quiet").stdout.splitlines()[:3] == [
-        "query,valid_from,valid_to,sensor,celsius,room",
-        "query_1,0,1,1,20.5,attic",
-        "query_1,4,5,1,23,",
-    ]
-    table = run_embedded(folder, "--quiet").stdout
+    lines = run_embedded(folder, "--format", "jsonl", "--quiet").stdout.splitlines()
+    assert {json.loads(line)["query"] for line in lines} == {"query_1", "query_2"}
+    table = run_embedded(folder, "--times", "micros", "--quiet").stdout
     assert table.startswith("query_1:\nvalid_from  valid_to  sensor  celsius  room\n")
     assert "query_2:\nvalid_from  valid_to  sensor  readings\n" in table
 
@@ -85,8 +129,8 @@ def test_results_of_several_queries_are_told_apart(folder):
 def test_results_as_json_lines_and_nothing_else(folder):
     ended = run_embedded(folder, "--format", "jsonl", "--quiet")
     assert [json.loads(line) for line in ended.stdout.splitlines()] == [
-        {"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"},
-        {"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23, "room": None},
+        {"valid_from": ISO[0], "valid_to": ISO[1], "sensor": 1, "celsius": 20.5, "room": "attic"},
+        {"valid_from": ISO[4], "valid_to": ISO[5], "sensor": 1, "celsius": 23, "room": None},
     ]
     assert (ended.stderr, ended.returncode) == ("", 0)
 
@@ -94,9 +138,10 @@ def test_results_as_json_lines_and_nothing_else(folder):
 def test_dead_letters_are_shown_on_standard_error_and_by_the_exit_code(folder):
     (folder / "reading.csv").write_text(GOOD + BAD)
     ended = run_embedded(folder, "--format", "csv")
-    assert ended.stdout == "valid_from,valid_to,sensor,celsius,room\n0,1,1,20.5,attic\n4,5,1,23,\n"
+    assert ended.stdout == AS_CSV
     letter, figures, reasons = ended.stderr.splitlines()
-    assert letter == "dead letter (malformed): column 'celsius': 'warm' is no DOUBLE: 3,warm,hall,5"
+    place = f"{folder / 'reading.csv'}:{GOOD.count(chr(10)) + 1}"
+    assert letter == f"dead letter (malformed) {place}: column 'celsius': 'warm' is no DOUBLE: 3,warm,hall,5"
     assert "4 rows in · 2 rows out" in figures
     assert "1 dead letters" in figures
     assert reasons == "dead letters: 1 malformed"
@@ -121,7 +166,8 @@ def test_paths_are_relative_to_the_current_folder_or_to_that_of_the_query(folder
     ended = run_embedded(folder / "elsewhere", "--format", "csv", query="../query.sql")
     assert (ended.stdout.count("\n"), ended.returncode) == (3, 0)
     (folder / "elsewhere" / "reading.csv").write_text(HEADER)
-    assert run_embedded(folder / "elsewhere", "--format", "csv", query="../query.sql").stdout == ""
+    empty = run_embedded(folder / "elsewhere", "--format", "csv", query="../query.sql")
+    assert empty.stdout == "valid_from,valid_to,sensor,celsius,room\n"
 
 
 def test_settings_can_come_from_the_environment(folder):
@@ -152,7 +198,8 @@ def hear_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(folder):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(folder, number, code):
     command = [*COMMAND, "run", "query.sql", "--runtime", "embedded", "--format", "csv"]
     with subprocess.Popen(
         command,
@@ -168,14 +215,25 @@ def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(fol
             file.write("2,30,cellar,6\n")
         assert [*lines, process.stdout.readline()] == [
             "valid_from,valid_to,sensor,celsius,room\n",
-            "0,1,1,20.5,attic\n",
-            "4,5,1,23,\n",
-            "6,7,2,30,cellar\n",
+            f"{ISO[0]},{ISO[1]},1,20.5,attic\n",
+            f"{ISO[4]},{ISO[5]},1,23,\n",
+            f"{ISO[6]},{ISO[7]},2,30,cellar\n",
         ]
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest, words = process.communicate(timeout=PATIENCE)
-    assert (rest, process.returncode) == ("", 0)
+    assert (rest, process.returncode) == ("", code)
     assert words.startswith("stopping after the current step …\n4 rows in · 3 rows out")
+
+
+def test_a_master_that_cannot_be_reached_is_one_error_with_a_hint(folder):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ended = tidegate("run", "query.sql", "--once", "--master", f"spark://127.0.0.1:{port}", folder=folder)
+    first, second = ended.stderr.splitlines()
+    assert first.startswith(f"error[D403]: Spark did not start on spark://127.0.0.1:{port}: ")
+    assert second.startswith("   = hint: ")
+    assert (ended.stdout, ended.returncode) == ("", 3)
 
 
 # ---- files
@@ -183,7 +241,8 @@ def test_an_endless_run_shows_results_as_they_come_and_ends_when_interrupted(fol
 
 def test_results_go_to_a_folder_for_each_query_and_dead_letters_to_one_of_their_own(folder):
     (folder / "reading.csv").write_text(GOOD + BAD)
-    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + COUNT)
+    early = COUNT.replace(";", " EMIT EARLY;")
+    (folder / "query.sql").write_text(STREAM.format(path="reading.csv") + WARM + early)
     ended = run_embedded(folder, "--out", "results")
     assert ended.stdout == ""
     assert ended.stderr.splitlines()[-1] == "dead letters: 1 malformed, in results/dead_letters"
@@ -194,7 +253,9 @@ def test_results_go_to_a_folder_for_each_query_and_dead_letters_to_one_of_their_
         "query_2/batch-00000001.parquet",
         "query_2/final.parquet",
     ]
-    assert pq.read_table(folder / "results" / "query_1").to_pylist() == [
+    found = pq.read_table(folder / "results" / "query_1")
+    assert found.schema.types[:2] == [pa.timestamp("us", "UTC")] * 2
+    assert in_micros(found).to_pylist() == [
         {"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"},
         {"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23.0, "room": None},
     ]
@@ -203,15 +264,11 @@ def test_results_go_to_a_folder_for_each_query_and_dead_letters_to_one_of_their_
         "origin": "reading",
         "reason": "malformed",
         "detail": "column 'celsius': 'warm' is no DOUBLE",
-        "time": 5,
+        "time": ISO[5],
         "row": "3,warm,hall,5",
+        "file": str(folder / "reading.csv"),
+        "line": GOOD.count("\n") + 1,
     }
-
-
-AS_CSV = "valid_from,valid_to,sensor,celsius,room\n0,1,1,20.5,attic\n4,5,1,23,\n"
-AS_JSON = """{"valid_from": 0, "valid_to": 1, "sensor": 1, "celsius": 20.5, "room": "attic"}
-{"valid_from": 4, "valid_to": 5, "sensor": 1, "celsius": 23, "room": null}
-"""
 
 
 @pytest.mark.parametrize(("shape", "expected"), [("csv", AS_CSV), ("jsonl", AS_JSON)])
@@ -233,9 +290,24 @@ def test_insert_into_names_a_folder_and_other_results_are_printed(folder):
     (folder / "query.sql").write_text(text + COUNT)
     ended = run_embedded(folder, "--format", "csv")
     assert ended.returncode == 0
-    assert {line.split(",")[0] for line in ended.stdout.splitlines()} == {"query", "query_3"}
+    assert ended.stdout.startswith("valid_from,valid_to,sensor,readings\n")
     for place in ("kept", "uri"):
         assert steps_of(folder / place) == ["batch-00000001.csv"]
+
+
+def test_the_place_of_every_file_sink_is_shown_before_the_run(folder):
+    (folder / "inner").mkdir()
+    (folder / "inner" / "query.sql").write_text(
+        STREAM.format(path="../reading.csv") + f"INSERT INTO '../../{folder.name}/kept' {WARM}" + COUNT
+    )
+    ended = run_embedded(folder / "inner", "--out", "results", "--format", "csv")
+    assert ended.stderr.splitlines()[:3] == [
+        f"results of query_1 go to {folder}/kept (csv)",
+        f"results of query_2 go to {folder}/inner/results/query_2 (csv)",
+        f"dead letters go to {folder}/inner/results/dead_letters (jsonl)",
+    ]
+    assert steps_of(folder / "kept") == ["batch-00000001.csv"]
+    assert run_embedded(folder / "inner", "--out", "results", "--format", "csv", "--quiet").stderr == ""
 
 
 def test_a_run_goes_on_from_its_checkpoint(folder):
@@ -253,7 +325,7 @@ def test_a_run_goes_on_from_its_checkpoint(folder):
     assert "6 rows in" in whole.stderr
     for query in ("query_1", "query_2"):
         assert published(folder / "results" / query) == published(folder / "whole" / query)
-    assert run_embedded(folder, *options).stderr.startswith("0 rows in")
+    assert "\n0 rows in" in run_embedded(folder, *options).stderr
     assert published(folder / "results" / "query_2") == published(folder / "whole" / "query_2")
 
 
@@ -379,4 +451,7 @@ def test_a_run_from_the_beginning_replaces_the_results_of_a_longer_one_and_leave
     assert run_embedded(folder, "--out", "out", "--format", "csv").returncode == 0
     *results, notes = sorted((folder / "out" / "query_1").glob("*.csv"))
     assert notes.read_text() == "mine"
-    assert "".join(f.read_text() for f in results) == "valid_from,valid_to,sensor,celsius,room\n0,1,7,30,hall\n"
+    assert (
+        "".join(f.read_text() for f in results)
+        == f"valid_from,valid_to,sensor,celsius,room\n{ISO[0]},{ISO[1]},7,30,hall\n"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from micros import in_micros
 from pyspark.sql import SparkSession
 
 from examples.dns.prepare import prepare
@@ -115,7 +116,7 @@ def compared(session: Session, text: str, database: duckdb.DuckDBPyConnection) -
         assert running is not None
         running.wait()
         for number, name in enumerate(QUERIES, 1):
-            found = running.results(f"query_{number}")
+            found = in_micros(running.results(f"query_{number}"))
             assert found.num_rows > 19_000
             columns = ", ".join(database.table(name).columns)
             database.register("found", found)

@@ -7,8 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from micros import in_micros
 
+from tidegate.errors import TidegateWarning
 from tidegate.session import RunningQuery, Session
+from tidegate.time import FOREVER
 
 
 @pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
@@ -35,7 +38,7 @@ def rows_of(session: Session, text: str) -> tuple[list[tuple[object, ...]], dict
 
 
 def _rows(running: RunningQuery) -> list[tuple[object, ...]]:
-    return sorted(tuple(row.values()) for row in running.results().to_pylist())
+    return sorted(tuple(row.values()) for row in in_micros(running.results()).to_pylist())
 
 
 # ---- validities that the rows bring
@@ -58,7 +61,9 @@ def test_rows_are_valid_from_one_column_to_another(session: Session, tmp_path: P
     assert dead == {}
 
 
-def test_a_validity_that_is_empty_or_open_is_a_dead_letter(session: Session, tmp_path: Path) -> None:
+def test_a_row_without_an_end_is_valid_for_ever_and_one_without_a_beginning_never(
+    session: Session, tmp_path: Path
+) -> None:
     lines(
         tmp_path / "s" / "a.jsonl",
         {"k": 1, "begin": 10, "end": 10},
@@ -71,8 +76,35 @@ def test_a_validity_that_is_empty_or_open_is_a_dead_letter(session: Session, tmp
         f'CREATE STREAM s (k INT, begin BIGINT, "end" BIGINT) FROM \'{tmp_path}/s\' VALID FROM begin TO "end";'
         "SELECT k FROM s",
     )
-    assert found == [(10, 11, 4)]
-    assert dead == {"no_time": 2, "time_range": 1}
+    assert found == [(10, 11, 4), (10, FOREVER, 2)]
+    assert dead == {"no_time": 1, "time_range": 1}
+
+
+# ---- units of time
+
+
+def test_times_in_milliseconds(session: Session, tmp_path: Path) -> None:
+    rows = [{"k": k, "at": 1_700_000_000_000 + 250 * k} for k in range(4)]
+    lines(tmp_path / "s" / "a.jsonl", *rows, {"k": 9, "at": 2**62})
+    found, dead = rows_of(
+        session,
+        f"CREATE STREAM s (k INT, at BIGINT) FROM '{tmp_path}/s' TIMESTAMP BY at UNIT MILLISECONDS;"
+        "SELECT at FROM s WINDOW(RANGE 500 MILLISECONDS)",
+    )
+    times = [1_700_000_000_000_000 + 250_000 * k for k in range(4)]
+    assert found == [(t, t + 500_000, t // 1000) for t in times]
+    assert dead == {"time_range": 1}
+
+
+def test_times_in_milliseconds_without_a_unit_are_warned_of(session: Session, tmp_path: Path) -> None:
+    lines(tmp_path / "s" / "a.jsonl", *({"k": k, "at": 1_700_000_000_000 + k} for k in range(4)))
+    running = session.sql(
+        f"CREATE STREAM s (k INT, at BIGINT) FROM '{tmp_path}/s' TIMESTAMP BY at; SELECT k FROM s", once=True
+    )
+    assert running is not None
+    with pytest.warns(TidegateWarning, match="all times of 's' lie in January 1970: are they milliseconds"):
+        running.wait()
+    assert [warning.code for warning in running.warnings] == ["W301"]
 
 
 # ---- the time of arrival
@@ -142,7 +174,7 @@ def test_a_silent_stream_holds_nobody_back(session: Session, tmp_path: Path) -> 
     union = "SELECT k, COUNT(*) AS n FROM (SELECT k FROM a WINDOW(RANGE 5) UNION ALL SELECT k FROM b WINDOW(RANGE 5))"
     running = session.sql(f"{streams} {union} GROUP BY k")
     assert running is not None
-    expected = [(10, 11, 1, 1), (11, 15, 1, 2), (15, 16, 1, 1), (20, 25, 1, 1)]
+    expected = [(10, 11, 1, 1), (11, 15, 1, 2), (15, 16, 1, 1), (20, 25, 1, 1), (100, 105, 1, 1)]
     deadline = time.monotonic() + 60
     while _merged(_rows(running)) != expected and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -200,3 +232,15 @@ def test_a_table_that_is_also_a_result_is_read_once(session: Session, tmp_path: 
     lines(tmp_path / "bid" / "b.jsonl", {"t": 40, "item": 1})
     _until(running, [*expected, (40, 41, 1)])
     running.stop()
+
+
+def test_a_field_of_csv_may_have_line_breaks(session: Session, tmp_path: Path) -> None:
+    for name in ("1.csv", "2.csv"):
+        (tmp_path / name).write_text('at,note\n1,"two\nlines"\n2,"a ""quote""\r\n\nand more"\n3,open "quote\n')
+    text = (
+        f"CREATE STREAM s (at BIGINT, note STRING) FROM '{tmp_path}' TIMESTAMP BY at DELAY 1 HOUR; SELECT note FROM s"
+    )
+    running = session.sql(text, once=True)
+    rows = running.finish().column("note").to_pylist()
+    assert sorted(rows) == sorted(["two\nlines", 'a "quote"\r\n\nand more', 'open "quote'] * 2)
+    assert running.dead_letters().num_rows == 0

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from integration._auctions import FILES, program, write_auctions
-from integration._processes import Process, tidegate
+from integration._processes import PATIENCE, Process, descendants, is_running, tidegate
 from integration._results import Published, leftovers, published
 from pyspark.sql import SparkSession
 
@@ -176,7 +177,8 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
     assert found.relations.keys() == queries | {"bargain", "wanted", "crowded", "busy"}
     assert all(found.relations.values())
     assert found.reasons == {"late", "malformed", "division_by_zero", "registered_twice"}
-    assert '"step": ' in json.dumps(json.loads(run.record(FILES - 1).read_text())["orders"]), "the join is steered"
+    recorded = json.loads(run.record(FILES - 1).read_text())["content"]
+    assert '"step": ' in json.dumps(recorded["orders"]), "the join is steered"
     assert [json.loads(line)["compared_share"] < 0.9 for line in found.shed] == [True] * FILES
     return found
 
@@ -230,6 +232,56 @@ def test_a_run_that_is_killed_thrice_and_started_again_gives_the_same_results(qu
     run = next((r for r in runs if all(is_hit(query, r, m, dice.uniform(0, m.delay)) for m in MOMENTS)), None)
     assert run is not None, "always too early or too late"
     finished(query, run)
+    assert_same(run, undisturbed)
+
+
+def stopped(query: Path, run: Run, step: int, stop: Callable[[Process], None]) -> tuple[int, list[str]]:
+    """Start a run, wait for a step, do something to it; its exit code and words. Nothing of it is left running."""
+    process = started(query, run)
+    before = len(process.words)
+    try:
+        assert process.wait_until(run.record(step).exists), process.words
+        family = descendants(process.popen.pid)
+        stop(process)
+        code = process.wait()
+        until = time.monotonic() + PATIENCE
+        while left := [command for pid, command in family.items() if is_running(pid)]:
+            assert time.monotonic() < until, left
+            time.sleep(0.05)
+        # Where results go is said when the run starts.
+        return code, [line for line in process.words[before:].splitlines() if " go to " not in line]
+    finally:
+        process.kill()
+
+
+def kill_java(process: Process) -> None:
+    family = descendants(process.popen.pid)
+    os.kill(next(pid for pid, command in family.items() if "/bin/java " in command), 9)
+
+
+def kill_workers(process: Process, run: Run) -> None:
+    """Kill all Python workers of Spark, once in each of several steps."""
+    for step in range(FILES - 4, FILES - 1):
+        process.wait_until(run.record(step).exists)
+        family = descendants(process.popen.pid)
+        daemon = next(pid for pid, command in family.items() if "pyspark.daemon" in command)
+        for pid in descendants(daemon):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_what_is_lost_or_told_to_stop_says_so_leaves_nothing_running_and_goes_on_when_started_again(
+    query, undisturbed, tmp_path
+):
+    run = Run(tmp_path / "run")
+    code, words = stopped(query, run, 1, kill_java)
+    assert (code, len(words)) == (3, 2)
+    assert words[0].startswith("error[D402]: the Java process of Spark ended while the query ran (killed by signal 9)")
+    assert "the checkpoint is intact" in words[0]
+    code, words = stopped(query, run, 3, lambda process: process.popen.terminate())
+    assert (code, words[0]) == (143, "stopping after the current step …")
+    assert [line.partition(":")[0] for line in words[2:]] == ["dead letters", "query_5 has shed"]
+    code, words = stopped(query, run, FILES - 5, lambda process: kill_workers(process, run))
+    assert code in ENDED_WELL, words
     assert_same(run, undisturbed)
 
 

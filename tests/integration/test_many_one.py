@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import coalesced
+from micros import in_micros
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -126,7 +127,7 @@ def results(session: Session, folder: Path, setting: str, program: str = PROGRAM
     found: Rows = {}
 
     def take(name: str, rows: pa.RecordBatch) -> None:
-        found.setdefault(name, Counter()).update(tuple(row.values()) for row in rows.to_pylist())
+        found.setdefault(name, Counter()).update(tuple(row.values()) for row in in_micros(rows).to_pylist())
 
     with session:
         running = session.sql(program.format(folder=folder, setting=setting), once=True, on_rows=take)

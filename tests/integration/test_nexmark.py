@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from micros import in_micros
 from pyspark.sql import SparkSession
 
 from examples.nexmark import generate
@@ -79,7 +80,7 @@ def result(query: str, data: Data, spark: SparkSession | None) -> pa.Table:
         assert running is not None
         running.wait()
         assert not running.progress().dead
-        return running.results()
+        return in_micros(running.results())
 
 
 def at(rows: pa.Table, instants: str, columns: str) -> list[tuple[object, ...]]:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from micros import in_micros
 from pyspark.sql import SparkSession
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import relations_of
@@ -61,7 +62,7 @@ def result(plan: Plan, source: Sources, spark: SparkSession, buckets: int) -> li
         running = session.run(Program(catalog, (Query("query", plan),)), once=True)
         assert running is not None
         running.wait()
-        rows = running.results().to_pylist()
+        rows = in_micros(running.results()).to_pylist()
     return [(start, end, canonical_row(values)) for start, end, *values in (tuple(row.values()) for row in rows)]
 
 

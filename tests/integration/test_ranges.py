@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from micros import in_micros
 from pyspark.sql import SparkSession
 
 from tidegate.session import Session
@@ -91,7 +92,7 @@ def results(session: Session, folder: Path) -> Rows:
     found: Rows = {}
 
     def take(name: str, rows: pa.RecordBatch) -> None:
-        found.setdefault(name, Counter()).update(tuple(row.values()) for row in rows.to_pylist())
+        found.setdefault(name, Counter()).update(tuple(row.values()) for row in in_micros(rows).to_pylist())
 
     with session:
         running = session.sql(PROGRAM.format(folder=folder), once=True, on_rows=take)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import coalesced, output_rows
+from micros import in_micros
 
 import tidegate
 from tidegate import DataError, QueryError, RunningQuery, Session
 from tidegate.runtime.port import Progress
+from tidegate.runtime.spark.session import check_workers
 
 PATIENCE = 300
 SECOND = 1_000_000
@@ -64,6 +67,7 @@ def test_an_arrow_table_is_a_stream(session):
     query = session.sql(TOP)
     assert rows(query.finish()) == TOPS
     assert query.results().schema.names == ["valid_from", "valid_to", "sensor", "top"]
+    assert query.results().schema.types[:2] == [pa.timestamp("us", "UTC")] * 2
 
 
 def test_a_pandas_frame_is_a_stream_and_results_are_one_too(session):
@@ -73,7 +77,7 @@ def test_a_pandas_frame_is_a_stream_and_results_are_one_too(session):
     query = session.sql("SELECT sensor, place, at FROM reading WHERE celsius > 20")
     query.finish()
     found = query.to_pandas().sort_values("valid_from", ignore_index=True)
-    assert list(found["valid_from"]) == [0, 4, 12]
+    assert list(found["valid_from"]) == [pd.Timestamp(t, unit="us", tz="UTC") for t in (0, 4, 12)]
     assert list(found["place"].fillna("?")) == ["attic", "attic", "?"]
     assert found["at"][1] == pd.Timestamp(4, unit="us", tz="UTC")
     assert query.progress().watermarks == {"reading": 7}
@@ -162,6 +166,9 @@ def test_rows_can_be_taken_as_they_come(session):
     assert query.wait()
     assert {name for name, _ in found} == {"query_1"}
     assert coalesced(output_rows(batch for _, batch in found)) == TOPS
+    assert len(found) <= 2  # one batch for the step, one at the end, whatever the number of buckets
+    for _, batch in found:
+        assert output_rows([batch]) == sorted(output_rows([batch]), key=lambda row: row[:2])
     assert query.results().num_rows == 0
 
 
@@ -177,7 +184,7 @@ def test_a_running_query_takes_new_rows_until_it_is_finished(embedded, tmp_path)
     file = tmp_path / "reading.csv"
     file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
     embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
-    query = embedded.sql(TOP)
+    query = embedded.sql(f"{TOP} EMIT EARLY")
     until(query, lambda progress: progress.watermark == 3)
     assert not query.wait(0)
     assert rows(query.results()) == [(0, 3, (1, 20.5))]  # as far as the watermark
@@ -191,11 +198,31 @@ def test_a_running_query_takes_new_rows_until_it_is_finished(embedded, tmp_path)
     assert query.progress().rows_in == 4
 
 
+def test_a_running_query_tells_rows_watermarks_dead_letters_and_bytes_of_state(session, tmp_path):
+    folder = tmp_path / "reading"
+    folder.mkdir()
+    (folder / "1.csv").write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n1,hot,4\n")
+    session.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{folder}' TIMESTAMP BY at")
+    query = session.sql(TOP)
+    until(query, lambda progress: progress.peak_state_rows > 0)
+    progress = query.progress()
+    assert (progress.rows_in, progress.dead, progress.watermarks) == (3, {"malformed": 1}, {"reading": 4})
+    assert progress.state_bytes > 0
+    (folder / ".2.csv").write_text("sensor,celsius,at\n1,21,1\n1,cold,39\n1,23,40\n")
+    (folder / ".2.csv").rename(folder / "2.csv")
+    until(query, lambda progress: progress.watermarks == {"reading": 40})
+    query.stop()
+    assert (progress.rows_in, progress.dead) == (6, {"malformed": 2, "late": 1})
+    assert progress.rows_out == {"query_1": query.results().num_rows}
+    assert progress.peak_state_bytes >= progress.state_bytes > 0
+    assert progress.steps >= 2
+
+
 def test_a_stopped_query_keeps_what_it_had_found(embedded, tmp_path):
     file = tmp_path / "reading.csv"
     file.write_text("sensor,celsius,at\n1,20.5,0\n2,19,3\n")
     embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
-    query = embedded.sql(TOP)
+    query = embedded.sql(f"{TOP} EMIT EARLY")
     until(query, lambda progress: progress.watermark == 3)
     query.stop()
     assert query.wait(0)
@@ -216,7 +243,8 @@ def test_a_session_ends_its_queries_when_it_is_closed(tmp_path):
 def test_what_ends_a_query_badly_is_raised_to_whoever_waits(embedded, tmp_path):
     file = tmp_path / "reading.csv"
     file.write_text("sensor,celsius,at\n1,20.5,0\n")
-    embedded.sql(f"CREATE STREAM reading (sensor INT, celsius DOUBLE, at BIGINT) FROM '{file}' TIMESTAMP BY at")
+    columns = "sensor INT, celsius DOUBLE, at BIGINT"
+    embedded.sql(f"CREATE STREAM reading ({columns}) FROM '{file}' TIMESTAMP BY at ON BAD FILE STOP")
     query = embedded.sql(TOP)
     until(query, lambda progress: progress.rows_in == 1)
     file.write_text("")
@@ -285,6 +313,20 @@ def test_a_streaming_frame_of_spark_is_a_stream(spark, tmp_path, capsys):
 
 
 @pytest.mark.spark
+def test_times_of_a_streaming_frame_have_a_unit_though_spark_filters_it(spark, tmp_path):
+    """A row that Spark's filter leaves out moves time on by as much as its unit says."""
+    at = [1_700_000_000_000, 1_700_000_001_000, 1_700_000_009_000]
+    pq.write_table(pa.table({"k": [1, 2, 2], "at": at}), tmp_path / "s.parquet")
+    frame = spark.readStream.schema("k BIGINT, at BIGINT").parquet(str(tmp_path))
+    with Session(spark=spark, buckets=1) as session:
+        session.stream("s", frame, time="at", unit="milliseconds")
+        query = session.sql("SELECT at FROM s WHERE k = 1")
+        assert rows(query.finish()) == [(at[0] * 1000, at[0] * 1000 + 1, (at[0],))]
+        assert query.progress().watermarks == {"s": at[2] * 1000}
+        assert query.warnings == ()
+
+
+@pytest.mark.spark
 def test_rows_that_a_pushed_filter_leaves_out_are_no_dead_letters_but_rows_that_fail_are(spark, tmp_path):
     """Unknown AND failing fails: then a row is not left out, however much of the condition Spark checks."""
     columns = {"k": pa.array([1, None, 2, 1], pa.int64()), "b": [1, 0, 0, 0], "at": [0, 1, 2, 3]}
@@ -294,7 +336,7 @@ def test_rows_that_a_pushed_filter_leaves_out_are_no_dead_letters_but_rows_that_
         with Session(**settings, buckets=1) as session:
             query = session.sql(stream + "SELECT k FROM s WHERE k = 1 AND 10 / b > 1")
             assert rows(query.finish()) == [(0, 1, (1,))]
-            assert sorted(letter["time"] for letter in query.dead_letters().to_pylist()) == [1, 3]
+            assert sorted(letter["time"] for letter in in_micros(query.dead_letters()).to_pylist()) == [1, 3]
 
 
 @pytest.mark.spark
@@ -383,3 +425,30 @@ def test_a_query_on_spark_can_be_stopped_and_goes_on_from_its_checkpoint(spark, 
         assert second._run.job.buckets == 2
     written = [pq.read_table(path) for path in (tmp_path / "results" / "query_1").glob("*.parquet")]
     assert rows(pa.concat_tables(written)) == [validity(0, 2, 21.0), validity(2, 8, 22.0), validity(8, 18, 23.0)]
+
+
+@pytest.mark.spark
+def test_workers_that_cannot_import_what_a_query_needs_are_refused_at_once(spark, monkeypatch):
+    monkeypatch.setattr("tidegate.runtime.spark.session._equipped", set())
+    check_workers(spark)
+    monkeypatch.setattr("tidegate.runtime.spark.session._equipped", set())
+    with pytest.raises(DataError, match="cannot import tidegate") as raised:
+        check_workers(spark, "no_such_module")
+    assert raised.value.code == "D405"
+    assert "PYSPARK_PYTHON" in raised.value.hint
+
+
+@pytest.mark.spark
+def test_a_source_folder_that_is_removed_while_a_query_runs_is_named(spark, tmp_path):
+    folder = tmp_path / "reading"
+    for number in range(50):
+        write_parquet(folder, f"{number:02d}.parquet", [number], [21.0])
+    stream = stream_from(folder).replace(";", " WITH (files_per_batch = 1);")
+    with Session(spark=spark, buckets=1) as session:
+        running = session.sql(stream + WARMEST)
+        until(running, lambda progress: progress.watermark is not None)
+        shutil.rmtree(folder)
+        # Spark may miss the folder, or a task the file that it is to read.
+        with pytest.raises(DataError, match=str(folder)) as raised:
+            running.wait(PATIENCE)
+    assert raised.value.code in {"D104", "D408"}

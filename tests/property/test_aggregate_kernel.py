@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.kernels.aggregate import sweep
 from tidegate.physical.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
@@ -212,9 +213,11 @@ def cuts_are_at(watermarks: set[int], rows: Sequence[Element]) -> bool:
 
 
 def check_progress(run: Run, rows: list[Element], watermark: int, promised: int) -> None:
-    """Everything before the promise is out; of every value that began before the watermark, the beginning is."""
+    """Everything before the promise is out; of every value that began before the watermark, the beginning may be."""
     for instant in [t for t in INSTANTS if t < promised]:
         assert snapshot_of(rows, instant) == snapshot(run.operator, run.elements, instant)
+    if run.operator.emit is Emit.ENDED:
+        return
     for instant, key, results in begins(run.operator, run.elements, watermark):
         assert OVERFLOW in results or snapshot_of(rows, instant)[key + results] == 1
 
@@ -230,7 +233,7 @@ def test_snapshots_are_those_of_the_definition(run: Run) -> None:
         new = rows_of(step.output)
         assert all(promised <= start < end <= watermark for start, end, _ in new)
         assert promised <= step.watermark <= watermark
-        assert run.operator.emit is Emit.CHANGES or step.watermark == watermark
+        assert run.operator.emit.holds_back or step.watermark == watermark
         rows, promised = rows + new, step.watermark
         state = through_files(step.state) if run.serialised else step.state
         check_progress(run, rows, watermark, promised)
@@ -261,7 +264,7 @@ def _key_of(letter: Mapping[str, str], operator: AggregateOperator) -> tuple[obj
     return tuple(canonical(row[key]) for key in operator.keys)
 
 
-@given(runs(emits=[Emit.CHANGES]))
+@given(runs(emits=[Emit.EARLY]))
 def test_a_value_that_stays_is_emitted_at_its_beginning_and_at_its_end_only(run: Run) -> None:
     state, emitted = NO_STATE, Counter()
     for elements, watermark in run.steps:
@@ -273,6 +276,21 @@ def test_a_value_that_stays_is_emitted_at_its_beginning_and_at_its_end_only(run:
     )
     assert all(emitted[value] <= 2 * values[value] for value in emitted)
     assert set(emitted) == set(values)
+
+
+@given(runs(emits=[Emit.ENDED]))
+def test_a_value_is_emitted_once_when_its_end_is_known(run: Run) -> None:
+    state, emitted = NO_STATE, Counter()
+    for elements, watermark in run.steps:
+        step = run.operator.step(state, [batch(elements)], [watermark])
+        state = step.state
+        assert all(end < watermark or watermark == FOREVER for _, end, _ in rows_of(step.output))
+        emitted += Counter((start, values_of(row)) for start, _, row in rows_of(step.output))
+    assert emitted == Counter(
+        (start, key + results)
+        for start, key, results in begins(run.operator, run.elements, FOREVER)
+        if OVERFLOW not in results
+    )
 
 
 @given(runs())

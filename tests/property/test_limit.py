@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.plan import Order
-from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.limit import LimitOperator
 from tidegate.physical.operator import NO_STATE, Chunks, Step
 from tidegate.physical.prune import PruneOperator
@@ -129,7 +129,7 @@ def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
         new = list(zip(step.output.start.tolist(), step.output.end.tolist(), values, strict=True))
         assert all(promised <= start < end <= watermark for start, end, _ in new)
         assert promised <= step.watermark <= watermark
-        assert run.operator.emit is Emit.CHANGES or step.watermark == watermark
+        assert run.operator.emit.holds_back or step.watermark == watermark
         rows, promised = rows + new, step.watermark
         for instant in (t for t in INSTANTS if t < promised):
             assert snapshot(rows, instant) == first_rows(run.operator, run.elements, instant)
@@ -139,7 +139,7 @@ def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
 @given(st.lists(st.sampled_from([0, 1]), min_size=30, max_size=60), st.lists(st.integers(1, 9), max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_many_equal_rows_do_not_change_places_from_step_to_step(values: list[int], marks: list[int]) -> None:
-    operator = LimitOperator(SOURCE, (Order("i"),), 3, 1, (), Emit.CHANGES)
+    operator = LimitOperator(SOURCE, (Order("i"),), 3, 1, (), Emit.EARLY)
     elements: list[Element] = [(at % 10, at % 10 + 5 + at % 3, ("a", value, None)) for at, value in enumerate(values)]
     steps, before = [], -1
     for mark in [*sorted(marks), FOREVER]:
@@ -155,7 +155,7 @@ def test_a_row_comes_out_when_it_becomes_one_of_the_first_and_when_it_no_longer_
     for elements, watermark in run.steps:
         step = run.step(state, elements, watermark)
         state, pieces = step.state, pieces + len(step.output)
-    if run.operator.emit is Emit.CHANGES:
+    if run.operator.emit is Emit.EARLY:
         changes = sum(
             (first_rows(run.operator, run.elements, t) - first_rows(run.operator, run.elements, t - 1)).total()
             for t in INSTANTS

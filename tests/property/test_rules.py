@@ -33,6 +33,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Validity,
     Window,
@@ -43,6 +44,7 @@ from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.optimize import RULES, optimize
 from tidegate.optimizer.rule import Scope, apply_rule
+from tidegate.optimizer.windows import extend_whole_elements
 from tidegate.schema import Schema, Type
 
 INSTANTS = range(-3, 24)
@@ -210,6 +212,23 @@ class Maker:
         kept = tuple(Output(f"c{i}", column) for i, column in enumerate(columns))
         return Map(plan, (*kept, Output("more", more)))
 
+    def blind(self) -> Plan:
+        """An operator that sees only which rows there are, over windows of elements that last."""
+
+        def below() -> Plan:
+            coarse = Granularity(source, self.draw(st.integers(2, 3))) if self.draw(st.booleans()) else source
+            return self.filtered(self.window(coarse), slice(0, 1))
+
+        source = self.leaf()
+        makers: list[Callable[[], Plan]] = [
+            lambda: Distinct(below()),
+            lambda: self.group(below(), ("max",)),
+            lambda: self.semi(below()),
+            lambda: Distinct(self.join(below(), self.leaf())),
+            lambda: self.both(below(), (SetRule.EXCEPT, SetRule.INTERSECT)),
+        ]
+        return self.draw(st.sampled_from(makers))()
+
     def loose_join(self) -> Plan:
         """Three inputs of which the first and the last have an equality, joined in the order as they come."""
         a, b, c = self.leaf(), self.leaf(), self.leaf()
@@ -234,6 +253,7 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "push_filter_below_window": lambda m: m.filtered(m.window(m.leaf())),
     "push_filter_below_count_window": lambda m: m.filtered(m.rows_window(m.leaf(), keys=True), slice(0, 1)),
     "push_filter_below_time": lambda m: m.filtered(m.temporal(m.leaf())),
+    "push_filter_below_stamp": lambda m: m.filtered(Stamp(m.leaf(), "began"), slice(0, m.draw(st.integers(2, 3)))),
     "push_filter_below_union": lambda m: m.filtered(Union((m.leaf(), m.leaf()))),
     "push_filter_below_map": lambda m: m.filtered(m.leaf()),
     "push_filter_below_set_operation": lambda m: m.filtered(m.both()),
@@ -267,6 +287,7 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "keep_only_the_extreme_partner": lambda m: m.compared_semi(),
     "find_threshold_join": lambda m: m.crossing(),
     "reorder_joins": lambda m: m.loose_join(),
+    "extend_whole_elements": lambda m: m.blind(),
 }
 
 
@@ -276,10 +297,10 @@ def made(draw: DrawFn, name: str) -> Plan:
 
 
 def test_every_rule_has_plans_to_be_tried_on() -> None:
-    assert MAKERS.keys() == {each.name for each in (*RULES, reorder_joins)}
+    assert MAKERS.keys() == {each.name for each in (*RULES, reorder_joins, extend_whole_elements)}
 
 
-@pytest.mark.parametrize("rule", [*RULES, reorder_joins], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [*RULES, reorder_joins, extend_whole_elements], ids=lambda rule: rule.name)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:

@@ -12,7 +12,7 @@ from stepping import INSTANTS, Bag, Delivery, at_once, bag_at, canonical, check,
 
 from tidegate.algebra.plan import Change, Changes, Plan, SemiJoin, SetOperation, SetRule
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal
-from tidegate.physical.aggregate import Emit
+from tidegate.physical.emit import Emit
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

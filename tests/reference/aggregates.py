@@ -15,18 +15,21 @@ _UNIT = 2**1074
 """Every finite double is a whole number of 1/_UNIT."""
 
 Rows = Sequence[tuple[int, Mapping[str, object]]]
-"""The rows of a group, each with the start of its validity."""
+"""The rows of a group, each with its own time."""
 
 
 def called(call: AggregateCall, rows: Rows) -> object:
     """The value of a call for the rows of a group, or a failure.
 
-    FIRST is the value of the element with the smallest (start, value), LAST that of the one with the
-    greatest. ARG_MAX(a, b) is the smallest a (NULL after all others) of the rows with the greatest b.
+    FIRST is the value of the element with the smallest (own time, value), LAST that of the one with the
+    greatest; where a second column is given, that is the time. ARG_MAX(a, b) is the smallest a (NULL after
+    all others) of the rows with the greatest b.
     """
     match call.function:
         case "first" | "last":
-            known = [(start, row[str(call.column)]) for start, row in rows if row[str(call.column)] is not None]
+            times = (row[call.others[0]] if call.others else start for start, row in rows)
+            timed = zip(times, (row[str(call.column)] for _, row in rows), strict=True)
+            known = [(time, value) for time, value in timed if value is not None]
             chosen = (min if call.function == "first" else max)(known, key=_by_time, default=(0, None))
             return chosen[1]
         case "arg_max" | "arg_min":
@@ -37,7 +40,7 @@ def called(call: AggregateCall, rows: Rows) -> object:
     )
 
 
-def _by_time(element: tuple[int, object]) -> tuple[int, object]:
+def _by_time(element: tuple[Any, object]) -> tuple[Any, object]:
     return element[0], order_key(element[1])
 
 

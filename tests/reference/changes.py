@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from reference.members import Elements
@@ -19,6 +20,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Validity,
     Window,
@@ -65,13 +67,27 @@ def is_finite(plan: Plan) -> bool:
     return all(is_finite(each) for each in inputs(plan))
 
 
-def has_starts(plan: Plan) -> bool:
-    """Whether it is defined when elements of the plan start: no operator below is free to cut validities."""
+def granule(plan: Plan) -> int:
+    """How far apart the instants are at which a window looks at the plan (PIPES, section 20)."""
     match plan:
-        case Scan() | Window() | Split(length=1) | Changes():
+        case Granularity(size=size):
+            return size
+        case Window(size=size, slide=slide):
+            return math.gcd(granule(plan.source), size or 0, slide if slide > 1 else 0)
+        case Scan() | Changes():
+            return 1
+    return math.gcd(*(granule(each) for each in inputs(plan)))
+
+
+def has_own_times(plan: Plan) -> bool:
+    """Whether elements of the plan have a time of their own: each comes from one element, or pair, of its inputs."""
+    match plan:
+        case Scan() | Window() | CountWindow() | Split(length=1) | Stamp() | Changes():
             return True
+        case SemiJoin():
+            return has_own_times(plan.left)
         case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
-            return all(has_starts(each) for each in inputs(plan))
+            return all(has_own_times(each) for each in inputs(plan))
     return False
 
 
@@ -80,7 +96,11 @@ def scans(plan: Plan) -> list[Scan]:
 
 
 def row_instants(plan: Plan, given: Elements, first: int | None, last: int) -> Iterable[int]:
-    """The instants from `first` to `last` at which the plan can have rows."""
+    """The instants from `first` to `last` at which the plan can have rows, of those that a window looks at."""
+    return [t for t in _all_row_instants(plan, given, first, last) if t % granule(plan) == 0]
+
+
+def _all_row_instants(plan: Plan, given: Elements, first: int | None, last: int) -> Iterable[int]:
     if is_chronon(plan):
         times = {start for scan in scans(plan) for start, _, _ in given[scan.stream]}
         return sorted(t for t in times if t <= last and (first is None or first <= t))
@@ -100,11 +120,13 @@ def change_points(plan: Plan, given: Elements) -> set[int]:
     match plan:
         case Window(size=int()) if is_chronon(plan.source):
             return {t for change in below for t in _slid(plan, change)}
+        case Window(size=int(size), slide=slide) if granule(plan.source) > 1 and below:
+            return set(range(min(below) - 1, max(below) + size + 2 * slide + 1))
         case Window(size=int(size), slide=slide):
             return {t for change in below for t in range(change - 1, change + size + 2 * slide)}
         case Window(slide=slide):
             return {t // slide * slide - 1 + step for t in _all_between(plan.source, below) for step in (0, slide)}
-        case CountWindow():
+        case CountWindow() | Stamp():
             return _all_between(plan.source, below)
         case Granularity(size=size):
             return {-(-change // size) * size for change in below}

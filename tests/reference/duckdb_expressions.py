@@ -92,6 +92,8 @@ def _call(call: Call) -> str:
             return f"({a} IS NULL)"
         case "coalesce", _:
             return f"COALESCE({', '.join(arguments)})"
+        case "greatest", [a, b]:  # of own times, which are never NULL: DuckDB would leave a NULL out
+            return f"GREATEST({a}, {b})"
         case "overlap", [a, b]:
             return f"len(list_intersect(list_distinct({a}), list_distinct({b})))"
         case "like", [a, pattern]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from reference.duckdb_expressions import fails, quote, value
 from reference.semantics import Raw, Relation
 from reference.values import INTEGER_RANGES, NAN, Row, canonical_row
+from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -36,6 +37,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Window,
     walk,
@@ -44,7 +46,7 @@ from tidegate.schema import Schema, Type
 
 UNKNOWN = frozenset(
     {"count_window", "validity_window", "granularity", "changes", "split"}
-    | {"first", "last", "variance", "stddev", "var_pop", "stddev_pop"}
+    | {"variance", "stddev", "var_pop", "stddev_pop"}
 )
 """Kinds of operators, and aggregates, that the oracle has no opinion about."""
 
@@ -61,7 +63,7 @@ def duckdb_relations(plan: Plan, tables: Mapping[str, pa.Table], instants: Itera
     """The relations at several instants, in one query."""
     found: dict[int, Relation] = {t: Counter() for t in instants}
     wanted = pa.table({TIME: pa.array(list(found), pa.int64())})
-    query = f"SELECT {TIME}, {_columns(plan.schema)} FROM ({_history(plan, WANTED)}) AS snapshots"
+    query = f"SELECT {TIME}, {_columns(plan.schema)} FROM ({_history(stamp_own_times(plan), WANTED)}) AS snapshots"
     for t, *row in _executed(query, {**tables, INSTANTS: _instants(tables), WANTED: wanted}, {}):
         found[t][canonical_row(row)] += 1
     return found
@@ -98,7 +100,7 @@ def _instants(tables: Mapping[str, pa.Table]) -> pa.Table:
 def snapshot_sql(plan: Plan) -> str:
     """DuckDB SQL of the relation at `$instant`; what stands below windows reads instants from `instants__`."""
     instant = f"(SELECT CAST($instant AS BIGINT) AS {TIME})"
-    return f"SELECT {_columns(plan.schema)} FROM ({_history(plan, instant)}) AS snapshot"
+    return f"SELECT {_columns(plan.schema)} FROM ({_history(stamp_own_times(plan), instant)}) AS snapshot"
 
 
 def _history(plan: Plan, instants: str) -> str:
@@ -109,6 +111,8 @@ def _history(plan: Plan, instants: str) -> str:
             return f"{rows} WHERE {TIME} IN (SELECT {TIME} FROM {instants} AS i)"
         case Window():
             return _window(plan, instants)
+        case Stamp(source=source, column=column):
+            return f"SELECT *, {TIME} AS {quote(column)} FROM ({_history(source, instants)}) AS stamped"
         case CountWindow(slide=1, keys=()):
             return _count_window(plan, instants)
         case Filter(source=source, predicate=predicate):
@@ -220,6 +224,8 @@ def _aggregate(plan: Aggregate, instants: str) -> str:
 def _called(call: AggregateCall) -> str:
     if call.function in ("arg_max", "arg_min"):
         return _argument(call)
+    if call.function in ("first", "last"):
+        return _by_time(call)
     argument = "*" if call.column is None else quote(call.column)
     argument = f"DISTINCT {argument}" if call.distinct else argument
     if call.function in ("median", "quantile"):
@@ -232,6 +238,12 @@ def _argument(call: AggregateCall) -> str:
     a, b = quote(str(call.column)), quote(call.others[0])
     order = f"{b} {'DESC' if call.function == 'arg_max' else 'ASC'}, {a} ASC NULLS LAST"
     return f"(list({a} ORDER BY {order}) FILTER ({b} IS NOT NULL))[1]"
+
+
+def _by_time(call: AggregateCall) -> str:
+    a, direction = quote(str(call.column)), "DESC" if call.function == "last" else "ASC"
+    order = f"{quote(call.others[0])} {direction}, {a} {direction}"
+    return f"(list({a} ORDER BY {order}) FILTER ({a} IS NOT NULL))[1]"
 
 
 def _columns(schema: Schema) -> str:

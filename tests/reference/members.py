@@ -17,8 +17,8 @@ Elements = Mapping[str, Sequence[tuple[int, int, Mapping[str, object]]]]
 class Member:
     """A row at an instant, and what it comes from: that makes it one element over time.
 
-    `start` is when the element's validity begins. It means something only where no operator below
-    is free to cut validities; FIRST and LAST look at it, nothing else does.
+    `start` is the element's own time: when it began, before windows and granularities moved it. It
+    means something only where the row comes from one element; FIRST and LAST look at it, nothing else does.
     """
 
     lineage: tuple[object, ...]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from reference.aggregates import called
 from reference.bags import combined, limited
-from reference.changes import is_chronon
+from reference.changes import granule, is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
 from reference.many_one import combined_along_edges
 from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
@@ -39,6 +39,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
     walk,
@@ -153,6 +154,8 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(changed(plan, history, instant), [])
         case Split() | Coalesce():
             return Outcome(_cut_anew(plan, history.members(plan.source, instant), instant), [])
+        case Stamp():
+            return Outcome(_stamped(plan, history.members(plan.source, instant), instant), [])
         case Limit():
             return Outcome(limited(plan, history.members(plan.source, instant)), [])
         case Filter():
@@ -198,8 +201,21 @@ def _value(value: object, type_: Type) -> object:
 def _cut_anew(plan: Split | Coalesce, members: list[Member], instant: int) -> list[Member]:
     """The same rows; of chronons it is known when they start."""
     if isinstance(plan, Split) and plan.length == 1:
-        return [Member((instant, *m.lineage), m.values, instant) for m in members]
+        at = instant // granule(plan.source) * granule(plan.source)
+        return [Member((instant, *m.lineage), m.values, at) for m in members]
     return members
+
+
+def _stamped(plan: Stamp, members: list[Member], instant: int) -> list[Member]:
+    """The start of a row of a source; rows of anything else are taken instant by instant."""
+    if _is_source(plan.source):
+        return [Member(m.lineage, (*m.values, m.start), m.start) for m in members]
+    at = instant // granule(plan.source) * granule(plan.source)
+    return [Member((at, *m.lineage), (*m.values, at), at) for m in members]
+
+
+def _is_source(plan: Plan) -> bool:
+    return isinstance(plan, Scan) or (isinstance(plan, Filter | Map | Stamp) and _is_source(plan.source))
 
 
 def _filtered(plan: Filter, members: list[Member]) -> Outcome:

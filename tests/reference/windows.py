@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from reference.changes import row_instants
+from reference.changes import granule, row_instants
 from reference.members import History, Member, without_identity
 from reference.values import Row, row_order
 from tidegate.algebra.plan import Change, Changes, CountWindow, Granularity, Plan, Window
@@ -12,13 +12,17 @@ from tidegate.algebra.plan import Change, Changes, CountWindow, Granularity, Pla
 
 def windowed(window: Window, history: History, instant: int) -> list[Member]:
     """Formula (17.1), which with slide 1 is (8.17); without the bound of 0, times may be negative."""
-    last = (instant + 1) // window.slide * window.slide - 1
-    first = None if window.size is None else last + 1 - window.size
-    return [
-        Member((at, *m.lineage), m.values, _up(at + 1, window.slide) - 1)
+    unit = granule(window.source) if window.slide > 1 else 1
+    last = (instant + unit) // window.slide * window.slide - unit
+    first = None if window.size is None else last + unit - window.size
+    found = [
+        (at, m)
         for at in row_instants(window.source, history.given, first, last)
         for m in history.members(window.source, at)
     ]
+    if window.whole:
+        return list({m.lineage: m for _, m in found}.values())
+    return [Member((at, *m.lineage), m.values, at) for at, m in found]
 
 
 def counted(window: CountWindow, history: History, instant: int) -> list[Member]:
@@ -41,18 +45,15 @@ def _groups(window: CountWindow, history: History, until: int) -> dict[Row, list
 
 
 def _last_rows(window: CountWindow, group: list[tuple[int, Member]]) -> list[Member]:
-    """Those with numbers in [max(⌊n/A⌋·A - N + 1, 1), ⌊n/A⌋·A]; each is there from the row that completes its slide."""
+    """Those with numbers in [max(⌊n/A⌋·A - N + 1, 1), ⌊n/A⌋·A]."""
     full = len(group) // window.slide * window.slide
     first = 1 if window.rows is None else max(full - window.rows + 1, 1)
-    numbered = list(enumerate(group, start=1))[first - 1 : full]
-    starts = {number: group[_up(number, window.slide) - 1][0] for number, _ in numbered}
-    return [Member((at, *m.lineage), m.values, starts[number]) for number, (at, m) in numbered]
+    return [Member((at, *m.lineage), m.values, at) for at, m in group[first - 1 : full]]
 
 
 def coarsened(plan: Granularity, history: History, instant: int) -> list[Member]:
     """Formula (20.1) at the multiples of the size; between them, what was valid at the last one (algorithm 24)."""
-    members = history.members(plan.source, instant // plan.size * plan.size)
-    return [Member(m.lineage, m.values, _up(m.start, plan.size)) for m in members]
+    return history.members(plan.source, instant // plan.size * plan.size)
 
 
 def changed(plan: Changes, history: History, instant: int) -> list[Member]:
@@ -68,8 +69,3 @@ def changed(plan: Changes, history: History, instant: int) -> list[Member]:
 
 def _bag(plan: Plan, history: History, instant: int) -> Counter[Row]:
     return Counter(m.values for m in history.members(plan, instant))
-
-
-def _up(number: int, step: int) -> int:
-    """The least multiple of the step that is not below the number."""
-    return -(-number // step) * step

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from reference.changes import has_starts, is_finite
+from reference.changes import has_own_times, is_finite
 
 from strategies.calls import FUNCTIONS, draw_call
 from strategies.expressions import COMPARISONS, draw_expression, draw_literal, widened
@@ -242,7 +242,7 @@ class _Drawing:
     def aggregate(self, depth: int) -> Plan:
         source = self.plan(depth)
         keys = self.keys(source.schema, most=2)
-        left_out = self.without if has_starts(source) else self.without | {"first", "last"}
+        left_out = self.without if has_own_times(source) else self.without | {"first", "last"}
         names = [self.fresh("c") for _ in range(self.draw(st.integers(0 if keys else 1, 3)))]
         return Aggregate(source, keys, tuple(draw_call(self.draw, source.schema, name, left_out) for name in names))
 
@@ -266,7 +266,7 @@ def _consists_of_chronons(plan: Plan) -> bool:
     match plan:
         case Scan(validity=validity):
             return validity is Validity.INSTANT
-        case Split(length=1):
+        case Split(length=1) | Changes():
             return True
         case Filter() | Map() | Limit() | Split() | Union():
             return all(_consists_of_chronons(each) for each in inputs(plan))

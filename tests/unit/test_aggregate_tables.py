@@ -10,8 +10,9 @@ import pytest
 
 from tidegate.algebra.plan import AggregateCall
 from tidegate.errors import InternalError
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.operator import NO_STATE, Chunks, Step
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
@@ -115,8 +116,15 @@ def test_settled_values_are_cut_at_every_watermark() -> None:
     assert [s.watermark for s in steps] == [2, 4, 4, FOREVER]
 
 
-def test_the_rest_of_a_value_waits_for_a_change() -> None:
-    operator = AggregateOperator(LETTERS, ("e",), (COUNT,), Emit.CHANGES)
+def test_a_value_is_reported_once_when_it_has_changed() -> None:
+    operator = AggregateOperator(LETTERS, ("e",), (COUNT,), Emit.ENDED)
+    steps = run(operator, [([("a", 0, 9)], 2), ([], 4), ([("a", 4, 6)], 5), ([], FOREVER)])
+    assert [pieces(s) for s in steps] == [[], [], [("a", 1, 0, 4)], [("a", 2, 4, 6), ("a", 1, 6, 9)]]
+    assert [s.watermark for s in steps] == [0, 0, 4, FOREVER]
+
+
+def test_reported_early_the_rest_of_a_value_waits_for_a_change() -> None:
+    operator = AggregateOperator(LETTERS, ("e",), (COUNT,), Emit.EARLY)
     steps = run(operator, [([("a", 0, 9)], 2), ([], 4), ([("a", 4, 6)], 5), ([], FOREVER)])
     assert [pieces(s) for s in steps] == [
         [("a", 1, 0, 2)],
@@ -128,7 +136,7 @@ def test_the_rest_of_a_value_waits_for_a_change() -> None:
 
 
 def test_a_start_that_makes_good_for_an_end_changes_nothing() -> None:
-    operator = AggregateOperator(LETTERS, ("e",), (COUNT,), Emit.CHANGES)
+    operator = AggregateOperator(LETTERS, ("e",), (COUNT,), Emit.EARLY)
     steps = run(operator, [([("a", 0, 4)], 4), ([("a", 4, 8)], 6), ([], FOREVER)])
     assert [pieces(s) for s in steps] == [[("a", 1, 0, 4)], [], [("a", 1, 4, 8)]]
 

@@ -8,17 +8,19 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
+from micros import in_micros
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Plan, walk
 from tidegate.errors import NOWHERE, QueryError
 from tidegate.expressions.aggregates import AGGREGATE_ALIASES, AGGREGATES, aggregate_named, type_of
 from tidegate.language.binder import bind
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.operator import NO_STATE, Step
 from tidegate.schema import Schema, Type
 from tidegate.session import Session
-from tidegate.time import FOREVER
+from tidegate.time import BEGINNING, FOREVER
 
 SOURCE = Schema.of(k=Type.STRING, v=Type.BIGINT, s=Type.STRING, u=Type.TIMESTAMP, x=Type.DOUBLE)
 BID = "CREATE STREAM bid (k STRING, v BIGINT, x DOUBLE, s STRING, ts TIMESTAMP) FROM 'bid.csv' TIMESTAMP BY ts;"
@@ -71,7 +73,7 @@ def test_null_is_not_zero() -> None:
     elements = [(0, 10, {"v": None, "x": None}), (4, 6, {"v": 0, "x": 0.0})]
     assert at_once(elements, call("sum", "v")) == [(0, 4, None), (4, 6, 0), (6, 10, None)]
     assert at_once(elements, call("sum", "x")) == [(0, 4, None), (4, 6, 0.0), (6, 10, None)]
-    mixed = at_once(elements, call("sum", "v"), call("first", "v", name="first"))
+    mixed = at_once(elements, call("sum", "v"), call("first", "v", "v", name="first"))
     assert mixed == [(0, 4, None, None), (4, 6, 0, 0), (6, 10, None, None)]
 
 
@@ -90,9 +92,11 @@ def test_smallest_and_greatest_of_texts_and_times_are_not_confused(others: tuple
 
 
 def test_first_and_last_go_by_time_and_then_by_value() -> None:
-    elements = [(0, 9, {"s": "m"}), (3, 9, {"s": "z"}), (3, 9, {"s": "a"}), (5, 9, {"s": None})]
-    assert at_once(elements, call("first", "s"), call("last", "s", name="last")) == [(0, 3, "m", "m"), (3, 9, "m", "z")]
-    assert at_once(elements[1:], call("first", "s")) == [(3, 9, "a")]
+    rows = [("m", 0), ("z", 3), ("a", 3), (None, 5)]
+    elements = [(start, 9, {"s": s, "v": v}) for start, (s, v) in zip((4, 6, 6, 6), rows, strict=True)]
+    calls = call("first", "s", "v"), call("last", "s", "v", name="last")
+    assert at_once(elements, *calls) == [(4, 6, "m", "m"), (6, 9, "m", "z")]
+    assert at_once(elements[1:], *calls) == [(6, 9, "a", "z")]
 
 
 def test_the_best_is_chosen_by_the_second_argument_and_ties_go_to_the_smallest() -> None:
@@ -123,11 +127,24 @@ def test_quantiles_take_the_share_as_it_is_written() -> None:
 # ---- steps and state
 
 
-def test_a_value_that_stays_is_emitted_when_it_begins_and_when_it_ends() -> None:
+def test_a_value_that_stays_is_emitted_once_when_it_has_changed() -> None:
     steps = [([(0, 9, {"x": 1.0})], 2), ([], 4), ([(4, 6, {"x": 3.0})], 5), ([], FOREVER)]
-    done = run((call("median", "x"),), steps, Emit.CHANGES)
+    done = run((call("median", "x"),), steps, Emit.ENDED)
+    assert [pieces(s) for s in done] == [[], [], [(0, 4, 1.0)], [(4, 6, 2.0), (6, 9, 1.0)]]
+    assert [s.watermark for s in done] == [0, 0, 4, FOREVER]
+
+
+def test_a_value_that_stays_is_emitted_early_when_it_begins_and_when_it_ends() -> None:
+    steps = [([(0, 9, {"x": 1.0})], 2), ([], 4), ([(4, 6, {"x": 3.0})], 5), ([], FOREVER)]
+    done = run((call("median", "x"),), steps, Emit.EARLY)
     assert [pieces(s) for s in done] == [[(0, 2, 1.0)], [], [(2, 4, 1.0), (4, 5, 2.0)], [(5, 6, 2.0), (6, 9, 1.0)]]
     assert [s.watermark for s in done] == [2, 2, 5, FOREVER]
+
+
+@pytest.mark.parametrize("emit", [Emit.EARLY, Emit.ENDED])
+def test_a_sum_that_does_not_fit_is_one_dead_letter_when_it_begins(emit: Emit) -> None:
+    steps = [([(0, 9, {"v": 2**62}), (0, 9, {"v": 2**62})], 2), ([], 4), ([], 20)]
+    assert [step.dead.num_rows for step in run((call("sum", "v"),), steps, emit)] == [1, 0, 0]
 
 
 def test_chunks_that_do_not_change_are_the_same_objects() -> None:
@@ -152,7 +169,7 @@ def test_the_state_of_many_small_steps_stays_in_few_chunks() -> None:
 
 def test_a_sum_that_does_not_fit_is_a_dead_letter_beside_other_aggregates_too() -> None:
     elements = [(0, 9, {"v": 2**62}), (3, 5, {"v": 2**62})]
-    (step,) = run((call("sum", "v"), call("last", "v", name="last")), [(elements, FOREVER)])
+    (step,) = run((call("sum", "v"), call("last", "v", "v", name="last")), [(elements, FOREVER)])
     assert [piece[:2] for piece in pieces(step)] == [(0, 3), (5, 9)]
     (letter,) = step.dead.to_pylist()
     assert (letter["origin"], letter["reason"], letter["time"]) == ("SUM(v)", "overflow", 3)
@@ -251,7 +268,68 @@ def test_aggregates_of_all_kinds_stand_in_one_query(session: Session) -> None:
     )
     query = session.sql(text, once=True)
     assert query is not None
-    (row,) = [row for row in query.finish().to_pylist() if row["valid_from"] <= 2 < row["valid_to"]]
+    (row,) = [row for row in in_micros(query.finish()).to_pylist() if row["valid_from"] <= 2 < row["valid_to"]]
     assert (row["n"], row["s"]) == (3, 7.0)
     assert (row["m"], row["l"], row["e"], row["a"]) == (2.0, 4.0, False, True)
     assert row["d"] == pytest.approx(1.5275252316519468, abs=0)
+
+
+def test_first_and_last_in_a_tumbling_window_go_by_time() -> None:
+    """Open and close of a bar: all its elements become valid at the same instant."""
+    table = pa.table({"at": [61, 62, 118, 119, 119, 121], "price": [5.0, 9.0, 1.0, 4.0, 3.0, 8.0]})
+    with Session(runtime="embedded") as session:
+        session.stream("trade", table, time="at")
+        bars = session.sql("SELECT FIRST(price) AS o, LAST(price) AS c FROM trade WINDOW(RANGE 60 SLIDE 60)", once=True)
+        assert bars is not None
+        rows = [(row["valid_from"], row["o"], row["c"]) for row in in_micros(bars.finish()).to_pylist()]
+    assert rows == [(119, 5.0, 4.0), (179, 8.0, 8.0)]
+
+
+def test_first_and_last_of_the_last_rows_and_of_an_outer_join_go_by_time() -> None:
+    table = pa.table({"at": [0, 1, 2, 3], "price": [5.0, 9.0, 1.0, 4.0]})
+    with Session(runtime="embedded") as session:
+        session.stream("trade", table, time="at")
+        for source in (
+            "trade WINDOW(ROWS 4 SLIDE 4)",
+            "trade [RANGE 4 SLIDE 4] t LEFT JOIN trade [NOW] u ON u.price = 0",
+        ):
+            column = "price" if "JOIN" not in source else "t.price"
+            query = session.sql(f"SELECT FIRST({column}) AS o, LAST({column}) AS c FROM {source}", once=True)
+            assert query is not None
+            rows = in_micros(query.finish()).to_pylist()
+            assert (5.0, 4.0) in [(row["o"], row["c"]) for row in rows if row["valid_from"] <= 7]
+
+
+def test_a_window_over_a_derived_stream_of_hours_extends_its_values() -> None:
+    """The greatest hourly maximum of a day; and in how many of the last minutes there was one."""
+    hour, minute = 3_600_000_000, 60_000_000
+    table = pa.table({"at": [0, 30 * minute, 5 * hour], "price": [5.0, 9.0, 1.0]})
+    with Session(runtime="embedded") as session:
+        session.stream("trade", table, time="at")
+        session.sql("CREATE STREAM top AS SELECT MAX(price) AS price FROM trade WINDOW(RANGE 1 HOUR)")
+        query = session.sql("SELECT MAX(price) AS price FROM top WINDOW(RANGE 1 DAY)", once=True)
+        assert query is not None
+        rows = sorted(tuple(row.values()) for row in in_micros(query.finish()).to_pylist())
+        end = 30 * minute + hour - 1 + 24 * hour
+        assert _merged(rows) == [(0, 30 * minute, 5.0), (30 * minute, end, 9.0), (end, 30 * hour - 1, 1.0)]
+        minutes = session.sql(
+            "SELECT COUNT(*) AS n FROM (SELECT * FROM top GRANULARITY(1 MINUTE)) t WINDOW(RANGE 1 HOUR)", once=True
+        )
+        assert minutes is not None
+        assert max(row["n"] for row in minutes.finish().to_pylist()) == 60
+
+
+def _merged(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Neighbours in time with equal values as one."""
+    made: list[tuple[object, ...]] = []
+    for start, end, *values in rows:
+        joined = bool(made) and made[-1][1:] == (start, *values)
+        made.append((made.pop()[0] if joined else start, end, *values))
+    return made
+
+
+@pytest.mark.parametrize("function", ["max", "median"])
+def test_a_value_of_rows_that_were_always_there_is_reported_from_the_beginning(function: str) -> None:
+    steps = [([(BEGINNING, FOREVER, {"v": 7})], -2), ([], 3), ([(3, 5, {"v": 9})], FOREVER)]
+    done = run((call(function, "v"),), steps, Emit.ENDED)
+    assert min(piece[0] for step in done for piece in pieces(step)) == BEGINNING

@@ -560,7 +560,7 @@ error[Q109]: column 'a' is INT, which is no time
   --> 1:61
    | CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a
    |                                                             ^
-   = hint: a time is a TIMESTAMP, or a BIGINT of microseconds since 1970\
+   = hint: if it is a time, say what it counts since 1970, for example UNIT SECONDS\
 """)
 
 
@@ -725,7 +725,7 @@ error[Q202]: a window over elements that are valid for up to 1 hour would make 3
   --> 1:55
    | SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s
    |                                                       ^^^^^^^^^^^^^
-   = hint: take its rows when they appear, with ISTREAM(…), or put the window on the stream that it reads\
+   = hint: take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
 """)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from inline_snapshot import snapshot
+from micros import in_micros
 
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.alerts import Alert, Link
@@ -13,6 +15,8 @@ from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query, ShowAle
 from tidegate.errors import QueryError
 from tidegate.expressions.text import to_sql
 from tidegate.language.binder import bind
+from tidegate.physical.lower import lower
+from tidegate.physical.plan import Apply, PhysicalPlan
 from tidegate.schema import Domain, Type
 from tidegate.session import Session
 
@@ -165,6 +169,34 @@ def test_a_stream_may_be_joined_with_a_table_below_an_alert():
 )
 def test_an_alert_reads_elements_of_single_instants(sources, message):
     assert refused(f"CREATE ALERT damp FROM {sources} WITHIN 5 WHEN h.value > a.value") == message
+
+
+WINDOWED = "WINDOW(RANGE 1 MINUTE)"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_taken"),
+    [
+        ("(SELECT value FROM air WHERE value > 0)", True),
+        ("(SELECT value FROM air UNION ALL SELECT value FROM surface)", True),
+        ("(SELECT x.value FROM air x, place p WHERE x.machine = p.machine)", True),
+        (f"(SELECT x.value FROM air x, surface s {WINDOWED} WHERE x.machine = s.machine)", True),
+        (f"ISTREAM(SELECT DISTINCT value FROM air {WINDOWED})", True),
+        (f"DSTREAM(SELECT MAX(value) AS value FROM air {WINDOWED})", True),
+        ("(SELECT MAX(value) AS value FROM air WINDOW(NOW))", False),
+        ("(SELECT DISTINCT value FROM air WINDOW(NOW))", False),
+        ("(SELECT value FROM air WINDOW(NOW) ORDER BY value LIMIT 1)", False),
+        ("(SELECT value FROM air WINDOW(NOW) EXCEPT ALL SELECT value FROM surface WINDOW(NOW))", False),
+        ("(SELECT value FROM air WHERE machine IN (SELECT machine FROM place))", False),
+        (f"(SELECT x.value FROM air x {WINDOWED}, surface s {WINDOWED} WHERE x.machine = s.machine)", False),
+    ],
+)
+def test_an_alert_takes_the_queries_that_the_page_of_the_language_names(source, is_taken):
+    text = f"CREATE ALERT damp FROM humidity h, {source} a WITHIN 5 WHEN h.value > a.value"
+    if is_taken:
+        assert len(join(text).inputs) == 2
+    else:
+        assert refused(text) == "Q212: WITHIN is about the times of elements, and 'a' has elements that last"
 
 
 # ---- WITHIN
@@ -451,3 +483,29 @@ def test_a_session_runs_an_alert_at_once_and_ends_it_when_it_is_dropped(tmp_path
         assert session.ask("SHOW ALERTS").startswith("high  k INT, l_v DOUBLE")
         session.sql("DROP ALERT high")
         assert session.ask("SHOW ALERTS") == "there are no alerts"
+
+
+def test_an_alert_reads_the_changes_of_an_aggregate() -> None:
+    """ISTREAM and DSTREAM give rows of single instants, whatever they are changes of."""
+    text = """CREATE ALERT busy
+              FROM ISTREAM(SELECT machine, COUNT(*) AS n FROM air [RANGE 10] GROUP BY machine) c, surface s
+              WITHIN 5 MICROSECONDS MATCHING machine WHEN c.n + s.value > 102"""
+    with Session(runtime="embedded") as session:
+        for name, times in (("air", [1, 2, 3, 40]), ("surface", [4, 41])):
+            ones = [1] * len(times)
+            table = pa.table({"at": times, "machine": ones, "value": pa.array([100.0] * len(times))})
+            session.stream(name, table, time="at")
+        found = session.sql(text, once=True)
+        assert found is not None
+        rows = [(row["c_n"], row["valid_from"], row["valid_to"]) for row in in_micros(found.finish()).to_pylist()]
+    assert rows == [(3, 3, 5)]
+
+
+def test_the_changes_of_an_aggregate_are_not_split_again() -> None:
+    plan = query("SELECT n FROM ISTREAM(SELECT COUNT(*) AS n FROM air [RANGE 1 HOUR]) [RANGE 1 DAY] c").plan
+    assert "split" not in "\n".join(words(lower(plan)))
+
+
+def words(plan: PhysicalPlan) -> list[str]:
+    own = [plan.operator.words] if isinstance(plan, Apply) else []
+    return own + [line for each in getattr(plan, "inputs", ()) for line in words(each)]

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.semantics import relation_at
 
+from tidegate.algebra.plan import Union, walk
+from tidegate.errors import QueryError
 from tidegate.language.binder import bind
 
 STREAMS = """
@@ -80,6 +82,26 @@ QUERIES = [
     "SELECT COUNT(DISTINCT y) AS n, x FROM a GROUP BY x",
 ]
 
+COUNTS_OF_NOTHING = [
+    "SELECT x, (SELECT COUNT(*) FROM b WHERE b.x = a.x) AS n FROM a",
+    "SELECT x, (SELECT COUNT(DISTINCT z) FROM b WHERE b.x = a.x) AS n FROM a",
+    "SELECT x, (SELECT COUNT(*) + 1 FROM b WHERE b.x = a.x) AS n FROM a",
+    "SELECT x, (SELECT COUNT(*) FILTER (WHERE z > 1) FROM b WHERE b.x = a.x) * 2 AS n FROM a",
+    "SELECT x, (SELECT COUNT(z) FROM b) AS n FROM a",
+    "SELECT x, (SELECT COALESCE(MAX(z), 7) FROM b WHERE b.x = a.x) AS n FROM a",
+    "SELECT x, (SELECT COUNT(*) FROM b WHERE b.x = a.x HAVING COUNT(*) < 2) AS n FROM a",
+    "SELECT x, (SELECT COUNT(*) FROM b WHERE b.x = a.x HAVING MAX(z) > 1) AS n FROM a",
+    "SELECT x, (SELECT MAX(z) + (SELECT MIN(w) FROM c) FROM b WHERE b.x = a.x) AS n FROM a",
+    "SELECT x FROM a WHERE (SELECT COUNT(*) FROM b WHERE b.x = a.x) = 0",
+    "SELECT x FROM a WHERE y >= (SELECT COUNT(*) FROM b WHERE b.x = a.x)",
+    "SELECT x FROM a WHERE NOT (SELECT COUNT(*) FROM b WHERE b.x = a.x) > 1",
+    "SELECT x FROM a WHERE 1 <= (SELECT COUNT(*) FROM b WHERE b.x = a.x)",
+    "SELECT x FROM a WHERE y > (SELECT COUNT(*) FROM b WHERE b.x = a.x HAVING MIN(z) > 0)",
+    "SELECT x FROM a WHERE (SELECT COUNT(*) FROM b WHERE b.x = a.x) IS NULL OR x = 1",
+    "SELECT x, COUNT(*) AS n FROM a GROUP BY x HAVING COUNT(*) > (SELECT COUNT(*) FROM b WHERE b.x = a.x)",
+    "SELECT x, COUNT(*) AS n FROM a GROUP BY x HAVING (SELECT COUNT(z) FROM b) = 0 OR COUNT(*) > 1",
+]
+
 number = st.one_of(st.none(), st.integers(0, 3))
 rows = st.lists(st.tuples(number, number), max_size=4)
 
@@ -112,3 +134,28 @@ def theirs(query: str, tables: dict[str, list[tuple[int | None, int | None]]]) -
 @given(tables=st.fixed_dictionaries({"a": rows, "b": rows, "c": rows}))
 def test_a_query_means_at_an_instant_what_sql_says(query, tables):
     assert ours(query, tables) == theirs(query, tables)
+
+
+@pytest.mark.parametrize("query", COUNTS_OF_NOTHING)
+@settings(max_examples=15)
+@given(tables=st.fixed_dictionaries({"a": rows, "b": rows, "c": rows}))
+def test_a_query_that_stands_for_a_value_counts_nothing_as_zero(query, tables):
+    assert ours(query, tables) == theirs(query, tables)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "SELECT COUNT(*) + (SELECT MIN(w) FROM c) FROM b WHERE b.x = a.x",
+        "SELECT COUNT(*) FROM b WHERE b.x = a.x HAVING 2 NOT IN (SELECT w FROM c)",
+    ],
+)
+def test_a_count_that_another_query_stands_in_is_refused_as_a_value(value):
+    with pytest.raises(QueryError) as caught:
+        bind(f"SELECT x, ({value}) AS n FROM a", CATALOG)
+    assert caught.value.code == "Q116"
+
+
+def test_a_count_that_is_compared_with_more_than_zero_stays_a_semi_join():
+    found = bind("SELECT x FROM a WHERE 1 <= (SELECT COUNT(*) FROM b WHERE b.x = a.x)", CATALOG).queries[0].plan
+    assert not any(isinstance(node, Union) for node in walk(found))

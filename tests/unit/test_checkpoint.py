@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidegate.runtime.checkpoint import KEPT_RECORDS, Checkpoint, Record
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.port import DEAD_LETTERS, Job
+from tidegate.runtime.sealed import FORMAT, seal
 
 IDENTITY = {"queries": {"q": "Scan s"}, "streams": {"s": ["place", "at", 0]}, "buckets": 2}
 
@@ -122,7 +124,7 @@ def job(rows: list[dict[str, int]], out: Path) -> Job:
     source = MemorySource(stream, pa.Table.from_pylist(rows, schema=stream.schema.arrow))
     sinks = {q.name: FileSink(str(out / q.name), "jsonl") for q in program.queries}
     sinks[DEAD_LETTERS] = FileSink(str(out / DEAD_LETTERS), "jsonl")
-    return compile_job(program, buckets=2, sinks=sinks, sources={"s": source})
+    return replace(compile_job(program, buckets=2, sinks=sinks, sources={"s": source}), times="micros")
 
 
 def lasts(each: Job, checkpoint: Checkpoint, *, rows_per_step: int = 4) -> EmbeddedRun:
@@ -184,3 +186,127 @@ def test_what_the_end_brought_out_is_taken_back_when_a_run_goes_on(tmp_path, che
     lasts(job(ROWS, tmp_path), checkpoint)
     lasts(job(ROWS, tmp_path / "whole"), Checkpoint(str(tmp_path / "other")))
     assert result(tmp_path) == result(tmp_path / "whole")
+
+
+# ---- files that are damaged, foreign or missing
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint and results of a run over a part of the rows."""
+    folder = tmp_path_factory.mktemp("half")
+    lasts(job(ROWS[:17], folder / "out"), Checkpoint(str(folder / "checkpoint")))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], list[int]]:
+    folder = tmp_path_factory.mktemp("whole")
+    lasts(job(ROWS, folder / "out"), Checkpoint(str(folder / "checkpoint")))
+    return result(folder / "out")
+
+
+def copied(half: Path, folder: Path) -> Path:
+    shutil.copytree(half, folder, dirs_exist_ok=True)
+    return folder
+
+
+def records(folder: Path) -> list[Path]:
+    return sorted((folder / "checkpoint" / "steps").glob("*.json"))
+
+
+def goes_on(folder: Path) -> None:
+    lasts(job(ROWS, folder / "out"), Checkpoint(str(folder / "checkpoint")))
+
+
+def flipped(data: bytes) -> Iterator[bytes]:
+    """The bytes with one of them changed, each in turn, in its lowest or another bit."""
+    for position, byte in enumerate(data):
+        yield data[:position] + bytes([byte ^ (1 << position % 8)]) + data[position + 1 :]
+
+
+@pytest.mark.parametrize("which", ["steps", "program.json"])
+def test_a_flipped_byte_in_the_newest_record_or_the_identity_is_an_error_that_names_the_file(tmp_path, half, which):
+    folder = copied(half, tmp_path)
+    path = records(folder)[-1] if which == "steps" else folder / "checkpoint" / which
+    before = result(folder / "out")
+    for content in flipped(path.read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=path.name) as raised:
+            goes_on(folder)
+        assert raised.value.code == "D302"
+        assert "empty checkpoint folder" in raised.value.hint
+    assert result(folder / "out") == before, "what was published stays"
+
+
+def test_a_flipped_byte_in_an_older_record_is_harmless_where_it_is_not_needed(tmp_path, half, whole):
+    for number, position in enumerate([0, 14, 30, 80, 200, -3, -1]):
+        folder = copied(half, tmp_path / str(number))
+        content = bytearray(records(folder)[-2].read_bytes())
+        content[position] ^= 4
+        records(folder)[-2].write_bytes(content)
+        goes_on(folder)
+        assert result(folder / "out") == whole
+
+
+def test_a_record_that_was_cut_short_is_an_error_not_a_step_back(tmp_path, half):
+    folder = copied(half, tmp_path)
+    path = records(folder)[-1]
+    for content in [b"", path.read_bytes()[:-1], path.read_bytes()[:50], path.read_bytes() + b"\n"]:
+        path.write_bytes(content)
+        with pytest.raises(DataError) as raised:
+            goes_on(folder)
+        assert raised.value.code == "D302"
+
+
+def test_the_record_of_one_step_is_no_record_of_another(tmp_path, half):
+    folder = copied(half, tmp_path)
+    shutil.copy(records(folder)[0], records(folder)[-1])
+    with pytest.raises(DataError, match=records(folder)[-1].name) as raised:
+        goes_on(folder)
+    assert raised.value.code == "D302"
+
+
+def test_stray_files_in_a_checkpoint_are_ignored(tmp_path, half, whole):
+    folder = copied(half, tmp_path)
+    for name in [".DS_Store", "00000003.json.tmp", "notes.txt", "copy of 3.json", "3.json", "0000000099.json.part"]:
+        (folder / "checkpoint" / "steps" / name).write_text("{")
+        for bucket in folder.glob("checkpoint/state/*/*"):
+            (bucket / name).write_text("{")
+    (folder / "checkpoint" / "steps" / "0000000098.json").mkdir()
+    goes_on(folder)
+    assert result(folder / "out") == whole
+    assert (folder / "checkpoint" / "steps" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("which", ["steps", "program.json", "state"])
+def test_files_of_another_version_are_refused_by_name(tmp_path, half, which, monkeypatch):
+    folder = copied(half, tmp_path)
+    if which == "state":
+        monkeypatch.setattr("tidegate.runtime.state.FORMAT", FORMAT + 1)
+        name = "checkpoint/state"
+    else:
+        path = records(folder)[-1] if which == "steps" else folder / "checkpoint" / which
+        content = json.loads(path.read_text())["content"]
+        path.write_bytes(seal(content, FORMAT + 1) if which == "steps" else json.dumps(content).encode())
+        name = path.name
+    with pytest.raises(DataError, match=name) as raised:
+        goes_on(folder)
+    assert raised.value.code == "D307"
+
+
+def test_records_without_the_file_that_says_whose_they_are_are_refused(tmp_path, half):
+    folder = copied(half, tmp_path)
+    (folder / "checkpoint" / "program.json").unlink()
+    with pytest.raises(DataError, match=r"program\.json") as raised:
+        goes_on(folder)
+    assert raised.value.code == "D301"
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, half):
+    folder = copied(half, tmp_path)
+    (folder / "checkpoint" / "program.json").unlink()
+    (folder / "checkpoint" / "program.json").mkdir()
+    with pytest.raises(DataError, match=r"program\.json") as raised:
+        goes_on(folder)
+    assert raised.value.code == "D308"

@@ -17,7 +17,7 @@ import pytest
 from wrong import cases, said_of, write_anew
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.cli.output import aligned
+from tidegate.cli.table import aligned
 from tidegate.connectors.generator import generate
 from tidegate.connectors.sinks import open_sink
 from tidegate.connectors.source import open_source

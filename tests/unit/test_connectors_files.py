@@ -93,6 +93,13 @@ def test_an_unknown_format_and_an_unknown_option_are_explained(tmp_path):
         )
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_limit_for_lines_that_is_no_number_is_refused(tmp_path, name):
+    assert failure(tmp_path / name, max_line_bytes="10 MB") == (
+        "error[D105]: stream 's': max_line_bytes = '10 MB'\n   = hint: write a number from 1 on"
+    )
+
+
 def test_a_missing_file_names_the_absolute_paths_tried(tmp_path, monkeypatch):
     here, base = tmp_path / "here", tmp_path / "base"
     here.mkdir()
@@ -200,7 +207,7 @@ def test_new_files_and_appended_lines_are_found_later(tmp_path):
     source = open_source(stream(tmp_path))
     seen, position = read_on(source, None)
     assert seen == ["1", "2", "3"]
-    assert position == {"offsets": {"b.jsonl": 4}, "done": ["c.jsonl.gz"]}
+    assert position == {"offsets": {"b.jsonl": 4}, "done": ["c.jsonl.gz"], "lines": {"b.jsonl": 2}}
     assert read_on(source, position) == ([], position)
     (tmp_path / "a.jsonl").write_text("0\n")
     with (tmp_path / "b.jsonl").open("a") as more:
@@ -241,7 +248,7 @@ def test_a_truncated_compressed_file_is_an_error(tmp_path):
 
 
 def test_lines_longer_than_a_block_are_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("tidegate.connectors.lines.BLOCK", 8)
+    monkeypatch.setattr("tidegate.connectors.text_files.BLOCK", 8)
     content = ["x" * 50, "", "y" * 7, "z" * 8, "end"]
     (tmp_path / "a.jsonl").write_text("\n".join(content))
     source = open_source(stream(tmp_path / "a.jsonl"))

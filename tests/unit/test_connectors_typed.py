@@ -32,7 +32,7 @@ def stream(location="dataframe://d", *, schema: Schema = SCHEMA, **options: str)
 
 def dead(ingested: Ingested) -> list[tuple]:
     assert ingested.rows == len(ingested.batch) + ingested.dead.num_rows
-    return [tuple(letter.values())[1:] for letter in ingested.dead.to_pylist()]
+    return [tuple(letter.values())[1:5] for letter in ingested.dead.to_pylist()]
 
 
 def cast(values: pa.Array, type_: Type) -> tuple[list, list[bool]]:

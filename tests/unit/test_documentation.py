@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tidegate.catalog.catalog import Catalog
-from tidegate.cli.output import aligned
+from tidegate.cli.table import aligned
 from tidegate.errors import QueryError
 from tidegate.expressions.functions import function_names
 from tidegate.language.binder import bind
+from tidegate.runtime.outputs import in_time_order
 from tidegate.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
         running = session.sql(query, once=True)
         assert running is not None
         running.wait()
-        shown = aligned(running.results().sort_by("valid_from"))
+        shown = aligned(in_time_order(running.results()))
     assert "closing.sql --once --quiet\n" + shown in (ROOT / "README.md").read_text()
 
 

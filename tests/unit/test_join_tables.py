@@ -166,7 +166,7 @@ def test_a_pair_for_which_the_residual_fails_is_one_dead_letter() -> None:
     (letter,) = step.dead.to_pylist()
     assert json.loads(letter.pop("row")) == {"l.k": 1, "l.v": 4.0, "r.k": 1, "r.v": 0.0}
     assert letter.pop("detail").count("/") == 1
-    assert letter == {"origin": "join", "reason": "division_by_zero", "time": 3}
+    assert letter == {"origin": "join", "reason": "division_by_zero", "time": 3, "file": None, "line": None}
     assert not len(numeric(ratio_above(1.0)).step(step.state, [Batch.empty(s) for s in NUMBERS], (4, 4)).dead)
 
 

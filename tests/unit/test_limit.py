@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.plan import Limit, Order, Scan, Window
-from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch
+from tidegate.physical.emit import Emit
 from tidegate.physical.limit import LimitOperator
 from tidegate.physical.lower import lower
 from tidegate.physical.operator import NO_STATE, Operator, Step
@@ -87,8 +87,14 @@ def test_below_a_stateful_operator_rows_are_cut_at_every_watermark() -> None:
     assert [s.watermark for s in steps] == [2, 4, FOREVER]
 
 
-def test_at_the_root_the_rest_of_a_row_waits_until_it_leaves() -> None:
-    steps = run(top(1, emit=Emit.CHANGES), [([("a", 1, 0, 10)], 2), ([], 4), ([("b", 2, 5, 6)], 6), ([], FOREVER)])
+def test_at_the_root_a_row_is_reported_once_when_it_leaves() -> None:
+    steps = run(top(1, emit=Emit.ENDED), [([("a", 1, 0, 10)], 2), ([], 4), ([("b", 2, 5, 6)], 6), ([], FOREVER)])
+    assert [pieces(s) for s in steps] == [[], [], [("a", 1, 0, 5)], [("a", 1, 6, 10), ("b", 2, 5, 6)]]
+    assert [s.watermark for s in steps] == [0, 0, 5, FOREVER]
+
+
+def test_reported_early_the_rest_of_a_row_waits_until_it_leaves() -> None:
+    steps = run(top(1, emit=Emit.EARLY), [([("a", 1, 0, 10)], 2), ([], 4), ([("b", 2, 5, 6)], 6), ([], FOREVER)])
     assert [pieces(s) for s in steps] == [
         [("a", 1, 0, 2)],
         [],
@@ -99,7 +105,7 @@ def test_at_the_root_the_rest_of_a_row_waits_until_it_leaves() -> None:
 
 
 def test_chunks_that_do_not_change_are_the_same_objects() -> None:
-    operator = top(1, keys=("k",), emit=Emit.CHANGES)
+    operator = top(1, keys=("k",), emit=Emit.EARLY)
     first, second = run(operator, [([("a", 1, 0, 90), ("b", 1, 0, 90)], 2), ([], 4)])
     assert {n for n in second.state if first.state.get(n) is second.state[n]} == {"groups", "live.0", "open"}
 
@@ -113,6 +119,6 @@ def test_a_logical_limit_becomes_the_operator() -> None:
     plan = Limit(Scan("s", SOURCE), (Order("v"),), 3, 1, ("k",))
     physical = lower(plan)
     assert isinstance(physical, Apply)
-    assert physical.operator == LimitOperator(SOURCE, (Order("v"),), 3, 1, ("k",), Emit.CHANGES)
+    assert physical.operator == LimitOperator(SOURCE, (Order("v"),), 3, 1, ("k",), Emit.ENDED)
     assert physical.operator.meeting == (("k",),)
-    assert physical.operator.words == "first 3 after 1 of each k in order of v, reporting changes"
+    assert physical.operator.words == "first 3 after 1 of each k in order of v, reporting ended"

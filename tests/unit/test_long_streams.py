@@ -19,7 +19,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.expressions.nodes import Call, Column
-from tidegate.physical.aggregate import Emit
+from tidegate.physical.emit import Emit
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -29,7 +29,7 @@ from tidegate.algebra.explain_many_one import join_graphs
 from tidegate.algebra.graphs import common_key, covers, shape
 from tidegate.algebra.many_one import JoinEdge, Kind
 from tidegate.algebra.plan import Filter, Scan, Window, walk
-from tidegate.algebra.properties import has_starts, is_chronon, unique_keys, validity_bound
+from tidegate.algebra.properties import has_own_times, is_chronon, unique_keys, validity_bound
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import share
@@ -265,7 +265,7 @@ def test_inputs_are_hashed_by_columns_that_are_equal_in_all_of_them() -> None:
 def test_properties_are_those_of_the_joins_that_it_stands_for() -> None:
     join = the_join(P + O_KEYED + P_TO_O)
     assert validity_bound(join) == 10 * MINUTE
-    assert has_starts(join)
+    assert has_own_times(join)
     assert not is_chronon(join)
     assert not unique_keys(join)
     scan = Scan("s", Schema.of(k=Type.INT))

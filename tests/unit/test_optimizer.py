@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import explain
-from tidegate.algebra.plan import Aggregate, AggregateCall, Map, Output, Plan, Scan, Split, Window
+from tidegate.algebra.plan import Map, Output, Scan
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
 from tidegate.expressions.nodes import Column
 from tidegate.language.binder import bind
@@ -105,15 +105,15 @@ def test_aggregates_that_nobody_reads_are_not_computed_but_those_that_can_fail_a
     assert "max(" not in text
 
 
-def test_where_validities_are_cut_does_not_change_below_an_aggregate_that_looks_at_starts():
-    scan = Scan("s", Schema.of(a=Type.INT))
-    split = Split(Split(Window(scan, 9), 3), 5)
-
-    def called(function: str) -> Plan:
-        return Aggregate(split, (), (AggregateCall(function, "a", "x", Type.INT),))
-
-    assert optimize(called("max"))[1] == ("merge_splits",)
-    assert optimize(called("first"))[1] == ()
+def test_first_and_last_order_by_a_column_from_below_the_window_and_other_aggregates_have_none():
+    query = "SELECT {}(t.v) AS x FROM s t WINDOW(RANGE 9 SLIDE 9) GRANULARITY(9) WHERE t.k > 1"
+    assert "Stamp" not in optimized(query.format("MAX"))[0]
+    text, rules = optimized(query.format("FIRST"))
+    assert rules[0] == "stamp_own_times"
+    below = ["Granularity 9 microseconds", "Window range 9 microseconds slide 9 microseconds"]
+    below += ["Stamp own time as began", "Filter k > 1", "Scan s"]
+    assert [line.strip() for line in text.splitlines()][-len(below) :] == below
+    assert "Aggregate first(t.v, began)" in text
 
 
 def test_what_means_the_same_under_other_names_becomes_the_same_plan():

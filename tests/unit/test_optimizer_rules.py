@@ -31,6 +31,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Window,
 )
@@ -38,6 +39,7 @@ from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal, 
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.optimize import LAWS, RULES
 from tidegate.optimizer.rule import apply_rule
+from tidegate.optimizer.windows import extend_whole_elements
 from tidegate.schema import Schema, Type
 
 GOLDEN = Path(__file__).with_name("optimizer_rules.txt")
@@ -97,6 +99,7 @@ CASES: dict[str, Plan] = {
     "push_filter_below_window": Filter(Window(S, 10), more("sv")),
     "push_filter_below_count_window": Filter(CountWindow(S, 5, 1, ("sk",)), both(more("sk"), more("sv"))),
     "push_filter_below_time": Filter(Changes(Granularity(S, 60), Change.INSERTED), more("sv")),
+    "push_filter_below_stamp": Filter(Stamp(S, "began"), more("sv")),
     "push_filter_below_union": Filter(Union((S, R)), more("sv")),
     "push_filter_below_map": Filter(columns(S, a="sk", b="sv"), more("b")),
     "push_filter_below_set_operation": Filter(SetOperation(S, R, SetRule.EXCEPT_ALL), more("sv")),
@@ -138,6 +141,7 @@ CASES: dict[str, Plan] = {
         columns(Join(Window(S, 9), Window(R, 5), both(ON_KEYS, less("sv", "rv"))), k="rk"),
     ),
     "reorder_joins": Join(Join(S, R, TRUE), T, both(equal("sk", "tk"), equal("rv", "tv"))),
+    "extend_whole_elements": top(Filter(Window(CountWindow(S, 5), 10), more("sv")), "sk", of="sv"),
 }
 
 REFUSED: dict[str, Plan] = {
@@ -145,6 +149,7 @@ REFUSED: dict[str, Plan] = {
     "push_filter_below_window": Filter(Window(S, 10, 20), fails("sv")),
     "push_filter_below_count_window": Filter(CountWindow(S, 5, 1, ("sk",)), more("sv")),
     "push_filter_below_time": Filter(Split(Window(S, 9), 2), fails("sv")),
+    "push_filter_below_stamp": Filter(Stamp(S, "sv"), more("sv")),
     "push_filter_below_map": Filter(Map(S, (Output("a", fails("sv")),)), Column("a", Type.BOOLEAN)),
     "push_filter_below_distinct": Filter(Distinct(S), fails("sv")),
     "push_filter_below_aggregate": Filter(top(S, "sk", of="sv"), more("top")),
@@ -165,9 +170,11 @@ REFUSED: dict[str, Plan] = {
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(less("sv", "rv"), less("rk", "sk"))),
     "find_threshold_join": Distinct(columns(Join(Window(S, 9), Window(R, 5), both(ON_KEYS, less("sv", "rv"))), v="rv")),
     "reorder_joins": Join(Join(S, R, ON_KEYS), T, equal("sk", "tk")),
+    "extend_whole_elements": Distinct(Window(CountWindow(S, 5), 10, 20)),
+    "push_window_below_union": Window(Union((Granularity(S, 20), R)), 20),
 }
 
-BY_NAME = {each.name: each for each in (*RULES, reorder_joins)}
+BY_NAME = {each.name: each for each in (*RULES, reorder_joins, extend_whole_elements)}
 
 
 def shown() -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from golden.canonical import output_rows
 from harness import rows_of, run_elements
+from micros import in_micros
 from reference.instants import snapshots
 from reference.letters import lasting, letters
 from reference.semantics import elements_of, relation_at, relation_of
@@ -30,6 +32,9 @@ from tidegate.algebra.plan import (
     Union,
 )
 from tidegate.expressions.nodes import TRUE, Call, Column
+from tidegate.language.binder import bind
+from tidegate.runtime.compile import compile_job
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.schema import Type
 from tidegate.session import Session
 
@@ -46,6 +51,34 @@ def test_the_conversions_of_streams_say_the_same_at_every_instant() -> None:
         assert relation_at(letters("s"), raw, t) == relation_of(letters("s"), physical, t) == logical.get(t, Counter())
 
 
+@pytest.mark.parametrize(
+    ("query", "lasting_for"),
+    [("SELECT value FROM s", 1), ("SELECT value FROM s WINDOW(RANGE 4)", 4)],
+)
+def test_elements_have_a_validity_and_start_at_or_after_the_watermark_that_was_promised(query, lasting_for) -> None:
+    """PIPES orders physical streams by start. Here a watermark says what may still start; after it, any order goes."""
+    times = [5, 3, 4, 9, 7, 6, 12, 2, 10, 11, 40]
+    with Session(runtime="embedded") as session:
+        session.stream("s", pa.table({"at": times, "value": times}), time="at", delay="3 us")
+        source = session._named_sources()["s"]
+        job = compile_job(bind(query, session.catalog), sinks={}, sources={"s": source})
+        engine, took, late, gave = Engine(job), [], [], []
+        for raw, _ in source.read(None, 2, columns=job.graph.columns("s")):
+            promised = engine.watermarks["s"]
+            read = engine.decoders["s"].decode(raw, promised)
+            out, _ = engine.step({"s": [raw]})
+            took += zip(read.batch.start.tolist(), read.batch.end.tolist(), strict=True)
+            late += [letter["time"] for letter in read.dead.to_pylist()]
+            given = [batch for _, batch in out.results]
+            gave += [each for batch in given for each in zip(batch.start.tolist(), batch.end.tolist(), strict=True)]
+            assert min([promised, *read.batch.start.tolist()]) == promised
+            assert min([promised, *(start for batch in given for start in batch.start.tolist())]) == promised
+    assert took == [(t, t + 1) for t in times if t != 2]
+    assert late == [2]
+    assert [start for start, _ in took] != sorted(start for start, _ in took)
+    assert gave == [(t, t + lasting_for) for t in times if t != 2]
+
+
 def test_any_of_several_times_can_be_the_one_that_orders_a_stream() -> None:
     """The others are columns like all, and so is, unlike in PIPES, the chosen one."""
     orders = pa.table({"ordered": [10, 11], "shipped": [30, 20]})
@@ -53,7 +86,9 @@ def test_any_of_several_times_can_be_the_one_that_orders_a_stream() -> None:
     for time in ("ordered", "shipped"):
         with Session(runtime="embedded") as session:
             session.stream("orders", orders, time=time, delay="1 ms")
-            found[time] = sorted(tuple(row.values()) for row in _finished(session, "SELECT * FROM orders").to_pylist())
+            found[time] = sorted(
+                tuple(row.values()) for row in in_micros(_finished(session, "SELECT * FROM orders")).to_pylist()
+            )
     assert found == {"ordered": [(10, 11, 10, 30), (11, 12, 11, 20)], "shipped": [(20, 21, 11, 20), (30, 31, 10, 30)]}
 
 
@@ -81,7 +116,7 @@ def _finished(session: Session, text: str) -> pa.Table:
 
 
 def _rows(table: pa.Table) -> list[tuple[int, int, list[object]]]:
-    return [(start, end, values) for start, end, *values in (tuple(row.values()) for row in table.to_pylist())]
+    return output_rows(table.to_batches())
 
 
 EQUAL = Call("=", (Column("e", Type.STRING), Column("f", Type.STRING)), Type.BOOLEAN)

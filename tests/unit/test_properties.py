@@ -6,6 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tidegate.algebra.explain import describe, explain, in_words
+from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -26,6 +27,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Validity,
     Window,
@@ -41,7 +43,7 @@ from tidegate.algebra.properties import (
     unique_keys,
     validity_bound,
 )
-from tidegate.errors import QueryError, Span
+from tidegate.errors import InternalError, QueryError, Span
 from tidegate.expressions.nodes import TRUE, Call, Column
 from tidegate.schema import Schema, Type
 
@@ -175,7 +177,7 @@ def test_the_refusal_of_too_many_pieces_says_what_to_write() -> None:
         refuse_unsupported(Window(counted(windowed(HOUR)), 5))
     assert str(caught.value) == snapshot("""\
 error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 of each
-   = hint: take its rows when they appear, with ISTREAM(…), or put the window on the stream that it reads\
+   = hint: take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
 """)
 
 
@@ -317,7 +319,7 @@ def test_regions_grow_from_below_until_the_next_window() -> None:
     assert described == [["Map", "Join", "Distinct"], ["Aggregate", "Split", "Filter"]]
 
 
-def test_an_aggregate_that_looks_at_starts_is_in_no_region() -> None:
+def test_an_aggregate_that_looks_at_own_times_is_in_no_region() -> None:
     first = Aggregate(windowed(5), (), (AggregateCall("first", "a", "x", Type.INT),))
     assert [is_reducible(p) for p in (counted(RAW), first, windowed(5), Granularity(RAW, 5), Split(RAW, 1))] == [
         True,
@@ -332,12 +334,57 @@ def first(plan: Plan) -> Plan:
     return Aggregate(plan, (), (AggregateCall("first", "a", "x", Type.INT),), Span(1, 2))
 
 
-@pytest.mark.parametrize("below", [Distinct(windowed(5)), CountWindow(RAW, 3), Coalesce(windowed(5), 9)])
-def test_first_and_last_are_refused_where_it_is_not_defined_when_elements_start(below: Plan) -> None:
+@pytest.mark.parametrize("below", [Distinct(windowed(5)), Limit(RAW, (), 3), Coalesce(windowed(5), 9)])
+def test_first_and_last_are_refused_where_rows_have_no_time_of_their_own(below: Plan) -> None:
     with pytest.raises(QueryError) as caught:
         refuse_unsupported(first(Filter(below, TRUE)))
     assert (caught.value.code, caught.value.span) == ("Q206", Span(1, 2))
     refuse_unsupported(first(Window(Changes(below, Change.INSERTED), 5)))
+    with pytest.raises(InternalError):
+        stamp_own_times(first(Filter(below, TRUE)))
+
+
+HOURLY = Aggregate(windowed(HOUR), (), (AggregateCall("max", "a", "a", Type.INT),))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Distinct(Window(HOURLY, HOUR)),
+        Aggregate(Filter(Window(HOURLY, HOUR), TRUE), (), (AggregateCall("min", "a", "x", Type.INT),)),
+        Aggregate(Window(HOURLY, HOUR), (), (AggregateCall("count", "a", "x", Type.BIGINT, distinct=True),)),
+        SemiJoin(RAW, renamed(Window(HOURLY, HOUR), "b"), TRUE),
+        Distinct(Window(CountWindow(RAW, 3), HOUR)),
+        counted(Window(Granularity(HOURLY, HOUR // 60), HOUR)),
+        CountWindow(Granularity(HOURLY, HOUR // 60), 5),
+    ],
+)
+def test_windows_over_elements_that_last_are_accepted_for_sets_and_in_granules(plan: Plan) -> None:
+    refuse_unsupported(plan)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        counted(Window(HOURLY, HOUR)),
+        Window(HOURLY, HOUR),
+        Distinct(Window(HOURLY, HOUR, 2 * HOUR)),
+        Distinct(counted(Window(HOURLY, HOUR))),
+        SemiJoin(renamed(Window(HOURLY, HOUR), "b"), RAW, TRUE),
+        first(Window(HOURLY, HOUR)),
+        Distinct(CountWindow(HOURLY, 5)),
+    ],
+)
+def test_windows_over_elements_that_last_are_refused_where_it_counts_how_often_a_row_is_there(plan: Plan) -> None:
+    with pytest.raises(QueryError) as caught:
+        refuse_unsupported(plan)
+    assert caught.value.code == "Q202"
+
+
+def test_a_stamp_takes_the_rows_of_a_source_as_they_are_and_those_of_others_instant_by_instant() -> None:
+    row, rest = Stamp(Filter(LASTING, TRUE), "t"), Stamp(Distinct(windowed(5)), "t")
+    assert (is_chronon(row), is_chronon(rest), validity_bound(rest)) == (False, True, 1)
+    assert (is_chronon(Stamp(RAW, "t")), unique_keys(Stamp(GROUPED, "t"))) == (True, unique_keys(GROUPED))
 
 
 def test_durations_are_in_the_largest_whole_unit() -> None:
@@ -345,7 +392,7 @@ def test_durations_are_in_the_largest_whole_unit() -> None:
         "1 microsecond",
         "7 microseconds",
         "1 millisecond",
-        "90 seconds",
+        "1 minute 30 seconds",
         "1 hour",
         "5 hours",
         "2 days",

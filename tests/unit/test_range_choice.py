@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tidegate.language.binder import bind
 from tidegate.physical.kernels.ranges.batch import BatchTracker
 from tidegate.physical.kernels.ranges.batch_model import Settings
 from tidegate.physical.kernels.ranges.choice import Method, better_method, cost, moved
 from tidegate.physical.kernels.ranges.model import Elements, Ranges
 from tidegate.physical.kernels.ranges.tracking import DistributedTracker
+from tidegate.runtime.answers import explain_program
 
+STREAMS = """CREATE STREAM trade (price DOUBLE, shares INT, at TIMESTAMP) FROM 'trade.csv' TIMESTAMP BY at;
+CREATE STREAM sub (id INT, low DOUBLE, high DOUBLE, n BIGINT, active BOOLEAN, at TIMESTAMP)
+  FROM 'sub.csv' TIMESTAMP BY at;"""
 LIVE, BATCH = (0, 100, 10_000, 1_000_000), (0, 1, 100, 10_000, 250_000)
 
 
@@ -57,3 +62,18 @@ def test_large_batches_are_for_the_batch_method():
     assert better_method(1000, 10_000, Method.TRACKING) is Method.BATCH
     assert better_method(1000, 1, Method.TRACKING) is Method.TRACKING
     assert better_method(1_000_000, 1, Method.BATCH) is Method.BATCH
+
+
+def test_a_run_never_leaves_the_method_it_begins_with():
+    """What ARCHITECTURE and EXPLAIN say: the trees are for comparison, and no run uses them."""
+    for live in [0, *(10**power for power in range(13))]:
+        for batch in [0, *(10**power for power in range(13))]:
+            assert better_method(live, batch, Method.BATCH) is Method.BATCH
+            assert cost(Method.BATCH, live, batch) < 1.3 * cost(Method.TRACKING, live, batch)
+
+
+def test_explain_names_the_method_that_is_used():
+    where = "FROM trade t, sub r WHERE t.price BETWEEN r.low AND r.high WHEN TOTAL(t.shares) >= r.n"
+    shown = explain_program(bind(f"{STREAMS} CREATE ALERTS traded {where}"))
+    (line,) = {line.strip() for line in shown.splitlines() if "range thresholds" in line}
+    assert line == "range thresholds for traded, by adding up batches"

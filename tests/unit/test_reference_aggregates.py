@@ -13,7 +13,7 @@ from reference.letters import letters, row
 from reference.semantics import relation_at
 from reference.values import NAN
 
-from tidegate.algebra.plan import Aggregate, AggregateCall, Join, Map, Output, Window
+from tidegate.algebra.plan import Aggregate, AggregateCall, CountWindow, Granularity, Join, Map, Output, Window
 from tidegate.expressions.nodes import TRUE, Column
 from tidegate.schema import Type
 
@@ -29,7 +29,7 @@ def called_on(function: str, *elements: tuple[int, object, object], distinct: bo
     return called(call, [(start, {"a": a, "b": b}) for start, a, b in elements])
 
 
-def test_first_and_last_go_by_start_and_then_by_value() -> None:
+def test_first_and_last_go_by_own_time_and_then_by_value() -> None:
     elements = [(3, 7, 0), (1, 5, 0), (1, 4, 0), (3, 6, 0), (0, None, 0), (9, None, 0)]
     assert called_on("first", *elements) == 4
     assert called_on("last", *elements) == 7
@@ -37,11 +37,14 @@ def test_first_and_last_go_by_start_and_then_by_value() -> None:
     assert called_on("last", (1, math.inf, 0), (1, NAN, 0)) is NAN
 
 
-def test_the_start_of_a_pair_is_the_later_one_and_that_of_an_element_in_a_sliding_window_where_it_enters() -> None:
+def test_the_own_time_of_a_pair_is_the_later_one_and_no_window_or_granularity_moves_that_of_an_element() -> None:
     calls = (AggregateCall("first", "e", "f", Type.STRING), AggregateCall("last", "e", "l", Type.STRING))
     raw = {"s": [(0, row("c")), (1, row("b")), (2, row("a"))]}
     assert relation_at(Aggregate(Window(letters("s"), 5), (), calls), raw, 3) == Counter([("c", "a")])
-    assert relation_at(Aggregate(Window(letters("s"), 4, 2), (), calls), raw, 3) == Counter([("b", "a")])
+    assert relation_at(Aggregate(Window(letters("s"), 4, 4), (), calls), raw, 3) == Counter([("c", "a")])
+    coarse = Granularity(Window(letters("s"), 9), 4)
+    assert relation_at(Aggregate(coarse, (), calls), raw, 4) == Counter([("c", "a")])
+    assert relation_at(Aggregate(CountWindow(letters("s"), 3, 3), (), calls), raw, 4) == Counter([("c", "a")])
     right = Map(Window(letters("s"), 2), (Output("r", Column("e", Type.STRING)),))
     pairs = Join(Window(letters("s"), 5), right, TRUE)
     assert relation_at(Aggregate(pairs, (), calls), raw, 2) == Counter([("b", "c")])

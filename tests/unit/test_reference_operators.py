@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.changes import has_starts, is_finite
+from reference.changes import has_own_times, is_finite
 from reference.instants import interesting_instants_of
 from reference.letters import lasting, letters, row, table
 from reference.semantics import failures, relation_at, relation_of, relations, relations_of
@@ -34,7 +34,7 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
-from tidegate.expressions.nodes import Call, Column, Literal
+from tidegate.expressions.nodes import TRUE, Call, Column, Literal
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
@@ -142,12 +142,12 @@ def test_a_window_of_some_instants_over_a_table_repeats_its_rows() -> None:
     assert relation_of(Window(table("t"), 3), given_elements, 7) == Counter({("a",): 3})
 
 
-def test_starts_are_known_where_no_operator_is_free_to_cut() -> None:
-    source = Window(letters("s"), 5)
-    known = (source, Granularity(source, 2), Split(Distinct(source), 1), Changes(Distinct(source), Change.INSERTED))
-    unknown = (Distinct(source), Split(source, 2), Coalesce(source, 2), CountWindow(letters("s"), 2))
-    assert all(has_starts(plan) for plan in known)
-    assert not any(has_starts(plan) for plan in unknown)
+def test_rows_that_come_from_one_element_have_a_time_of_their_own() -> None:
+    source, rows = Window(letters("s"), 5), CountWindow(letters("s"), 2)
+    known = (source, rows, Granularity(source, 2), SemiJoin(source, Distinct(source), TRUE), Split(Distinct(source), 1))
+    unknown = (Distinct(source), Split(source, 2), Coalesce(source, 2), SemiJoin(Distinct(source), source, TRUE))
+    assert all(has_own_times(plan) for plan in (*known, Changes(Distinct(source), Change.INSERTED)))
+    assert not any(has_own_times(plan) for plan in unknown)
 
 
 # ---- laws

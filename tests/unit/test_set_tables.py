@@ -24,7 +24,9 @@ from tidegate.algebra.plan import (
     Split,
 )
 from tidegate.expressions.nodes import TRUE, Call, Column, Literal
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
+from tidegate.physical.coalesce import CoalesceOperator
+from tidegate.physical.emit import Emit
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.lower import lower
 from tidegate.physical.plan import Apply, PhysicalPlan
@@ -149,7 +151,7 @@ def test_a_predicate_that_fails_for_a_pair_makes_a_dead_letter_and_no_match() ->
 
 def test_an_equality_needs_the_right_once_and_a_semi_join_of_it_is_a_join() -> None:
     semi, anti = (operators(lower(SemiJoin(LEFT, RIGHT, EQUAL, each))) for each in (False, True))
-    assert semi == [MapOperator, JoinOperator, AggregateOperator, MapOperator]
+    assert semi == [MapOperator, CoalesceOperator, JoinOperator, AggregateOperator, MapOperator]
     assert anti == [SemiJoinOperator, AggregateOperator, MapOperator]
     every = operators(lower(SemiJoin(LEFT, RIGHT, Call("<", (L, R), Type.BOOLEAN))))
     assert every == [SemiJoinOperator, MapOperator]

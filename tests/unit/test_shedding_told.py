@@ -96,7 +96,7 @@ def test_rows_that_are_dropped_are_counted(session):
 
 
 def test_standard_error_is_told_of_steps_that_shed(session, capsys):
-    printer = Printer("csv", ["query_1"])
+    printer = Printer("csv", {"query_1": pa.schema([])})
     printer.add(SHEDDING, run(session, QUERY + SOME).shedding().to_batches()[0])
     printer.add(SHEDDING, run(session, QUERY + ENOUGH).shedding().to_batches()[0])
     written = capsys.readouterr()

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_shedding import joins_by_likeness, kept_words
 from tidegate.algebra.plan import Join, inputs, walk
-from tidegate.algebra.properties import has_starts, is_chronon, unique_keys, validity_bound
+from tidegate.algebra.properties import has_own_times, is_chronon, unique_keys, validity_bound
 from tidegate.algebra.shedding import NEVER, Policy, Shedding, SimilarityJoin
 from tidegate.language.binder import bind
 from tidegate.optimizer.sharing import share
@@ -26,7 +26,7 @@ from tidegate.runtime.stage import StageGraph, ToStage
 def test_properties_are_those_of_the_join_it_takes_the_place_of() -> None:
     plain = next(node for node in walk(optimized("TRUE")) if isinstance(node, Join))
     made = SimilarityJoin(plain.left, plain.right, None)
-    for known in (validity_bound, is_chronon, has_starts, unique_keys):
+    for known in (validity_bound, is_chronon, has_own_times, unique_keys):
         assert known(made) == known(plain)  # type: ignore[operator]
     assert (made.schema, inputs(made)) == (plain.schema, inputs(plain))
 

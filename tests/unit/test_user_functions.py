@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from micros import in_micros
 from pyspark import cloudpickle
 
 from tidegate.errors import NOWHERE, DataError, QueryError
@@ -36,14 +37,14 @@ def session() -> Iterator[Session]:
 def rows(session: Session, text: str) -> list[dict[str, object]]:
     query = session.sql(text, once=True)
     assert query is not None
-    return sorted(query.finish().to_pylist(), key=str)
+    return sorted(in_micros(query.finish()).to_pylist(), key=str)
 
 
 def letters(session: Session, text: str) -> list[dict[str, object]]:
     query = session.sql(text, once=True)
     assert query is not None
     query.finish()
-    return sorted(query.dead_letters().to_pylist(), key=lambda letter: letter["time"])
+    return sorted(in_micros(query.dead_letters()).to_pylist(), key=lambda letter: letter["time"])
 
 
 def reciprocal(value: float) -> float:

@@ -7,10 +7,11 @@ from harness import rows_of, run_elements
 from stepping import Element, at_once, bag_at, batch_of, in_steps, intervals, run
 
 from tidegate.algebra.plan import Change, Changes, Coalesce, CountWindow, Granularity, Join, Plan, Scan, Split, Window
-from tidegate.errors import InternalError
+from tidegate.errors import DataError
 from tidegate.expressions.nodes import TRUE
-from tidegate.physical.aggregate import Emit
+from tidegate.physical.changes import ChangesOperator
 from tidegate.physical.count_window import CountWindowOperator
+from tidegate.physical.emit import Emit
 from tidegate.physical.lower import lower
 from tidegate.physical.plan import Apply
 from tidegate.physical.stateless import WindowOperator
@@ -97,9 +98,16 @@ def test_of_one_instant_the_greatest_values_are_the_last_ones() -> None:
     assert run(CountWindow(RAW, 2), at_once(left=together)).elements == [(5, INF, ("c",)), (5, INF, (None,))]
 
 
-def test_an_element_is_reported_when_it_is_counted_and_again_when_it_leaves() -> None:
+def test_an_element_is_reported_once_when_it_leaves() -> None:
     stream = elements([("a", 1, 2), ("b", 9, 10)])
     outcome = run(CountWindow(RAW, 1), in_steps(stream, [4, 6, 12]))
+    assert outcome.elements == [(1, 9, ("a",)), (9, INF, ("b",))]
+    assert outcome.promises == [(1, 0), (1, 0), (9, 1), (INF, 2)]
+
+
+def test_reported_early_an_element_comes_when_it_is_counted_and_again_when_it_leaves() -> None:
+    stream = elements([("a", 1, 2), ("b", 9, 10)])
+    outcome = run(CountWindow(RAW, 1), in_steps(stream, [4, 6, 12]), emit=Emit.EARLY)
     assert outcome.elements == [(1, 4, ("a",)), (4, 9, ("a",)), (9, 12, ("b",)), (12, INF, ("b",))]
     assert outcome.promises == [(4, 1), (4, 1), (12, 3), (INF, 4)]
 
@@ -144,7 +152,7 @@ def test_split_is_left_out_where_all_elements_are_chronons() -> None:
     assert _below(CountWindow(Join(RAW, intervals("right", Schema.of(f=Type.STRING)), TRUE), 5)) is not SplitOperator
     assert _below(Window(LEFT, 5)) is SplitOperator
     assert _below(CountWindow(LEFT, 5)) is SplitOperator
-    assert _below(Window(Changes(LEFT, Change.INSERTED), 5)) is SplitOperator
+    assert _below(Window(Changes(LEFT, Change.INSERTED), 5)) is ChangesOperator
 
 
 def _below(plan: Plan) -> type | None:
@@ -169,5 +177,5 @@ def test_the_watermark_of_a_granularity_is_on_its_grid() -> None:
 
 def test_an_element_that_is_valid_for_ever_cannot_be_split() -> None:
     for start, end in ((0, FOREVER), (BEGINNING, 5), (BEGINNING, FOREVER)):
-        with pytest.raises(InternalError, match="valid for ever"):
+        with pytest.raises(DataError, match="valid for ever"):
             run(Split(LEFT, 1), at_once(left=[(start, end, ("a",))]))

@@ -15,10 +15,10 @@ CREATE STREAM current_price AS
   FROM ((SELECT auction AS item, price FROM bid WINDOW(RANGE 1 MINUTE))
         UNION ALL
         (SELECT id AS item, initial_bid AS price FROM auction WINDOW(RANGE 1 MINUTE))) p,
-       closed_auction c,
+       closed_auction c WINDOW(NOW),
        auction o WINDOW(RANGE 1 MINUTE)
   WHERE p.item = c.id AND c.id = o.id;
 
 SELECT item, seller, MAX(price) AS price
-FROM current_price
+FROM current_price WINDOW(NOW)
 GROUP BY item, seller;

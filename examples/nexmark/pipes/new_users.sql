@@ -12,5 +12,5 @@ CREATE STREAM new_person AS
 
 SELECT DISTINCT id, name
 FROM (SELECT p.id, p.name
-      FROM new_person WINDOW(RANGE 1 SECOND) p, auction o
+      FROM new_person WINDOW(RANGE 1 SECOND) p, auction o WINDOW(NOW)
       WHERE p.id = o.seller);

@@ -9,5 +9,5 @@ CREATE STREAM closed_auction (ts_us BIGINT, id BIGINT, initial_bid BIGINT, reser
   FROM '../data/auction' TIMESTAMP BY expires_us DELAY 1 MINUTE;
 
 SELECT o.id, o.seller
-FROM auction o WINDOW(RANGE 1 SECOND), closed_auction c
+FROM auction o WINDOW(RANGE 1 SECOND), closed_auction c WINDOW(NOW)
 WHERE o.id = c.id;

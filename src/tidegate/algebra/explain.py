@@ -25,6 +25,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
     inputs,
@@ -73,9 +74,10 @@ def describe(plan: Plan) -> str:
     match plan:
         case Scan(stream=stream):
             return f"Scan {stream}"
-        case Window(size=size, slide=slide):
+        case Window(size=size, slide=slide, whole=whole):
             moving = "" if slide == 1 else f" slide {in_words(slide)}"
-            return f"Window range {'unbounded' if size is None else in_words(size)}{moving}"
+            extended = " of whole elements" if whole else ""
+            return f"Window range {'unbounded' if size is None else in_words(size)}{moving}{extended}"
         case CountWindow(rows=rows, slide=slide, keys=keys):
             moving = "" if slide == 1 else f" slide {slide}"
             per = f" by {', '.join(keys)}" if keys else ""
@@ -84,6 +86,8 @@ def describe(plan: Plan) -> str:
             return f"Granularity {in_words(size)}"
         case Split(length=length) | Coalesce(length=length):
             return f"{type(plan).__name__} to at most {in_words(length)}"
+        case Stamp(column=column):
+            return f"Stamp own time as {column}"
         case Changes(change=change):
             return f"Changes {change.name.lower().replace('_', ' ')}"
         case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):
@@ -223,17 +227,23 @@ def _meaning(plan: Plan, column: str) -> Expression:
 
 
 def in_words(microseconds: int) -> str:
-    """A duration in the largest unit of time that it is a whole number of.
+    """Return a duration as people write it.
 
     Examples
     --------
-    >>> in_words(18_000_000_000)
-    '5 hours'
+    >>> in_words(18_000_000_000), in_words(90_000_000), in_words(0)
+    ('5 hours', '1 minute 30 seconds', '0 seconds')
     """
-    unit, length = max(
-        ((unit, length) for unit, length in MICROSECONDS.items() if microseconds % length == 0), key=lambda u: u[1]
-    )
-    amount = microseconds // length
+    if microseconds and microseconds % MICROSECONDS["week"] == 0:
+        return _amount(microseconds // MICROSECONDS["week"], "week")
+    parts, rest = [], microseconds
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        amount, rest = divmod(rest, MICROSECONDS[unit])
+        parts += [_amount(amount, unit)] if amount else []
+    return " ".join(parts) or _amount(0, "second")
+
+
+def _amount(amount: int, unit: str) -> str:
     return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 

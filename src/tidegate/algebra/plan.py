@@ -21,6 +21,11 @@ from tidegate.expressions.nodes import Expression
 from tidegate.schema import Domain, Field, Schema, Type
 
 
+def _keep_schema(plan: Map | Join | Aggregate, schema: Schema) -> None:
+    """Keep the schema of a frozen node: rules ask for it often, and to find it they would walk all that is below."""
+    object.__setattr__(plan, "schema", schema)
+
+
 class _SameColumns:
     """An operator whose output has the columns of its source."""
 
@@ -62,13 +67,17 @@ class Window(_SameColumns):
 
     With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). Every instant of
     an element's validity is extended; physically the source is split into chronons, where it is not
-    known to consist of them.
+    known to consist of them. Over time in granules, these are the instants (PIPES, section 20).
+
+    With `whole`, each element is extended once, from its first to its last instant: the same rows are
+    there, but not as often. It stands below operators that see only which rows there are.
     """
 
     source: Plan
     size: int | None
     slide: int = 1
     span: Span = field(default=NOWHERE, compare=False)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +125,23 @@ class Coalesce(_SameColumns):
     source: Plan
     length: int
     span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The source with one more column, the own time of each element, which windows above it do not move.
+
+    That is where the validity of a row of a source stream begins. Rows of anything else are split into
+    chronons, whose own time is their instant: how other operators cut validities says nothing.
+    """
+
+    source: Plan
+    column: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema + Schema((Field(self.column, Type.BIGINT),))
 
 
 class Change(Enum):
@@ -185,10 +211,10 @@ class Map:
     source: Plan
     outputs: tuple[Output, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    schema: Schema = field(init=False, repr=False, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs))
+    def __post_init__(self) -> None:
+        _keep_schema(self, Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +237,10 @@ class Join:
     right: Plan
     predicate: Expression
     span: Span = field(default=NOWHERE, compare=False)
+    schema: Schema = field(init=False, repr=False, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.left.schema + self.right.schema
+    def __post_init__(self) -> None:
+        _keep_schema(self, self.left.schema + self.right.schema)
 
 
 class SetRule(Enum):
@@ -290,11 +316,11 @@ class Aggregate:
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    schema: Schema = field(init=False, repr=False, compare=False)
 
-    @property
-    def schema(self) -> Schema:
+    def __post_init__(self) -> None:
         keys = tuple(Field(k, self.source.schema.type_of(k)) for k in self.keys)
-        return Schema(keys + tuple(Field(c.name, c.type) for c in self.calls))
+        _keep_schema(self, Schema(keys + tuple(Field(c.name, c.type) for c in self.calls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +338,7 @@ Plan = (
     | Granularity
     | Split
     | Coalesce
+    | Stamp
     | Changes
     | Limit
     | Filter

@@ -44,13 +44,17 @@ class Shedding:
     """What may be left out of a query, and when.
 
     `target` is how long a step may take, in microseconds. A `budget` is a number of comparisons in each step, in
-    all buckets together; without one it is found from how long comparisons take.
+    all buckets together; without one it is found from how long comparisons take. If the query is `approximate`,
+    its author accepts values that are computed from the results that were found, such as a COUNT.
     """
 
     policy: Policy = Policy.OFF
     target: int = SECOND
     budget: int | None = None
     utility: Utility | None = None
+    approximate: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    """Where the query itself asks for it; nowhere if SET does."""
 
 
 NEVER = Shedding()

@@ -102,7 +102,11 @@ def _times(stream: SourceStream) -> Iterable[str]:
         yield f"timestamp by {stream.time_column}"
     else:
         yield f"valid from {stream.time_column} to {stream.end_column}"
+    if stream.unit is not None:
+        yield f"unit {stream.unit.value}"
     if stream.delay:
         yield f"delay {in_words(stream.delay)}"
     if stream.idle_after is not None:
         yield f"idle after {in_words(stream.idle_after)}"
+    if stream.stops_at_bad_file:
+        yield "on bad file stop"

@@ -9,11 +9,12 @@ from types import MappingProxyType
 from tidegate.algebra.constraints import Constraint, Settings
 from tidegate.algebra.plan import Plan, Validity
 from tidegate.algebra.shedding import NEVER, Policy, Shedding
-from tidegate.errors import QueryError
+from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.aggregates import aggregate_named
 from tidegate.expressions.functions import function_names
 from tidegate.expressions.user import UserDefined
 from tidegate.schema import Domain, Schema
+from tidegate.time import TimeUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class SourceStream:
     `validity` says how long its rows are valid. INSTANT: at the time in `time_column`, or when they
     arrive if there is none. INTERVAL: from `time_column` to `end_column`. RELATION, a table: while
     the row is there; it has no time column. A stream that is silent for `idle_after` microseconds
-    no longer holds others back.
+    is no longer waited for.
     """
 
     name: str
@@ -44,6 +45,10 @@ class SourceStream:
     """Columns in which no two rows agree, if it says so."""
     constraints: tuple[Constraint, ...] = ()
     """What it says of how rows arrive; the streams referred to may be made later, and are spelt as written."""
+    unit: TimeUnit | None = None
+    """What whole numbers in its time columns count; None: nothing is declared, they are microseconds."""
+    stops_at_bad_file: bool = False
+    """Whether a file that cannot be read ends the run, instead of becoming a dead letter."""
 
     @property
     def times(self) -> frozenset[str]:
@@ -124,6 +129,7 @@ class Query:
     """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads.
 
     `notify` is where alarms of an alert are to be sent, as the user wrote it; `shedding` is what it may leave out.
+    With `early`, a value is reported when it begins, too, and not only when its end is known.
     """
 
     name: str
@@ -133,6 +139,7 @@ class Query:
     is_alert: bool = False
     notify: str | None = None
     shedding: Shedding = NEVER
+    early: bool = False
 
     @property
     def may_shed(self) -> bool:
@@ -223,6 +230,10 @@ class Program:
     catalog: Catalog
     queries: tuple[Query, ...]
     commands: tuple[Command, ...] = ()
+    warnings: tuple[TidegateWarning, ...] = ()
+    """What probably does not mean what its author thinks, in the order of the text."""
+    text: str = ""
+    """What was written, to show places in it."""
 
     @property
     def settings(self) -> Settings:

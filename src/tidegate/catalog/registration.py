@@ -19,6 +19,9 @@ class Registration:
 
     catalog: Catalog = Catalog()
 
+    def _check_open(self) -> None:
+        """Refuse further use; a session that is closed does."""
+
     def function(
         self,
         name: str,
@@ -39,6 +42,7 @@ class Registration:
         ... def twice(value):
         ...     return 2 * value
         """
+        self._check_open()
 
         def register(made: Callable[..., Any]) -> Callable[..., Any]:
             declared = user_function(name, made, arguments=arguments, result=result, vectorized=vectorized)
@@ -67,6 +71,7 @@ class Registration:
         >>> session.aggregate("product", initial=lambda v: v, merge=lambda p, v: p * v, result=lambda p: p,
         ...                   arguments=["DOUBLE"], type="DOUBLE")
         """
+        self._check_open()
 
         def register(made: Any) -> Any:
             parts = {"initial": made.initial, "merge": made.merge, "result": made.result}

@@ -10,6 +10,11 @@ class Runtime(StrEnum):
     EMBEDDED = "embedded"
 
 
+class Times(StrEnum):
+    ISO = "iso"
+    MICROS = "micros"
+
+
 class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"

@@ -5,6 +5,7 @@ What commands do is imported when one is run: whoever asks for help does not wai
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -13,8 +14,8 @@ import typer
 
 from tidegate import __version__
 from tidegate.cli.edge import edge
-from tidegate.cli.formats import Format, Runtime
-from tidegate.errors import DataError, TidegateError
+from tidegate.cli.formats import Format, Runtime, Times
+from tidegate.errors import TidegateError
 from tidegate.runtime.explain_format import ExplainFormat
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
 QueryFile = Annotated[Path, typer.Argument(metavar="FILE.sql", help="A file of statements, or - for standard input.")]
 
 
@@ -46,23 +48,31 @@ def run(
     format: Annotated[  # noqa: A002 - the name of the option
         Format | None, typer.Option(help="Of the results; table on stdout, parquet in files unless given.")
     ] = None,
+    times: Annotated[
+        Times, typer.Option(help="Times of the results: ISO 8601 (timestamps in parquet), or integer microseconds.")
+    ] = Times.ISO,
     once: Annotated[bool, typer.Option("--once", help="Take all that is there, bring out every result, end.")] = False,
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Run the queries of a file.
 
     Results go to standard output, or with --out to DIR/<query name>/; rows that could not take
     part go to DIR/dead_letters/, or are shown on standard error. Ends with 0 if all went well, 2
     if the query is wrong, 3 if the data or a connector failed or rows became dead letters, 1 if
-    Tidegate failed.
+    Tidegate failed, 143 if SIGTERM stopped it.
+
+    Ctrl-C or SIGTERM stops a run after the current step; a second one ends it at once.
     """
     from tidegate.cli.queries import Where, run_queries
 
-    where = Where(runtime=runtime.value, master=master, buckets=buckets)
-    dead = run_queries(query, where, checkpoint=checkpoint, out=out, shown=format, once=once, quiet=quiet)
-    if dead:
-        raise typer.Exit(DataError.exit_code)
+    where = Where(runtime=runtime.value, master=master, buckets=buckets, strict=strict)
+    code = run_queries(
+        query, where, checkpoint=checkpoint, out=out, shown=format, times=times.value, once=once, quiet=quiet
+    )
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -79,11 +89,11 @@ def explain(
 
 
 @app.command()
-def check(query: QueryFile) -> None:
+def check(query: QueryFile, strict: Strict = False) -> None:
     """Check the queries of a file, without running them and without looking at the data."""
     from tidegate.cli.queries import check_queries
 
-    print("\n".join(check_queries(query)))
+    print("\n".join(check_queries(query, strict=strict)))
 
 
 @app.command()
@@ -122,6 +132,8 @@ def _options(
 
 def main() -> NoReturn:
     """Run the command; errors are told in words, and by the exit code."""
+    # Libraries that log to the root logger would make it print: errors are reported here.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         app()
     except TidegateError as error:

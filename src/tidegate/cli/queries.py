@@ -8,19 +8,26 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from tidegate.catalog.catalog import Catalog, Program, SourceStream
+from tidegate.cli.announce import announce
 from tidegate.cli.formats import Format
 from tidegate.cli.output import Printer
+from tidegate.cli.signals import StopSignals
+from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError
 from tidegate.language.binder import bind
 from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import program_identity
+from tidegate.runtime.compile import compile_queries, idle_shedding, program_identity
 from tidegate.runtime.explain_format import ExplainFormat
+from tidegate.runtime.outputs import result_schema
+from tidegate.runtime.port import QueryState
+from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import shed_by
 from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
-from tidegate.session import RunningQuery, Session
+from tidegate.session import Session
+from tidegate.time import TimeFormat
 
 
 class Where(TypedDict):
@@ -29,6 +36,7 @@ class Where(TypedDict):
     runtime: Literal["spark", "embedded"]
     master: str
     buckets: int | None
+    strict: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +60,25 @@ def run_queries(
     checkpoint: str | None,
     out: str | None,
     shown: Format | None,
+    times: TimeFormat,
     once: bool,
     quiet: bool,
-) -> bool:
-    """Run the queries of a file; whether rows became dead letters."""
+) -> int:
+    """Run the queries of a file; answers the exit code."""
     shown = shown or (Format.TABLE if out is None else Format.PARQUET)
     program = _read(query).bound(commands_will_do=True)
+    warnings = Warnings(strict=where["strict"], as_json=shown is Format.JSONL)
+    warnings.show(program.warnings)
     early, late = when_answered(program)
     if early.commands:
         print(answers(early))
     if not program.queries:
-        return False
+        return 0
     _check_format(shown, out, program)
-    printer = Printer(shown.value, [q.name for q in program.queries], at_once=not once)
-    with Session(**where) as session:
+    printed = [] if out is not None else [q for q in program.queries if q.into is None]
+    schemas = {q.name: result_schema(q.plan.schema, times) for q in printed}
+    printer = Printer(shown.value, schemas, at_once=not once)
+    with Session(**where) as session, StopSignals(session.kill) as signals:
         running = session.run(
             program,
             once=once,
@@ -73,15 +86,22 @@ def run_queries(
             out=out,
             format=_in_files(shown),
             on_rows=printer.add,
+            on_start=None if quiet else announce,
+            on_warnings=warnings.show,
+            times=times,
         )
         assert running is not None
-        _follow(running, printer, quiet=quiet)
+        signals.running = True
+        was_stopped = _follow(running, printer, warnings, signals, quiet=quiet)
+        printer.complete()
         progress = running.progress()
     if late.commands:
         print(answers(late, found_by([progress.steering]), shed_by([progress.steering])))
     if not quiet:
         print(summary(progress, out), file=sys.stderr)
-    return bool(progress.dead)
+    if was_stopped and signals.exit_code:
+        return signals.exit_code
+    return DataError.exit_code if progress.dead else 0
 
 
 def explain_queries(query: Path, shown: ExplainFormat) -> str:
@@ -89,9 +109,11 @@ def explain_queries(query: Path, shown: ExplainFormat) -> str:
     return explain_program(_read(query).bound(), shown)
 
 
-def check_queries(query: Path) -> list[str]:
+def check_queries(query: Path, *, strict: bool = False) -> list[str]:
     """The names and columns of the queries of a file."""
     program, found = _read(query).bound(), []
+    compiled, _ = compile_queries(program)
+    Warnings(strict=strict).show((*program.warnings, *idle_shedding(program, compiled)))
     for each in program.queries:
         columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
         found.append(f"{each.name}: {columns}")
@@ -105,12 +127,15 @@ def constraints_of(query: Path, checkpoint: str | None) -> str:
     return show_constraints(program.catalog, found_by(orders))
 
 
-def _follow(running: RunningQuery, printer: Printer, *, quiet: bool) -> None:
+def _follow(running: RunningQuery, printer: Printer, warnings: Warnings, signals: StopSignals, *, quiet: bool) -> bool:
+    """Wait for the end; whether a signal stopped the run before it."""
     try:
-        watch(running, quiet=quiet, enough=lambda: printer.is_cut_off)
-    except KeyboardInterrupt:
-        print("stopping after the current step …", file=sys.stderr)
+        if watch(running, warnings, quiet=quiet, enough=lambda: printer.is_cut_off or signals.received is not None):
+            return False
+        if signals.received is not None:
+            print("stopping after the current step …", file=sys.stderr)
         running.stop()
+        return signals.received is not None and running.state is QueryState.STOPPED
     finally:
         printer.close()
 
@@ -158,5 +183,10 @@ def _check_format(shown: Format, out: str | None, program: Program) -> None:
     into_files = out is not None or all(q.into is not None for q in program.queries)
     if shown is Format.PARQUET and not into_files:
         raise QueryError("Q304", "parquet cannot be written to standard output", hint="add --out DIR")
+    printed = {q.plan.schema.names for q in program.queries if q.into is None}
+    if shown is Format.CSV and out is None and len(printed) > 1:
+        message = "queries with different columns cannot share one CSV output"
+        hint = "--out DIR writes each query to its own folder, --format jsonl names the query in every line"
+        raise QueryError("Q305", message, hint=hint)
     if shown is Format.TABLE and out is not None:
         raise QueryError("Q304", "a table cannot be written to files", hint="--format csv, jsonl or parquet")

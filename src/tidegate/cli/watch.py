@@ -7,29 +7,30 @@ import posixpath
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from tidegate.cli.warnings import Warnings
+from tidegate.expressions.parse_time import instant_in_words
 from tidegate.runtime.port import DEAD_LETTERS, Progress
+from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import shed_facts, shed_in_words
 from tidegate.runtime.steering import Losses
-from tidegate.session import RunningQuery
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def watch(running: RunningQuery, *, quiet: bool, enough: Callable[[], bool]) -> None:
-    """Wait for the end, or until it is enough; show how far it is if standard error is a terminal."""
+def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:
+    """Wait for the end, or until it is enough; whether it has ended. Show how far it is on a terminal."""
     console = Console(stderr=True, quiet=quiet or not sys.stderr.isatty())
     with Live(Text("starting …"), console=console, refresh_per_second=4, transient=True) as live:
-        while not running.wait(0.25):
+        while not running.has_ended(0.25):
+            warnings.show(running.warnings)
             if enough():
-                running.stop()
-                return
+                return False
             live.update(Text(line(running.progress())))
+    warnings.show(running.warnings)
+    return True
 
 
 def line(progress: Progress) -> str:
@@ -41,7 +42,7 @@ def line(progress: Progress) -> str:
     '2,000 rows in · 3 rows out · watermark none'
     """
     parts = [f"{progress.rows_in:,} rows in", f"{sum(progress.rows_out.values()):,} rows out"]
-    parts.append(f"watermark {_instant(progress.watermark)}")
+    parts.append(f"watermark {instant_in_words(progress.watermark)}")
     parts.append(f"state {_bytes(progress.state_bytes)}")
     if progress.cold_bytes:
         parts.append(f"cold {_bytes(progress.cold_bytes)}")
@@ -86,15 +87,6 @@ def _missing(losses: Losses) -> str:
         return f"missing {losses.of}: {how_many}, because nothing is sampled (MODE lean, monitor_sample = 0)"
     bounds = f"between {math.floor(losses.low):,} and {math.ceil(losses.high):,}"
     return f"missing {losses.of}: about {losses.estimate:,.0f}, {bounds} (MODE lean)"
-
-
-def _instant(watermark: int | None) -> str:
-    if watermark is None:
-        return "none"
-    try:
-        return (EPOCH + timedelta(microseconds=watermark)).isoformat(sep=" ").replace("+00:00", "Z")
-    except OverflowError:
-        return str(watermark)
 
 
 def _bytes(count: float) -> str:

@@ -1,16 +1,16 @@
-"""CSV: RFC 4180 within lines.
+"""CSV as RFC 4180 has it.
 
-A field may stand in quotes, in which a quote is doubled; a quote inside an unquoted field is an
-ordinary character. A value cannot contain a line end, since rows arrive line by line. An empty field
-is NULL unless it stands in quotes. All files of a stream have the same header.
+A field may stand in quotes, in which a quote is doubled and lines may end; a quote inside an unquoted
+field is an ordinary character. An empty field is NULL unless it stands in quotes. Each file has a header
+of its own: columns go by their names.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ import pyarrow.csv as arrow_csv
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, Mask, Parsed, make_decoder, parse_texts, requested
-from tidegate.connectors.files import File, FileSet, Progress
+from tidegate.connectors.files import File, FileSet, blamed
 from tidegate.connectors.formats import Format, Position, check_options, find_name, flag, no_such_column, option
-from tidegate.connectors.lines import any_true, clean_lines, first_line, joined, read_lines
+from tidegate.connectors.lines import any_true, clean_lines, joined
+from tidegate.connectors.text_files import MAX_LINE, LineRules, first_line, read_lines
 from tidegate.errors import DataError
 from tidegate.schema import Field
 
@@ -41,7 +42,7 @@ class Dialect:
     @staticmethod
     def of(stream: SourceStream) -> Dialect:
         """The dialect that the stream's options describe."""
-        check_options(stream, ("header", "delimiter", "quote", "null"))
+        check_options(stream, ("header", "delimiter", "quote", "null", MAX_LINE))
         delimiter = option(stream, "delimiter", default=",")
         delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
         quote = option(stream, "quote", default='"')
@@ -54,6 +55,10 @@ class Dialect:
         """The fields of one line."""
         quoting = {"quotechar": self.quote} if self.quote else {"quoting": csv.QUOTE_NONE}
         return next(csv.reader([line], delimiter=self.delimiter, **quoting), [])
+
+    def names(self, header: str) -> list[str]:
+        """The names of columns in a header line."""
+        return [name.strip() for name in self.fields(header)]
 
     @property
     def pattern(self) -> str:
@@ -78,7 +83,7 @@ class CsvParser:
 
     def parse(self, raw: pa.RecordBatch) -> Parsed:
         lines = clean_lines(raw, header=self.header)
-        broken = lines.broken | self._ill_formed(lines.texts)
+        broken = self._ill_formed(lines.texts) | lines.broken
         sound = np.ones(len(lines.texts), np.bool_)
         sound[list(broken)] = False
         texts, counts = self._split(lines.texts, sound)
@@ -86,7 +91,7 @@ class CsvParser:
             field.name: parse_texts(column, field.type, is_time=field.name in self.times)
             for field, column in zip(self.fields, texts, strict=True)
         }
-        return Parsed(lines.texts, columns, broken | counts)
+        return Parsed(lines.texts, columns, broken | counts, lines.places)
 
     def _ill_formed(self, texts: pa.Array) -> dict[int, str]:
         """Lines that would run into the next one: only those with quotes or line ends inside are looked at."""
@@ -96,7 +101,12 @@ class CsvParser:
         rows = np.flatnonzero(suspects.to_numpy(zero_copy_only=False))
         sound = pc.match_substring_regex(texts.take(pa.array(rows)), self.dialect.pattern)
         wrong = rows[~sound.to_numpy(zero_copy_only=False)]
-        return dict.fromkeys(wrong.tolist(), "a quote is not closed, or is followed by more than a delimiter")
+        return {row: self._fault(texts[row].as_py()) for row in wrong.tolist()}
+
+    def _fault(self, text: str) -> str:
+        if self.dialect.quote and self.dialect.quote in text:
+            return "a quote is not closed, or is followed by more than a delimiter"
+        return "a carriage return stands within the line"
 
     def _split(self, texts: pa.Array, sound: Mask) -> tuple[list[pa.Array], dict[int, str]]:
         """The fields asked for, as texts for every line (NULL where there is none), and lines of wrong width."""
@@ -141,6 +151,27 @@ class CsvParser:
         )
 
 
+_HEADER = b"tidegate.header"
+"""Where a raw batch has the header line of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileParser:
+    """Reads lines by the header of the file that they come from."""
+
+    stream: SourceStream
+    dialect: Dialect
+    fields: tuple[Field, ...]
+
+    def parse(self, raw: pa.RecordBatch) -> Parsed:
+        header = (raw.schema.metadata or {}).get(_HEADER)
+        line = None if header is None else header.decode()
+        names = self.stream.schema.names if line is None else self.dialect.names(line)
+        places = [place for field in self.fields if (place := find_name(field.name, names)) is not None]
+        parser = CsvParser(self.dialect, line, len(names), self.fields, tuple(places), self.stream.times)
+        return parser.parse(raw)
+
+
 @dataclass(frozen=True, slots=True)
 class CsvSource:
     """One CSV file, or a folder or glob of them."""
@@ -154,70 +185,98 @@ class CsvSource:
         return Format.CSV
 
     def check(self) -> None:
-        self._check_files(self.files.existing(self.stream))
+        found = self.files.existing(self.stream)
+        for file in found:
+            self.check_file(file)
+        if self.dialect.header and not any(first_line(self.files, file, self._rules) for file in found):
+            raise self._no_header(self.files.location)
+
+    def check_file(self, file: File) -> None:
+        """Raise what is wrong with a file as a whole; an empty one may get its lines later."""
+        if line := first_line(self.files, file, self._rules):
+            self._check_line(file, line)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
         fields = requested(self.stream, columns, time=True).fields
-        header, names = self._header()
-        places = tuple(self._place(field.name, names) for field in fields)
-        parser = CsvParser(self.dialect, header, len(names), fields, places, self.stream.times)
-        return make_decoder(self.stream, columns, parser)
+        return make_decoder(self.stream, columns, FileParser(self.stream, self.dialect, fields))
 
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        progress = Progress.of(position)
-        begun = {*progress.offsets, *progress.done}
-        self._check_files([file for file in self.files.files() if file.name not in begun])
-        yield from read_lines(self.files, position, rows, growing=growing)
+        return read_lines(self.files, position, rows, self._rules, growing=growing, about=self._about)
 
-    def _header(self) -> tuple[str | None, list[str]]:
-        """The header line, if there is one, and the names of the fields."""
+    @property
+    def _rules(self) -> LineRules:
+        return LineRules.of(self.stream, delimiter=self.dialect.delimiter, quote=self.dialect.quote)
+
+    def _about(self, file: File) -> dict[bytes, bytes]:
+        """The header of a file that is read, which is checked first."""
+        line = first_line(self.files, file, self._rules)
+        if self.dialect.header and not line:
+            raise blamed(file, self._no_header(file.path))
+        self._check_line(file, line)
+        return {_HEADER: line.encode()} if self.dialect.header else {}
+
+    def _no_header(self, place: str) -> DataError:
+        message = f"stream '{self.stream.name}': {place} is empty: there is no header to go by"
+        return DataError("D103", message, hint="write the header line, or add the option header = 'false'")
+
+    def _check_line(self, file: File, line: str) -> None:
+        """Compare the first line of a file with what is declared."""
+        self._check_form(file, line)
         if not self.dialect.header:
-            return None, list(self.stream.schema.names)
-        lines = (first_line(self.files, file) for file in self.files.existing(self.stream))
-        line = next(filter(None, lines), "")
-        if not line:
-            message = f"stream '{self.stream.name}': {self.files.location} is empty: there is no header to go by"
-            raise DataError("D103", message, hint="write the header line, or add the option header = 'false'")
-        return line, self._names(line)
-
-    def _names(self, line: str) -> list[str]:
-        return [name.strip() for name in self.dialect.fields(line)]
-
-    def _place(self, name: str, names: Sequence[str]) -> int:
-        place = find_name(name, names)
-        if place is None:
-            raise no_such_column(self.stream, self.files.location, name, names, hint=_NO_HEADER)
-        return place
-
-    def _check_files(self, files: Sequence[File]) -> None:
-        """Whether files begin as all do; an empty one may get its lines later."""
-        header = self._header()[0] if files else None
-        for file in files:
-            line = first_line(self.files, file)
-            if line and header is not None:
-                self._check_header(file, line, header)
-            elif line:
-                self._check_width(file, line)
-
-    def _check_header(self, file: File, line: str, first: str) -> None:
-        names = self._names(line)
+            self._check_width(file, line)
+            return
+        names = self.dialect.names(line)
         for field in self.stream.schema:
             if find_name(field.name, names) is None:
-                raise no_such_column(self.stream, file.path, field.name, names, hint=_NO_HEADER)
-        if line != first:
-            message = f"stream '{self.stream.name}': {file.path} has another header than the files before it"
-            shown = f"{message}\n   first: {first}\n   here:  {line}"
-            raise DataError("D103", shown, hint="declare one stream for each kind of file")
+                raise blamed(file, self._missing(file.path, field.name, names))
+
+    def _check_form(self, file: File, line: str) -> None:
+        try:
+            self.dialect.fields(line)
+        except csv.Error as error:
+            hint, fault = None, f"is no CSV: {error}"
+            if "\r" in line:
+                hint = (
+                    "lines end in a line feed, with or without a carriage return before it: convert the file, "
+                    "for example with tr '\\r' '\\n'"
+                )
+                fault = "contains carriage returns"
+            raise blamed(file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint)) from error
+
+    def _missing(self, place: str, name: str, names: Sequence[str]) -> DataError:
+        """The error for a column that a header lacks."""
+        error = no_such_column(self.stream, place, name, names, hint=_NO_HEADER)
+        hint = self._other_delimiter(
+            self.dialect.delimiter.join(names), lambda found: find_name(name, found) is not None
+        )
+        return error if hint is None else DataError(error.code, error.message, hint=hint)
+
+    def _other_delimiter(self, line: str, fits: Callable[[list[str]], bool]) -> str | None:
+        """A hint that names another delimiter, if a line fits when it is split there."""
+        for delimiter, (words, written) in _DELIMITERS.items():
+            fields = replace(self.dialect, delimiter=delimiter).fields(line)
+            if delimiter != self.dialect.delimiter and len(fields) > 1 and fits([field.strip() for field in fields]):
+                return f"the fields are separated by {words}: add WITH (delimiter = '{written}')"
+        return None
 
     def _check_width(self, file: File, line: str) -> None:
         found, declared = len(self.dialect.fields(line)), len(self.stream.schema)
-        if found != declared:
+        if line and found != declared:
             message = f"stream '{self.stream.name}': the first line of {file.path} has {_counted(found)}"
             shown = f"{message}\n   declared: {', '.join(self.stream.schema.names)}\n   found:    {line}"
-            raise DataError("D103", shown, hint="declare every column")
+            hint = self._other_delimiter(line, lambda fields: len(fields) == declared)
+            raise blamed(file, DataError("D103", shown, hint=hint or "declare every column"))
 
+
+_DELIMITERS = {
+    ",": ("commas", ","),
+    ";": ("semicolons", ";"),
+    "\t": ("tabs", "tab"),
+    "|": ("vertical bars", "|"),
+}
+"""Delimiters that files have, with what they are called and how the option is written."""
 
 _NO_HEADER = "If the first line is data, add the option header = 'false'."
 

@@ -18,19 +18,22 @@ import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import in_words
-from tidegate.connectors.texts import human_duration, json_rows
-from tidegate.errors import InternalError
-from tidegate.expressions.column_texts import column_texts
+from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
+from tidegate.connectors.places import file_of, first_number, numbers_of
+from tidegate.connectors.texts import human_duration
+from tidegate.connectors.time_values import Instants, Spread, in_unit, spread_of
+from tidegate.errors import InternalError, printable
+from tidegate.expressions.column_texts import column_texts, json_rows
 from tidegate.expressions.parse import parse_column
 from tidegate.physical.batch import Batch, Times
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.schema import Domain, Schema, Type
-from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST
+from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST, TimeUnit
 
 Mask = npt.NDArray[np.bool_]
 
 TIME_TYPES = (Type.TIMESTAMP, Type.BIGINT, Type.INT)
-"""Types that a time column may have; whole numbers are microseconds."""
+"""Types that a time column may have; whole numbers are microseconds, unless a unit is declared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +44,17 @@ class Ingested:
     dead: pa.RecordBatch
     latest: int | None
     rows: int
+    spread: Spread | None = None
+    """Of the whole numbers in the column by which rows begin to be valid."""
+    late: int = 0
+    """How many rows were late."""
+    late_from: int | None = None
+    """The earliest time of a late row."""
+    lacking: frozenset[str] = frozenset()
+    """Columns that no row has, where a row may lack some."""
+    file: str | None = None
+    is_begin: bool = False
+    """Whether the batch is the first one of its file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +68,17 @@ class ParsedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parsed:
-    """Raw rows read column by column; `broken` says of rows without structure what is wrong."""
+    """Raw rows read column by column; `broken` says of rows without structure what is wrong.
+
+    `places` says which row of the raw batch each is, unless they are all of them.
+    """
 
     raw: pa.Array | pa.RecordBatch
     columns: Mapping[str, ParsedColumn]
     broken: Mapping[int, str]
+    places: npt.NDArray[np.intp] | None = None
+    lacking: frozenset[str] = frozenset()
+    """Columns that no row has, where a row may lack some."""
 
     def __len__(self) -> int:
         return len(self.raw) if isinstance(self.raw, pa.Array) else int(self.raw.num_rows)
@@ -83,11 +103,26 @@ class Decoder:
 
         `now` is the time of rows that have none of their own: that of their arrival.
         """
+        if is_bad_file(raw):
+            return Ingested(Batch.empty(self.schema), bad_file_letter(raw, self.stream.name), None, 1)
         parsed = self.parser.parse(raw)
         verdict = _verdict(self.stream, parsed, watermark, now)
         every = Batch(verdict.starts, verdict.ends, self._columns(parsed))
         latest = None if self.stream.is_table else verdict.latest
-        return Ingested(every.filter(verdict.codes == 0), _letters(self, parsed, verdict), latest, len(parsed))
+        spread = spread_of(parsed.columns[self.stream.time_column].values) if self.stream.time_column else None
+        late = verdict.rows(Reason.LATE)
+        return Ingested(
+            every.filter(verdict.codes == 0),
+            _letters(self, raw, parsed, verdict),
+            latest,
+            len(parsed),
+            spread=spread,
+            late=len(late),
+            late_from=int(verdict.starts[late].min()) if late else None,
+            lacking=parsed.lacking,
+            file=file_of(raw),
+            is_begin=first_number(raw) == 1,
+        )
 
     def _columns(self, parsed: Parsed) -> pa.RecordBatch:
         arrays = [parsed.columns[name].values for name in self.schema.names]
@@ -142,27 +177,6 @@ class _Verdict:
         return int(self.starts[self.known].max()) if self.known.any() else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Instants:
-    """A time for each row: its value, whether it is there at all, whether it could be read and is in range."""
-
-    values: Times
-    given: Mask
-    bad: Mask
-    in_range: Mask
-
-    @staticmethod
-    def of(column: ParsedColumn) -> _Instants:
-        values = column.values.cast(pa.int64()).fill_null(0).to_numpy()
-        given = column.values.is_valid().to_numpy(zero_copy_only=False)
-        return _Instants(values, given, column.bad, (values > EARLIEST) & (values < LATEST))
-
-    @staticmethod
-    def everywhere(value: int, rows: int) -> _Instants:
-        yes = np.ones(rows, np.bool_)
-        return _Instants(np.full(rows, value, np.int64), yes, ~yes, yes)
-
-
 def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> _Verdict:
     rows = len(parsed)
     start, end = _validities(stream, parsed, now)
@@ -189,20 +203,24 @@ def _outside(stream: SourceStream, parsed: Parsed) -> Iterator[tuple[str, Domain
             yield name, domain, ~inside & values.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[_Instants, _Instants]:
+def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[Instants, Instants]:
     """When each row begins and ends to be valid."""
     if stream.is_table:
-        return _Instants.everywhere(BEGINNING, len(parsed)), _Instants.everywhere(FOREVER, len(parsed))
+        return Instants.everywhere(BEGINNING, len(parsed)), Instants.everywhere(FOREVER, len(parsed))
     if stream.time_column is None:
-        start = _Instants.everywhere(now, len(parsed))
+        start = Instants.everywhere(now, len(parsed))
     else:
-        start = _Instants.of(parsed.columns[stream.time_column])
+        start = _instants(stream, parsed.columns[stream.time_column])
     if stream.end_column is not None:
-        return start, _Instants.of(parsed.columns[stream.end_column])
+        return start, _instants(stream, parsed.columns[stream.end_column]).with_default(FOREVER)
     return start, replace(start, values=start.values + CHRONON)
 
 
-def _letters(decoder: Decoder, parsed: Parsed, verdict: _Verdict) -> pa.RecordBatch:
+def _instants(stream: SourceStream, column: ParsedColumn) -> Instants:
+    return Instants.of(column.values, column.bad, stream.unit)
+
+
+def _letters(decoder: Decoder, raw: pa.RecordBatch, parsed: Parsed, verdict: _Verdict) -> pa.RecordBatch:
     rows = np.flatnonzero(verdict.codes)
     if not len(rows):
         return NO_DEAD_LETTERS
@@ -213,6 +231,8 @@ def _letters(decoder: Decoder, parsed: Parsed, verdict: _Verdict) -> pa.RecordBa
         pa.array([details[row] for row in rows.tolist()], pa.string()),
         pa.array(verdict.starts[rows], mask=~verdict.known[rows]),
         _shown(parsed, verdict, rows),
+        pa.array([file_of(raw)] * len(rows), pa.string()),
+        numbers_of(raw, rows if parsed.places is None else parsed.places[rows]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)
 
@@ -230,9 +250,9 @@ def _details(stream: SourceStream, parsed: Parsed, verdict: _Verdict) -> dict[in
         empty = next(c for c in _time_columns(stream) if not parsed.columns[c].values[row].is_valid)
         details[row] = f"the time column '{empty}' is empty"
     for row in verdict.rows(Reason.TIME_RANGE):
-        details[row] = _not_in_range(stream, int(verdict.starts[row]), int(verdict.ends[row]))
+        details[row] = _not_in_range(stream, parsed, row)
     if stream.time_column is not None:
-        details |= _late(parsed.columns[stream.time_column].values, verdict)
+        details |= _late(parsed.columns[stream.time_column].values, verdict, stream.unit)
     return details
 
 
@@ -240,17 +260,20 @@ def _time_columns(stream: SourceStream) -> tuple[str, ...]:
     return tuple(c for c in (stream.time_column, stream.end_column) if c is not None)
 
 
-def _not_in_range(stream: SourceStream, start: int, end: int) -> str:
-    for column, time in zip(_time_columns(stream), (start, end), strict=False):
-        if not EARLIEST < time < LATEST:
-            return f"column '{column}': {time} microseconds is too far from 1970 to be a time"
+def _not_in_range(stream: SourceStream, parsed: Parsed, row: int) -> str:
+    unit = stream.unit or TimeUnit.MICROSECONDS
+    for column in _time_columns(stream):
+        count = parsed.columns[column].values[row].cast(pa.int64()).as_py()
+        if not EARLIEST < unit.to_micros(count) < LATEST:
+            return f"column '{column}': {count} {unit.value} is too far from 1970 to be a time"
     return f"the validity is empty: '{stream.end_column}' is not after '{stream.time_column}'"
 
 
 def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
     type_, is_text = Type.of_arrow(column.values.type), pa.types.is_string(column.given.type)
     for row, text in _texts_of(column.given, column.bad):
-        yield row, f"column '{name}': {repr(text) if is_text else text} is no {type_.name if type_ else ''}"
+        shown = printable(repr(text) if is_text else text)
+        yield row, f"column '{name}': {shown} is no {type_.name if type_ else ''}"
 
 
 def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:
@@ -259,12 +282,14 @@ def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:
     return zip(rows.tolist(), column_texts(values.take(pa.array(rows))).to_pylist(), strict=True)
 
 
-def _late(times: pa.Array, verdict: _Verdict) -> dict[int, str]:
+def _late(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int, str]:
     rows = verdict.rows(Reason.LATE)
-    # As values of their column, for a person to compare with others.
+    # As values of their column, for a person to compare with others; a watermark need not be whole in its unit.
     shown = column_texts(times.take(pa.array(rows, pa.int64()))).to_pylist()
     wide = times.type if pa.types.is_timestamp(times.type) else pa.int64()
     mark = column_texts(pa.array([verdict.watermark], pa.int64()).cast(wide))[0].as_py()
+    if unit is not None:
+        mark = in_unit(verdict.watermark, unit)
     return {
         row: f"late by {human_duration(verdict.watermark - int(verdict.starts[row]))}: "
         f"the time {time} is before the watermark {mark}"

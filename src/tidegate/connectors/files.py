@@ -14,16 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyarrow import fs
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.formats import SUFFIXES, Format, Position, format_of_name, format_option, option
-from tidegate.errors import DataError
+from tidegate.errors import BadFileError, DataError, InternalError
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 """Schemes of URIs that name files."""
+
+_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")
+"""File systems in which an empty folder does not exist."""
+
+_BLOCK = 4 << 20
 
 _SHOWN = 5
 """How many names of files a message lists."""
@@ -44,25 +49,49 @@ class File:
         return self.name.lower().endswith(".gz")
 
 
+class Point(NamedTuple):
+    """A place in a file: how many bytes (or rows) and how many line ends are before it."""
+
+    offset: int = 0
+    lines: int = 0
+
+    def moved(self, offset: int, lines: int) -> Point:
+        return Point(self.offset + offset, self.lines + lines)
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far each file was read, by name: those begun, and those that will not be opened again."""
 
-    offsets: Mapping[str, int]
+    points: Mapping[str, Point]
     done: Sequence[str]
 
     @staticmethod
     def of(position: Position | None) -> Progress:
-        return Progress({}, []) if position is None else Progress(position["offsets"], position["done"])
+        if position is None:
+            return Progress({}, [])
+        lines = position.get("lines", {})
+        return Progress({n: Point(o, lines.get(n, 0)) for n, o in position["offsets"].items()}, position["done"])
 
     @property
     def position(self) -> Position:
-        return {"offsets": dict(self.offsets), "done": list(self.done)}
+        offsets = {name: point.offset for name, point in self.points.items()}
+        lines = {name: point.lines for name, point in self.points.items() if point.lines}
+        return {"offsets": offsets, "done": list(self.done), **({"lines": lines} if lines else {})}
 
-    def after(self, file: File, offset: int, *, is_done: bool) -> Progress:
+    def point(self, file: File) -> Point:
+        return self.points.get(file.name, Point())
+
+    def after(self, file: File, point: Point, *, is_done: bool) -> Progress:
         if is_done:
-            return Progress({n: o for n, o in self.offsets.items() if n != file.name}, [*self.done, file.name])
-        return Progress({**self.offsets, file.name: offset}, self.done)
+            return Progress({n: p for n, p in self.points.items() if n != file.name}, [*self.done, file.name])
+        return Progress({**self.points, file.name: point}, self.done)
+
+    def set_aside(self, name: str) -> Progress:
+        """Never open a file again."""
+        if name in self.done:
+            raise InternalError("I302", f"the file {name} is set aside twice")
+        return Progress({n: p for n, p in self.points.items() if n != name}, [*self.done, name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +148,46 @@ class FileSet:
             with _stream(system, file, offset) as data:
                 yield data
         except (OSError, EOFError, ValueError) as error:
-            raise unreadable(file, error) from error
+            raise _unreadable(system, file, error) from error
+
+    def verify(self, file: File) -> None:
+        """Read a compressed file to its end, so that no row of a damaged one is used."""
+        with self.opened(file) as data:
+            while data.read(_BLOCK):
+                pass
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether files may appear at the location, though there are none: a folder is there, or need not be."""
+        system, path = filesystem(self.location)
+        folder, pattern = _split_glob(path)
+        if system.type_name in _WITHOUT_FOLDERS:
+            return bool(pattern) or format_of_name(self.location) is None
+        return bool(system.get_file_info(folder if pattern else path).type == fs.FileType.Directory)
 
 
-def unreadable(file: File, error: Exception) -> DataError:
-    return DataError("D104", f"{file.path} cannot be read: {error}")
+def blamed(file: File, error: DataError) -> BadFileError:
+    """Return the error as that of one file."""
+    return BadFileError(error.code, error.message, name=file.name, path=file.path, hint=error.hint)
+
+
+def _unreadable(system: Any, file: File, error: Exception) -> DataError:
+    """Blame the file if its bytes can be fetched, or if it is gone; else the storage, which may come back."""
+    failed = DataError("D104", f"{file.path} cannot be read: {error}")
+    try:
+        _fetch(system, file)
+    except FileNotFoundError:
+        return blamed(file, DataError("D104", f"{file.path} is gone"))
+    except OSError:
+        return failed
+    return blamed(file, failed)
+
+
+def _fetch(system: Any, file: File) -> None:
+    """Read the bytes of a file as they are stored."""
+    with system.open_input_stream(file.path, compression=None) as data:
+        while data.read(_BLOCK):
+            pass
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -147,7 +211,8 @@ def is_hidden(name: str) -> bool:
 def resolve(stream: SourceStream) -> tuple[Format, FileSet]:
     """The format and the files of a stream that is read from files."""
     candidates = _candidates(stream)
-    location = next((c for c in candidates if FileSet(c).files()), candidates[0])
+    location = next((c for c in candidates if FileSet(c).files()), None)
+    location = location or next((c for c in candidates if FileSet(c).can_wait), candidates[0])
     asked = format_option(stream)
     kind = asked or format_of_name(location) or _format_inside(stream, FileSet(location, tried=candidates))
     return kind, FileSet(location, () if asked else SUFFIXES[kind], candidates)
@@ -161,6 +226,11 @@ def _candidates(stream: SourceStream) -> tuple[str, ...]:
 
 
 def _format_inside(stream: SourceStream, files: FileSet) -> Format:
+    found = files.files()
+    if not found and files.can_wait:
+        message = f"stream '{stream.name}': {files.location} is empty, so its format is not known"
+        hint = "to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'"
+        raise DataError("D102", message, hint=hint)
     found = files.existing(stream)
     kinds = {kind for f in found if (kind := format_of_name(f.name)) is not None}
     if len(kinds) == 1:

@@ -29,7 +29,7 @@ from tidegate.connectors.typed import typed_decoder
 from tidegate.entries import Entries
 from tidegate.errors import DataError, QueryError, nearest
 from tidegate.schema import Field, Type
-from tidegate.time import EARLIEST, LATEST, MICROSECONDS, parse_duration
+from tidegate.time import EARLIEST, LATEST, MICROSECONDS, TimeUnit, parse_duration
 
 Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -119,7 +119,7 @@ def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset
 def _column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> pa.Array:
     hashes = _hashes(recipe.seed, field.name, rows)
     if field.name == stream.time_column:
-        return pa.array(_times(recipe, rows, hashes)).cast(field.type.arrow)
+        return pa.array(_in_unit(_times(recipe, rows, hashes), stream.unit)).cast(field.type.arrow)
     match field.type:
         case Type.INT | Type.BIGINT:
             return pa.array(_integers(recipe, field, hashes)).cast(field.type.arrow)
@@ -190,6 +190,12 @@ def _times(recipe: Recipe, rows: Rows, hashes: Hashes) -> Rows:
     return recipe.start + rows * recipe.interval - _below(hashes, recipe.disorder + 1)
 
 
+def _in_unit(times: Rows, unit: TimeUnit | None) -> Rows:
+    if unit is TimeUnit.NANOSECONDS:
+        return times * unit.of_micros(1)
+    return times if unit is None else times // unit.to_micros(1)
+
+
 def _integers(recipe: Recipe, field: Field, hashes: Hashes) -> Rows:
     low, high = _range(recipe, field.name)
     return int(low) + _below(hashes, int(high) - int(low) + 1)
@@ -246,7 +252,17 @@ def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
     last = recipe.start + recipe.rows * recipe.interval
     if recipe.start - recipe.disorder <= EARLIEST or last >= LATEST:
         raise ValueError("its times are too far from 1970")
+    _check_time_fits(stream, recipe.start - recipe.disorder, last)
     return recipe
+
+
+def _check_time_fits(stream: SourceStream, first: int, last: int) -> None:
+    """Refuse times that the time column cannot hold, counted in its unit."""
+    if stream.time_column is None or stream.unit is None:
+        return
+    limit = 2 ** (stream.schema.type_of(stream.time_column).arrow.bit_width - 1)
+    if not all(-limit <= stream.unit.of_micros(time) < limit for time in (first, last)):
+        raise ValueError(f"its times do not fit column '{stream.time_column}' in {stream.unit.value}")
 
 
 def _column_range(field: Field, given: Mapping[str, str], keys: int) -> tuple[str, float, float]:

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line; keys are column names, other keys are ignored.
+"""JSON lines: one object a line; keys are column names in any case, other keys are ignored.
 
 Whole blocks go through Arrow's reader where that cannot differ from reading line by line with
 `json`, which is the meaning: a missing key is NULL, a number may have any form that gives a value of
@@ -9,8 +9,9 @@ a map or array, or a STRING with its JSON text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ import pyarrow.json as arrow_json
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, Parsed, ParsedColumn, make_decoder, parse_texts, requested
-from tidegate.connectors.files import FileSet
+from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format, Position
-from tidegate.connectors.lines import Lines, any_true, clean_lines, first_line, joined, read_lines
+from tidegate.connectors.json_keys import has_key, has_spelling, have_escapes, may_have_key, other_spellings, value_of
+from tidegate.connectors.lines import Lines, any_true, clean_lines, joined
+from tidegate.connectors.text_files import LineRules, read_lines
 from tidegate.entries import entries_of, is_collection
 from tidegate.expressions.json_reading import DECODER, is_unicode, text_of
 from tidegate.schema import Field, Type
@@ -47,12 +50,16 @@ class JsonParser:
         """All lines at once, or None if that might differ from `parse_singly`."""
         if not len(lines.texts) or lines.broken or not _is_plain(lines.texts):
             return None
-        table = _read_block(lines.texts, self._schema())
-        # Each line begins and ends with a brace, so that as many rows as lines means one a line.
-        if table is None or table.num_rows != len(lines.texts):
+        read = self._read(lines.texts, [f.name for f in self.fields])
+        table = None if read is None else self._with_other_spellings(lines.texts, read)
+        if table is None:
             return None
         columns = {f.name: self._from_block(f, table.column(f.name).combine_chunks()) for f in self.fields}
-        return None if any(_has_special(c.values) for c in columns.values()) else Parsed(lines.texts, columns, {})
+        if any(_has_special(c.values) for c in columns.values()):
+            return None
+        empty = [f.name for f in self.fields if table.column(f.name).null_count == table.num_rows]
+        lacking = frozenset(name for name in empty if not may_have_key(lines.texts, name))
+        return Parsed(lines.texts, columns, {}, lines.places, lacking)
 
     def parse_singly(self, lines: Lines) -> Parsed:
         """Line by line: slower, and the definition of what a line means."""
@@ -62,10 +69,39 @@ class JsonParser:
             if isinstance(value, str):
                 broken[row] = value
             objects.append(value if isinstance(value, dict) else {})
-        return Parsed(lines.texts, {f.name: self._from_objects(f, objects) for f in self.fields}, broken)
+        columns = {f.name: self._from_objects(f, objects) for f in self.fields}
+        names = columns if len(broken) < len(objects) else ()
+        lacking = frozenset(name for name in names if not any(has_key(each, name) for each in objects))
+        return Parsed(lines.texts, columns, broken, lines.places, lacking)
 
-    def _schema(self) -> pa.Schema:
-        return pa.schema([(f.name, f.type.arrow if f.type in _DIRECT else pa.string()) for f in self.fields])
+    def _read(self, texts: pa.Array, keys: Sequence[str]) -> pa.Table | None:
+        """Read values by keys, each of which may differ in case from its column."""
+        types = {f.name.lower(): f.type.arrow if f.type in _DIRECT else pa.string() for f in self.fields}
+        table = _read_block(texts, pa.schema([(key, types[key.lower()]) for key in keys]))
+        # Each line begins and ends with a brace, so that as many rows as lines means one a line.
+        return table if table is not None and table.num_rows == len(texts) else None
+
+    def _with_other_spellings(self, texts: pa.Array, table: pa.Table) -> pa.Table | None:
+        """Fill in values whose keys differ from the column's name in case; None if it is not clear which those are."""
+        names = [name for name in table.column_names if table.column(name).null_count]
+        if not names:
+            return table
+        missing = {name: table.column(name).combine_chunks().is_null() for name in names}
+        searched = texts.filter(reduce(pc.or_, missing.values()))
+        if have_escapes(searched, names):
+            return None
+        spellings = other_spellings(searched, names)
+        if not spellings:
+            return table
+        if any(len(each) > 1 for each in spellings.values()):
+            return None
+        more = self._read(texts, [spelling for (spelling,) in spellings.values()])
+        for name, (spelling,) in spellings.items():
+            if more is None or not _is_clear(texts, missing[name], more.column(spelling), name, spelling):
+                return None
+            filled = pc.coalesce(table.column(name), more.column(spelling))
+            table = table.set_column(table.column_names.index(name), name, filled)
+        return table
 
     def _from_block(self, field: Field, values: pa.Array) -> ParsedColumn:
         if field.type in _DIRECT:
@@ -73,7 +109,7 @@ class JsonParser:
         return parse_texts(values, field.type, is_time=field.name in self.times)
 
     def _from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
-        texts = [text_of(each.get(field.name), field.type) for each in objects]
+        texts = [text_of(value_of(each, field.name), field.type) for each in objects]
         column = pa.array([t if is_unicode(t) else None for t in texts], pa.string())
         parsed = parse_texts(column, field.type, is_time=field.name in self.times)
         wrong = np.fromiter((not is_unicode(t) for t in texts), np.bool_, len(texts))
@@ -96,7 +132,12 @@ class JsonSource:
 
     def check(self) -> None:
         for file in self.files.existing(self.stream):
-            first_line(self.files, file)
+            self.check_file(file)
+
+    def check_file(self, file: File) -> None:
+        """Raise what is wrong with a file as a whole."""
+        with self.files.opened(file) as data:
+            data.read(1)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
         fields = requested(self.stream, columns, time=True).fields
@@ -105,7 +146,7 @@ class JsonSource:
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        return read_lines(self.files, position, rows, growing=growing)
+        return read_lines(self.files, position, rows, LineRules.of(self.stream), growing=growing)
 
 
 def _is_plain(texts: pa.Array) -> bool:
@@ -116,6 +157,16 @@ def _is_plain(texts: pa.Array) -> bool:
     braces = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     odd = pc.or_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "Inf"))
     return bool(pc.all(braces, min_count=0).as_py()) and not any_true(odd)
+
+
+def _is_clear(texts: pa.Array, missing: pa.Array, values: pa.ChunkedArray, name: str, spelling: str) -> bool:
+    """Whether the values under another spelling are those of the column, in all lines without a value under its name.
+
+    A line may have the exact key too, with NULL; or what looks like the key may be part of a value.
+    """
+    found = pc.and_(missing, values.combine_chunks().is_valid())
+    looks_alike = pc.and_(missing, has_spelling(texts, spelling))
+    return not any_true(pc.and_(found, has_spelling(texts, name))) and found.equals(looks_alike)
 
 
 def _has_special(values: pa.Array) -> bool:

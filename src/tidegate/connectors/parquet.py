@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, requested
-from tidegate.connectors.files import File, FileSet, Progress
+from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
 from tidegate.connectors.formats import Format, Position, check_options
+from tidegate.connectors.places import with_places
 from tidegate.connectors.typed import check_column, check_schema, typed_decoder
+from tidegate.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,12 @@ class ParquetSource:
 
     def check(self) -> None:
         for file in self.files.existing(self.stream):
-            with self._opened(file) as data:
-                check_schema(self.stream, data.schema_arrow, file.path)
+            self.check_file(file)
+
+    def check_file(self, file: File) -> None:
+        """Raise what is wrong with a file as a whole."""
+        with self._opened(file) as data, _blaming(file):
+            check_schema(self.stream, data.schema_arrow, file.path)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
         return typed_decoder(self.stream, columns)
@@ -45,18 +51,21 @@ class ParquetSource:
         progress = Progress.of(position)
         for file in self.files.files():
             if file.name not in progress.done:
-                begin = progress.offsets.get(file.name, 0)
+                begin = progress.point(file).offset
                 for batch, offset, is_last in self._file_batches(file, begin, rows, columns):
-                    progress = progress.after(file, offset, is_done=is_last)
+                    progress = progress.after(file, Point(offset), is_done=is_last)
                     yield batch, progress.position
 
     def _file_batches(
         self, file: File, offset: int, rows: int, columns: frozenset[str] | None
     ) -> Iterator[tuple[pa.RecordBatch, int, bool]]:
         with self._opened(file) as data:
-            for batch in _batches(data, offset, rows, self._names(file, data.schema_arrow, columns)):
+            with _blaming(file):
+                names = self._names(file, data.schema_arrow, columns)
+            for batch in _batches(data, offset, rows, names):
+                placed = with_places(batch, file.path, offset + 1)
                 offset += batch.num_rows
-                yield batch, offset, offset == data.metadata.num_rows
+                yield placed, offset, offset == data.metadata.num_rows
 
     def _names(self, file: File, schema: pa.Schema, columns: frozenset[str] | None) -> list[str]:
         wanted = self.stream.schema if columns is None else requested(self.stream, columns, time=True)
@@ -68,14 +77,25 @@ class ParquetSource:
             yield parquet
 
 
+@contextmanager
+def _blaming(file: File) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise blamed(file, error) from error
+
+
 def _batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Rows from an offset on; row groups before it are not read."""
+    """Rows from an offset on; row groups before it are not read.
+
+    A row group is read as a whole: how many rows of a damaged one are used must not depend on how it is cut.
+    """
     first = 0
     for group in range(data.num_row_groups):
         size = data.metadata.row_group(group).num_rows
         skip = max(0, offset - first)
         if skip < size:
-            for batch in data.iter_batches(batch_size=rows, row_groups=[group], columns=names):
+            for batch in list(data.iter_batches(batch_size=rows, row_groups=[group], columns=names)):
                 if batch.num_rows > skip:
                     yield batch.slice(skip)
                 skip = max(0, skip - batch.num_rows)

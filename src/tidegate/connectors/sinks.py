@@ -27,8 +27,9 @@ from pyarrow import fs
 
 from tidegate.connectors.files import filesystem, is_uri
 from tidegate.connectors.lines import joined
-from tidegate.connectors.texts import csv_header, csv_lines, json_rows
+from tidegate.connectors.texts import csv_header, csv_lines
 from tidegate.errors import DataError, InternalError, nearest
+from tidegate.expressions.column_texts import json_rows
 
 TextFormat = Literal["csv", "jsonl"]
 SinkFormat = TextFormat | Literal["parquet"]

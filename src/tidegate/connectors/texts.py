@@ -1,13 +1,11 @@
-"""Rows as text: CSV and JSON; `column_texts` has what values look like."""
+"""Rows as lines of CSV, and durations; `column_texts` has what values look like."""
 
 from __future__ import annotations
-
-import json
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.column_texts import column_texts, is_text, json_texts
+from tidegate.expressions.column_texts import column_texts, is_text
 from tidegate.time import MICROSECONDS
 
 
@@ -27,23 +25,6 @@ def _field(column: pa.Array) -> pa.Array:
 def csv_header(schema: pa.Schema) -> str:
     names = pa.array(schema.names, pa.string())
     return ",".join(_quoted(names).to_pylist())
-
-
-def json_rows(rows: pa.RecordBatch) -> pa.Array:
-    """Each row as a JSON object on one line; integers are exact.
-
-    Examples
-    --------
-    >>> json_rows(pa.RecordBatch.from_pydict({"a": [1], "b": ["x"]})).to_pylist()
-    ['{"a": 1, "b": "x"}']
-    """
-    pieces: list[pa.Array | str] = []
-    for i, (name, column) in enumerate(zip(rows.schema.names, rows.columns, strict=True)):
-        opening = ", " if i else "{"
-        pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", json_texts(column)]
-    if not pieces:
-        return pa.array(["{}"] * rows.num_rows, pa.string())
-    return pc.binary_join_element_wise(*pieces, "}", "")
 
 
 def human_duration(microseconds: int) -> str:

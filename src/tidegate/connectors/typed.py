@@ -59,7 +59,9 @@ def check_column(stream: SourceStream, schema: pa.Schema, field: Field, place: s
     if found is None:
         raise no_such_column(stream, place, field.name, schema.names)
     given = schema.types[found]
-    if not is_compatible(given, field.type, is_time=field.name in stream.times):
+    # A timestamp counts what it counts: as a number it would be taken for one of the declared unit.
+    may_be_timestamp = field.name in stream.times and stream.unit is None
+    if not is_compatible(given, field.type, is_time=may_be_timestamp):
         message = f"stream '{stream.name}': column '{field.name}' of {place} is {given}, declared {field.type.name}"
         raise DataError("D103", message, hint=_declare_hint(given))
     return found

@@ -36,9 +36,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What to order by: a column, or without one the start of validity."""
+    """What to order by."""
 
-    column: str | None = None
+    column: str
     descending: bool = False
 
 
@@ -94,7 +94,8 @@ class AggregateFunction:
     """An aggregate: `compute` gets the live elements, the names of `arguments` columns and `options` constants.
 
     `parameters` are the types that arguments are converted to, where they are not taken as they are;
-    `check` says what is wrong with the constants.
+    `check` says what is wrong with the constants. With `by_time`, `compute` gets one more column, with the
+    own times of elements.
     """
 
     name: str
@@ -106,6 +107,7 @@ class AggregateFunction:
     check: Callable[[Sequence[Option]], str | None] | None = None
     sweep: str | None = None
     parameters: tuple[Type, ...] | None = None
+    by_time: bool = False
 
     @property
     def signature(self) -> str:
@@ -149,8 +151,8 @@ def _best(live: Live, column: str, *, greatest: bool) -> Measured:
     return live.chosen(column, Rank(column, greatest), known=column)
 
 
-def _by_time(live: Live, column: str, *, last: bool) -> Measured:
-    return live.chosen(column, Rank(None, last), Rank(column, last), known=column)
+def _by_time(live: Live, column: str, time: str, *, last: bool) -> Measured:
+    return live.chosen(column, Rank(time, last), Rank(column, last), known=column)
 
 
 def _argument(live: Live, column: str, by: str, *, greatest: bool) -> Measured:
@@ -187,8 +189,8 @@ _TABLE = (
         "bool_and", _boolean, lambda live, x: _best(live, x, greatest=False), "a truth value", sweep="min"
     ),
     AggregateFunction("bool_or", _boolean, lambda live, x: _best(live, x, greatest=True), "a truth value", sweep="max"),
-    AggregateFunction("first", _same, lambda live, x: _by_time(live, x, last=False), _VALUE),
-    AggregateFunction("last", _same, lambda live, x: _by_time(live, x, last=True), _VALUE),
+    AggregateFunction("first", _same, lambda live, x, t: _by_time(live, x, t, last=False), _VALUE, by_time=True),
+    AggregateFunction("last", _same, lambda live, x, t: _by_time(live, x, t, last=True), _VALUE, by_time=True),
     AggregateFunction("variance", _double, lambda live, x: live.variance(x, sample=True), _NUMBER),
     AggregateFunction("var_pop", _double, lambda live, x: live.variance(x, sample=False), _NUMBER),
     AggregateFunction("stddev", _double, lambda live, x: _root(live.variance(x, sample=True)), _NUMBER),

@@ -57,6 +57,23 @@ def json_texts(values: pa.Array) -> pa.Array:
     return texts.fill_null("null")
 
 
+def json_rows(rows: pa.RecordBatch) -> pa.Array:
+    """Return each row as a JSON object on one line; integers are exact.
+
+    Examples
+    --------
+    >>> json_rows(pa.RecordBatch.from_pydict({"a": [1], "b": ["x"]})).to_pylist()
+    ['{"a": 1, "b": "x"}']
+    """
+    pieces: list[pa.Array | str] = []
+    for i, (name, column) in enumerate(zip(rows.schema.names, rows.columns, strict=True)):
+        opening = ", " if i else "{"
+        pieces += [f"{opening}{json.dumps(name, ensure_ascii=False)}: ", json_texts(column)]
+    if not pieces:
+        return pa.array(["{}"] * rows.num_rows, pa.string())
+    return pc.binary_join_element_wise(*pieces, "}", "")
+
+
 def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 

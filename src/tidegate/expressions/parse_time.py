@@ -134,6 +134,17 @@ def format_timestamps(times: pa.Array) -> pa.Array:
     return texts if texts.null_count == times.null_count else pc.coalesce(texts, _far_texts(times, near))
 
 
+def instant_in_words(instant: int | None) -> str:
+    """Return an instant, in microseconds, as `format_timestamps` writes it.
+
+    Examples
+    --------
+    >>> instant_in_words(1_767_225_600_500_000), instant_in_words(None)
+    ('2026-01-01T00:00:00.500000Z', 'none')
+    """
+    return "none" if instant is None else str(format_timestamps(pa.array([instant], Type.TIMESTAMP.arrow))[0])
+
+
 def _far_texts(times: pa.Array, near: pa.Array) -> pa.Array:
     # Arrow's calendar ends with the year 32767; times that far away are rare, so one at a time will do.
     instants = pc.if_else(near, pa.scalar(None, pa.int64()), times.view(pa.int64())).to_pylist()

@@ -57,6 +57,11 @@ def to_sql(expression: Expression) -> str:
     return _written(expression)[0]
 
 
+def to_operand(expression: Expression) -> str:
+    """Return the expression as SQL, in parentheses unless it can stand anywhere without."""
+    return _inside(expression, Strength.ATOM)
+
+
 def _written(expression: Expression) -> Written:
     match expression:
         case Literal(value=value, type=type_):

@@ -27,7 +27,7 @@ def read_streams(sources: Sequence[Source], around: Surroundings, *, counts: boo
     for source, read in zip(sources, reads, strict=True):
         if not is_chronon(read.plan):
             message = f"{about}, and '{read.scope[0].alias}' has elements that last"
-            hint = "read a stream with TIMESTAMP BY, or a query that only filters it and computes columns"
+            hint = "read a stream with TIMESTAMP BY, a query that filters or joins it, or ISTREAM(…) of any query"
             raise QueryError("Q212", message, source.span, hint=hint)
     return reads
 

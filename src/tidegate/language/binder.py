@@ -9,20 +9,22 @@ from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.properties import refuse_unsupported
 from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
-from tidegate.errors import QueryError, Span
+from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.user import knowing
 from tidegate.language import syntax
+from tidegate.language.advice import advise
 from tidegate.language.binder_alerts import bind_alert
 from tidegate.language.binder_commands import described, drop_from, refuse_in_use, shown
 from tidegate.language.binder_constraints import check_references, refuse_unknown_reference
 from tidegate.language.binder_create import refuse_known, source_stream
 from tidegate.language.binder_query import bind_query
 from tidegate.language.binder_settings import refuse_behind_query, with_setting
-from tidegate.language.binder_shedding import plain, query_shedding, refuse_in_derived
+from tidegate.language.binder_shedding import early_clause, plain, query_shedding, refuse_in_derived
 from tidegate.language.binder_totals import bind_total
 from tidegate.language.names import same, unique
 from tidegate.language.parser import parse
 from tidegate.language.shedding_options import shedding_of
+from tidegate.language.sizes import refuse_too_large
 from tidegate.language.surroundings import Surroundings
 from tidegate.language.syntax import (
     AnyAlert,
@@ -55,10 +57,13 @@ def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> 
     [('query_1', ('price',))]
     """
     try:
-        with knowing(catalog.functions):
-            return _program(parse(text), catalog, tuple(running))
+        statements = parse(text)
+        with knowing(catalog.functions), deep_recursion():
+            program = _program(statements, catalog, tuple(running))
+            warnings = tuple(warning.with_text(text) for warning in program.warnings)
+            return replace(program, warnings=warnings, text=text)
     except QueryError as error:
-        raise error.with_text(text) from None
+        raise (error if error.text else advise(error, text)).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
 
@@ -69,34 +74,40 @@ class _Draft:
 
     catalog: Catalog
     running: tuple[Query, ...]
+    reading: list[frozenset[str]]
+    """The streams that each statement of the text reads."""
     queries: list[Query] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    warnings: list[TidegateWarning] = field(default_factory=list)
 
 
 def _program(statements: Sequence[Statement], catalog: Catalog, running: tuple[Query, ...]) -> Program:
-    draft = _Draft(catalog, running)
+    draft = _Draft(catalog, running, [_read_by(statement) for statement in statements])
     for position in range(len(statements)):
         _add(draft, statements, position)
-    return Program(draft.catalog, tuple(draft.queries), tuple(draft.commands))
+    return Program(draft.catalog, tuple(draft.queries), tuple(draft.commands), tuple(draft.warnings))
 
 
 def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
     statement, before, after = statements[position], statements[:position], statements[position + 1 :]
-    around = Surroundings(draft.catalog, frozenset(_made(before)), frozenset(_made(after)))
+    around = Surroundings(draft.catalog, frozenset(_made(before)), frozenset(_made(after)), warnings=draft.warnings)
     known = (*draft.queries, *draft.running)
     match statement:
         case CreateSource(name=name):
             draft.catalog = draft.catalog.with_stream(source_stream(statement, draft.catalog))
             check_references(statement, draft.catalog, (s for s in before if isinstance(s, CreateSource)))
-            if _is_read(name, after):
+            if _is_read(name, draft.reading[position + 1 :]):
                 later = (s for s in after if isinstance(s, CreateSource))
                 refuse_unknown_reference(statement, draft.catalog, around.made_later, later)
         case CreateDerived(name=name):
             stream = _derived_stream(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
-            if not _is_read(name, after):
+            if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
-                draft.queries.append(_query(stream.name, stream.plan, stream.reads, shedding))
+                query = _query(stream.name, stream.plan, stream.reads, shedding)
+                draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
+            elif (early := early_clause(statement.query)) is not None:
+                draft.warnings.append(_early_without_effect(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
@@ -157,11 +168,13 @@ def _forget(draft: _Draft, name: Name) -> bool:
 def _run(name: str, query: syntax.Query, around: Surroundings, *, into: str | None = None) -> Query:
     """A query that runs by itself."""
     plan = _plan(plain(query), around)
-    return _query(name, plan, reads(query), query_shedding(query, around), into=into)
+    made = _query(name, plan, reads(query), query_shedding(query, around), into=into)
+    return replace(made, early=early_clause(query) is not None)
 
 
 def _plan(query: syntax.Query, around: Surroundings) -> Plan:
     plan = bind_query(query, around)
+    refuse_too_large(plan, query.span)
     refuse_unsupported(plan)
     return plan
 
@@ -169,8 +182,13 @@ def _plan(query: syntax.Query, around: Surroundings) -> Plan:
 def _derived_stream(statement: CreateDerived, around: Surroundings) -> DerivedStream:
     refuse_known(statement.name, around.catalog)
     refuse_in_derived(statement)
-    around = Surroundings(around.catalog, around.made_here, around.made_later, statement.name.text)
-    return DerivedStream(statement.name.text, _plan(statement.query, around), reads(statement.query))
+    around = replace(around, making=statement.name.text)
+    return DerivedStream(statement.name.text, _plan(plain(statement.query), around), reads(statement.query))
+
+
+def _early_without_effect(name: Name, place: Span) -> TidegateWarning:
+    message = f"EMIT EARLY has no effect here: {name.text} is read by another query, which decides when it reports"
+    return TidegateWarning("W213", message, place, hint=f"write EMIT EARLY after the query that reads {name.text}")
 
 
 def _alert_stream(statement: AnyAlert, around: Surroundings, known: Sequence[Query]) -> DerivedStream:
@@ -219,10 +237,18 @@ def _made(statements: Sequence[Statement]) -> Iterator[str]:
             yield statement.name.text.lower()
 
 
-def _is_read(name: Name, later: Sequence[Statement]) -> bool:
-    queries = (s.query for s in later if isinstance(s, (CreateDerived, QueryStatement, Insert)))
-    alerts = (s for s in later if isinstance(s, AnyAlert))
-    return any(name.text.lower() in reads(each) for each in (*queries, *alerts))
+def _is_read(name: Name, later: Sequence[frozenset[str]]) -> bool:
+    return any(name.text.lower() in each for each in later)
+
+
+def _read_by(statement: Statement) -> frozenset[str]:
+    """Return the streams that a statement reads when it runs."""
+    match statement:
+        case CreateDerived(query=query) | QueryStatement(query=query) | Insert(query=query):
+            return reads(query)
+        case CreateAlert() | CreateTotalAlert():
+            return reads(statement)
+    return frozenset()
 
 
 def reads(query: syntax.Query | AnyAlert) -> frozenset[str]:

@@ -10,12 +10,13 @@ from tidegate.language.binder_domains import domain_of
 from tidegate.language.names import find_type, same
 from tidegate.language.syntax import CreateSource, Name
 from tidegate.schema import Domain, Field, Schema, Type
+from tidegate.time import TimeUnit
 
 
 def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
     """The stream or table that a statement makes."""
     refuse_known(statement.name, catalog)
-    schema = _schema(statement)
+    schema, unit = _schema(statement), _unit(statement)
     start, end = _time_column(statement, statement.time_column, schema), statement.end_column
     validity = Validity.INTERVAL if end is not None else Validity.INSTANT
     return SourceStream(
@@ -31,6 +32,8 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
         _domains(statement, schema),
         key_of(statement, schema),
         constraints_of(statement, schema),
+        unit,
+        statement.stops_at_bad_file,
     )
 
 
@@ -77,8 +80,33 @@ def _time_column(statement: CreateSource, wanted: Name | None, schema: Schema) -
     if field is None:
         message = f"stream '{statement.name.text}' has no column '{wanted.text}'"
         raise QueryError("Q102", message, wanted.span, hint=nearest(wanted.text, schema.names))
-    if field.type not in (Type.TIMESTAMP, Type.BIGINT):
-        message = f"column '{field.name}' is {field.type.name}, which is no time"
-        hint = "a time is a TIMESTAMP, or a BIGINT of microseconds since 1970"
-        raise QueryError("Q109", message, wanted.span, hint=hint)
+    _check_time_type(field, wanted, statement.unit)
     return field.name
+
+
+def _check_time_type(field: Field, wanted: Name, unit: Name | None) -> None:
+    if field.type is Type.TIMESTAMP and unit is not None:
+        hint = f"leave UNIT out, or declare '{field.name}' BIGINT if its values are whole numbers"
+        raise QueryError("Q109", f"column '{field.name}' is a TIMESTAMP, which has no UNIT", unit.span, hint=hint)
+    if field.type in (Type.TIMESTAMP, Type.BIGINT) or (field.type is Type.INT and unit is not None):
+        return
+    message = f"column '{field.name}' is {field.type.name}, which is no time"
+    raise QueryError("Q109", message, wanted.span, hint=_TIME_HINTS.get(field.type, _TIME_HINT))
+
+
+_TIME_HINT = "a time is a TIMESTAMP, or a BIGINT of microseconds since 1970"
+_TIME_HINTS = {
+    Type.INT: "if it is a time, say what it counts since 1970, for example UNIT SECONDS",
+    Type.DOUBLE: "fractions of a second are not exact in a DOUBLE: let the data have whole milliseconds or "
+    "microseconds (BIGINT with UNIT), or ISO 8601 (TIMESTAMP)",
+}
+
+
+def _unit(statement: CreateSource) -> TimeUnit | None:
+    if statement.unit is None:
+        return None
+    unit = TimeUnit.named(statement.unit.text)
+    if unit is None:
+        hint = "available: " + ", ".join(each.name for each in TimeUnit)
+        raise QueryError("Q110", f"times cannot be counted in '{statement.unit.text}'", statement.unit.span, hint=hint)
+    return unit

@@ -67,8 +67,10 @@ def _number(node: Expression, column: ColumnDefinition) -> float:
     match node:
         case syntax.Constant(value=bool()):
             pass
-        case syntax.Constant(value=int() | float() as number) if math.isfinite(number):
+        case syntax.Constant(value=int() as number):
             literal(node)  # refuses integers that nothing can be compared with
+            return number
+        case syntax.Constant(value=float() as number) if math.isfinite(number):
             return number
     raise _unknown(column, node.span)
 

@@ -122,8 +122,8 @@ def _option(function: AggregateFunction, written: syntax.Expression) -> Option:
 
 
 def _is_distinct(function: AggregateFunction, node: AggregateNode) -> bool:
-    """Whether each value counts once; the smallest and the greatest value do not depend on that."""
-    if isinstance(node, syntax.CountStar) or not node.distinct or function.sweep in ("min", "max"):
+    """Whether each value counts once; the smallest, the greatest, the first and the last do not depend on that."""
+    if isinstance(node, syntax.CountStar) or not node.distinct or function.sweep in ("min", "max") or function.by_time:
         return False
     if function.arguments > 1:
         message = f"{node.name.text.upper()}(DISTINCT …) is not defined"

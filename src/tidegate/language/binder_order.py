@@ -11,6 +11,7 @@ from tidegate.language import syntax
 from tidegate.language.names import same, unique
 from tidegate.language.surroundings import QueryBinder, Surroundings
 from tidegate.language.syntax import Expression, Name
+from tidegate.language.unwindowed import LIMITED, warn_instants
 from tidegate.schema import Schema, Type
 
 
@@ -37,6 +38,7 @@ def bind_ordered(query: syntax.Ordered, around: Surroundings, bind_query: QueryB
     # Without an order, any that does not depend on arrival will do.
     order = order or tuple(Order(name) for name in plan.schema.names)
     keys = columns[len(query.order) :]
+    warn_instants(query.query, plan, LIMITED, around)
     first = Limit(plan, order, limit.count, limit.offset, keys, limit.span, limit.ties)
     if len(visible) == len(plan.schema):
         return first

@@ -19,8 +19,10 @@ from tidegate.language.binder_sources import read_from
 from tidegate.language.binder_subqueries import Inner, Subqueries
 from tidegate.language.conditions import has_query
 from tidegate.language.names import Scope, all_unique, expand, output_name, unique
+from tidegate.language.of_nothing import value_of_nothing
 from tidegate.language.surroundings import Read, Surroundings
 from tidegate.language.unnesting import Test, refuse_unknown, with_steps, with_tests
+from tidegate.language.unwindowed import COMPARED, DISTINCT_ROWS, GROUPED, warn_instants, warn_unwindowed
 from tidegate.time import CHRONON
 
 _CHANGES = {"istream": Change.INSERTED, "dstream": Change.DELETED, "dstream last": Change.DELETED_LAST}
@@ -33,6 +35,8 @@ def bind_query(query: syntax.Query, around: Surroundings) -> Plan:
             return settled(union_all([_unsettled(each, around) for each in queries], queries, span))
         case syntax.SetQuery(operator=operator, left=left, right=right, span=span):
             plans = [bind_query(each, around) for each in (left, right)]
+            for each, plan in zip((left, right), plans, strict=True):
+                warn_instants(each, plan, f"{operator.upper()} compares only rows of one instant", around)
             return set_operation(operator, plans, (left, right), span)
         case syntax.Ordered():
             return bind_ordered(query, around, bind_query)
@@ -42,8 +46,9 @@ def bind_query(query: syntax.Query, around: Surroundings) -> Plan:
         case syntax.WithQuery():
             return bind_query(query.query, defined(query, around))
         case syntax.QueryWithOptions(options=options):
+            what, place = ("EMIT EARLY", query.early) if options is None else ("WITH (…)", options.span)
             hint = "write it at the end of the statement that runs: it holds for all of it"
-            raise QueryError("Q126", "WITH (…) cannot stand behind a part of a query", options.span, hint=hint)
+            raise QueryError("Q126", f"{what} cannot stand behind a part of a query", place or query.span, hint=hint)
         case syntax.Select():
             return settled(_select(query, around))
 
@@ -77,6 +82,8 @@ class _Selected:
     items: list[Item]
     correlation: tuple[Expression, ...] = ()
     is_grouped: bool = False
+    nothing: tuple[Expression | None, ...] = ()
+    """Of a query that aggregates, what its items are of no elements; None: that is not known."""
 
 
 def _select(select: syntax.Select, around: Surroundings) -> Plan:
@@ -84,7 +91,10 @@ def _select(select: syntax.Select, around: Surroundings) -> Plan:
     names = all_unique(item.name for item in selected.items)
     outputs = tuple(Output(name, item.expression) for name, item in zip(names, selected.items, strict=True))
     result = Map(selected.plan, outputs, select.span)
-    return Distinct(settled(result), select.span) if select.distinct else result
+    if not select.distinct:
+        return result
+    warn_instants(select, result, DISTINCT_ROWS, around)
+    return Distinct(settled(result), select.span)
 
 
 def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
@@ -101,6 +111,7 @@ def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
     having, tests = ([], []) if select.having is None else queries.conditions(select.having, context)
     if not (select.group_by or select.having is not None or aggregates.calls):
         return _Selected(with_steps(plan, queries.steps, _as_it_is), items, correlation)
+    warn_unwindowed(read.unwindowed, GROUPED, around)
     keys = bind_keys(select.group_by, items, aggregates)
     pairs = [_equality(term, plan) for term in correlation]
     every_key = tuple(dict.fromkeys((*keys, *(inner for inner, _ in pairs))))
@@ -109,7 +120,9 @@ def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
     over = replace(grouped, plan=plan).over
     items = [replace(item, expression=over(item.expression)) for item in items]
     bound = tuple(resolve("=", (over(inner), outer), outer.span) for inner, outer in pairs)
-    return _Selected(plan, items, bound, is_grouped=True)
+    made = [step.column.name for step in queries.steps]
+    nothing = tuple(value_of_nothing(item.expression, aggregates.calls, made) for item in items)
+    return _Selected(plan, items, bound, is_grouped=True, nothing=nothing)
 
 
 def _as_it_is(expression: Expression, _others: Iterable[str]) -> Expression:
@@ -203,9 +216,11 @@ def _inner(query: syntax.Query, around: Surroundings) -> Inner:
     match query:
         case syntax.Select():
             selected = _selected(query, around)
+            warn_instants(query, selected.plan, COMPARED, around)
             values = tuple(item.expression for item in selected.items)
             single = selected.is_grouped and not query.group_by
-            return _apart(Inner(selected.plan, values, selected.correlation, single), around)
+            inner = Inner(selected.plan, values, selected.correlation, single)
+            return _apart(replace(inner, nothing=selected.nothing[0]) if single else inner, around)
         case syntax.Ordered(limit=syntax.LimitClause(count=1, keys=())):
             single = True
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.shedding import Policy, Shedding
-from tidegate.errors import QueryError
+from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
 from tidegate.language.binder_query import bind_query, defined
 from tidegate.language.binder_sources import read_from
@@ -16,10 +16,15 @@ from tidegate.language.surroundings import Surroundings
 
 
 def plain(query: syntax.Query) -> syntax.Query:
-    """The query without what it says of shedding."""
+    """The query without what it says of how it is run."""
     if isinstance(query, syntax.QueryWithOptions):
         query = query.query
     return query if _utility(query) is None else _without_utility(query)
+
+
+def early_clause(query: syntax.Query) -> Span | None:
+    """Return where a query says EMIT EARLY."""
+    return query.early if isinstance(query, syntax.QueryWithOptions) else None
 
 
 def query_shedding(query: syntax.Query, around: Surroundings) -> Shedding:
@@ -39,11 +44,11 @@ def query_shedding(query: syntax.Query, around: Surroundings) -> Shedding:
 def refuse_in_derived(statement: syntax.CreateDerived) -> None:
     """Refuse WITH (…) and UTILITY BY of a stream that does not run by itself."""
     query, name = statement.query, statement.name.text
-    if isinstance(query, syntax.QueryWithOptions):
+    if isinstance(query, syntax.QueryWithOptions) and query.options is not None:
         message = "a derived stream has no WITH (…) of its own: it is run by whoever reads it"
         hint = f"write it behind the query that reads {name}"
         raise QueryError("Q126", message, query.options.span, hint=hint)
-    if (utility := _utility(query)) is not None:
+    if (utility := _utility(query.query if isinstance(query, syntax.QueryWithOptions) else query)) is not None:
         message = "a derived stream has no UTILITY BY: it is run by whoever reads it"
         hint = f"write it into the query that reads {name}"
         raise QueryError("Q127", message, utility.span, hint=hint)

@@ -29,9 +29,11 @@ from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjun
 from tidegate.language import syntax
 from tidegate.language.binder_constraints import known_constraints
 from tidegate.language.binder_expressions import bind_condition, without_aggregates
+from tidegate.language.idle_clauses import warn_of_time_clauses
 from tidegate.language.names import Scope, Visible, find_column, same, unique
 from tidegate.language.surroundings import QueryBinder, Read, Surroundings
 from tidegate.language.syntax import JoinKind, Name
+from tidegate.language.unwindowed import JOINED, is_lookup, unwindowed, warn_unwindowed
 from tidegate.time import CHRONON
 
 
@@ -39,7 +41,8 @@ def read_from(sources: Sequence[syntax.Source], around: Surroundings, bind_query
     """The pairs of all elements of all sources, and the names of their columns."""
     read = _source(sources[0], around, (), bind_query)
     for source in sources[1:]:
-        read = _pair(read, _source(source, around, read.scope, bind_query), read.plan.span.to(source.span))
+        span = read.plan.span.to(source.span)
+        read = _pair(read, _source(source, around, read.scope, bind_query), span, around)
     return read
 
 
@@ -52,8 +55,12 @@ def read_apart(sources: Sequence[syntax.Source], around: Surroundings, bind_quer
     return reads
 
 
-def _pair(left: Read, right: Read, span: Span) -> Read:
-    return Read(Join(left.plan, right.plan, TRUE, span), left.scope + right.scope)
+def _pair(left: Read, right: Read, span: Span, around: Surroundings) -> Read:
+    open_ = left.unwindowed + right.unwindowed
+    if not (left.is_lookup or right.is_lookup):
+        warn_unwindowed(open_, JOINED, around)
+    plan, is_lookup_ = Join(left.plan, right.plan, TRUE, span), left.is_lookup and right.is_lookup
+    return Read(plan, left.scope + right.scope, open_, is_lookup_)
 
 
 def _source(source: syntax.Source, around: Surroundings, before: Scope, bind_query: QueryBinder) -> Read:
@@ -61,17 +68,20 @@ def _source(source: syntax.Source, around: Surroundings, before: Scope, bind_que
         case syntax.JoinClause(left=left, right=right):
             first = _source(left, around, before, bind_query)
             second = _source(right, around, before + first.scope, bind_query)
-            return _joined(source, first, second)
+            return _joined(source, first, second, around)
         case syntax.StreamReference(name=name, alias=alias):
             plan, stream = _stream_plan(source, around)
-            windowed = _windowed(plan, source, (alias.text if alias else "", stream.name))
-            return _named(windowed, alias or name, stream.name, before, around)
+            windowed = _windowed(plan, source, (alias.text if alias else "", stream.name), around)
+            read = _named(windowed, alias or name, stream.name, before, around)
+            return replace(read, unwindowed=unwindowed(source, windowed), is_lookup=is_lookup(source, windowed))
         case syntax.Subquery(query=query, alias=alias, span=span):
-            plan = _windowed(bind_query(query, replace(around, outer=())), source, (alias.text if alias else "",))
+            plan = bind_query(query, replace(around, outer=()))
+            plan = _windowed(plan, source, (alias.text if alias else "",), around)
+            read = _named(plan, alias or _anonymous(before, span), None, before, around)
+            read = replace(read, unwindowed=unwindowed(source, plan), is_lookup=is_lookup(source, plan))
             if alias is not None:
-                return _named(plan, alias, None, before, around)
+                return read
             # Columns of a subquery without a name still go by the names that they have inside it.
-            read = _named(plan, _anonymous(before, span), None, before, around)
             return replace(read, scope=(replace(read.scope[0], origins=_origins(plan)),))
 
 
@@ -139,8 +149,11 @@ def _unknown_stream(name: Name, around: Surroundings) -> QueryError:
 # ---- windows
 
 
-def _windowed(plan: Plan, source: syntax.StreamReference | syntax.Subquery, qualifiers: tuple[str, ...]) -> Plan:
+def _windowed(
+    plan: Plan, source: syntax.StreamReference | syntax.Subquery, qualifiers: tuple[str, ...], around: Surroundings
+) -> Plan:
     window, granularity = source.window, source.granularity
+    warn_of_time_clauses(source, plan, around)
     if window is not None:
         plan = _window(plan, window, qualifiers)
     return plan if granularity is None else Granularity(plan, granularity.size, granularity.span)
@@ -192,10 +205,11 @@ def _is_relation(plan: Plan) -> bool:
 # ---- joins
 
 
-def _joined(join: syntax.JoinClause, left: Read, right: Read) -> Read:
-    both = _pair(left, right, join.span)
+def _joined(join: syntax.JoinClause, left: Read, right: Read, around: Surroundings) -> Read:
+    both = _pair(left, right, join.span, around)
     if join.using:
-        predicate, both = _using(join, left, right)
+        predicate, scope = _using(join, left, right)
+        both = replace(both, scope=scope)
     elif join.condition is None:
         return both
     else:
@@ -220,7 +234,7 @@ def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
     return Map(alone, tuple(outputs), join.span)
 
 
-def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression, Read]:
+def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression, Scope]:
     """Equal columns of the same name; without a qualifier, such a name means that of the side that is kept."""
     if join.kind is JoinKind.FULL:
         hint = "write ON, and COALESCE(a.x, b.x) for the column of either"
@@ -233,4 +247,4 @@ def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression
     scopes = [left.scope, right.scope]
     less = 0 if join.kind is JoinKind.RIGHT else 1
     scopes[less] = tuple(replace(visible, hidden=visible.hidden | shared) for visible in scopes[less])
-    return conjunction(tuple(terms)), Read(left.plan, scopes[0] + scopes[1])
+    return conjunction(tuple(terms)), scopes[0] + scopes[1]

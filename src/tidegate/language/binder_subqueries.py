@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from tidegate.algebra.plan import Plan
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.functions import resolve
-from tidegate.expressions.nodes import Column, Expression, conjunction
+from tidegate.expressions.nodes import Column, Expression, Literal, conjunction
 from tidegate.language import syntax
 from tidegate.language.binder_expressions import Context, bind_condition, bind_expression
 from tidegate.language.conditions import INVERSE, has_query, only_value, terms
 from tidegate.language.names import unique
 from tidegate.language.never_null import is_never_null
+from tidegate.language.of_nothing import is_null_constant, may_be_true, without_having
 from tidegate.language.unnesting import Lookup, Mark, Test, is_null
 from tidegate.schema import Type
+
+_NULL = Literal(None, Type.NULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Inner:
     correlation: tuple[Expression, ...] = ()
     is_single: bool = False
     """Whether it has at most one row at every instant, for one row of the query around it."""
+    nothing: Expression | None = _NULL
+    """Its value while it has no row; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,8 @@ class Subqueries:
                 return Test(found.right, found.certain, anti, term.span, found.held, unknowable)
         return None if only_value(term) is None else self._comparison(term, context)
 
-    def _comparison(self, term: syntax.Expression, context: Context) -> Test:
+    def _comparison(self, term: syntax.Expression, context: Context) -> Test | None:
+        """A semi-join, unless the comparison may be true while the query has no row, as it may be with a COUNT."""
         found: list[Inner] = []
 
         def value(node: syntax.QueryExpression) -> Expression:
@@ -104,7 +110,12 @@ class Subqueries:
             return found[0].values[0]
 
         predicate = bind_condition(term, replace(context, query=value))
-        return Test(found[0].plan, conjunction((*found[0].correlation, predicate)), anti=False, span=term.span)
+        (inner,) = found
+        nothing = _of_nothing(inner, term.span)
+        compared = replace(context, query=lambda _: nothing)
+        if not is_null_constant(nothing) and may_be_true(bind_condition(term, compared)):
+            return None
+        return Test(inner.plan, conjunction((*inner.correlation, predicate)), anti=False, span=term.span)
 
     def _membership(self, node: syntax.InQuery | syntax.Quantified, context: Context) -> _Membership:
         """IN and ANY are true if a row compares; NOT IN and ALL are false if one does with the opposite."""
@@ -126,7 +137,8 @@ class Subqueries:
             case syntax.QueryValue():
                 inner = self._single(node)
                 column = self._column("value", inner.values[0].type, node.span)
-                self.steps.append(Lookup(inner.plan, conjunction(inner.correlation), inner.values[0], column))
+                nothing = _of_nothing(inner, node.span)
+                self.steps.append(Lookup(inner.plan, conjunction(inner.correlation), inner.values[0], nothing, column))
                 return column
             case syntax.Exists(query=query, negated=anti, span=span):
                 inner = self.inner(query)
@@ -150,13 +162,21 @@ class Subqueries:
         return Column(unique(wanted, taken), Type.STRING if type_ is Type.NULL else type_, span)
 
     def _single(self, node: syntax.QueryExpression) -> Inner:
-        inner = self.inner(node.query)
+        inner = self.inner(without_having(node.query))
         _one_column(inner, node)
         if not inner.is_single:
             message = "a query that stands for a value must have at most one row"
             hint = "aggregate it without GROUP BY, end it with LIMIT 1, or compare with ANY or ALL"
             raise QueryError("Q116", message, node.query.span, hint=hint)
         return inner
+
+
+def _of_nothing(inner: Inner, span: Span) -> Expression:
+    if inner.nothing is None:
+        message = "the value of this query, where it has no elements, depends on another query inside of it"
+        hint = "write the two queries next to each other: (SELECT COUNT(*) …) + (SELECT …)"
+        raise QueryError("Q116", message, span, hint=hint)
+    return inner.nothing
 
 
 def _is_anti(node: syntax.InQuery | syntax.Quantified) -> bool:

@@ -14,6 +14,9 @@ from tidegate.language import syntax
 from tidegate.language.syntax import Expression, Name, Query
 from tidegate.time import LATEST, duration, parse_duration
 
+MOST_TERMS = 10_000
+"""The most conditions that AND or OR can link."""
+
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
@@ -39,6 +42,17 @@ def balanced(operator: str, terms: tuple[Expression, ...]) -> Expression:
     middle = len(terms) // 2
     left, right = balanced(operator, terms[:middle]), balanced(operator, terms[middle:])
     return syntax.Operation(operator, (left, right), left.span.to(right.span))
+
+
+def _limited(word: str, terms: tuple[Expression, ...], span: Span) -> tuple[Expression, ...]:
+    """The terms of AND or OR, unless they are too many to be optimised in a reasonable time."""
+    if len(terms) > MOST_TERMS:
+        message = f"{len(terms):,} conditions are linked by {word}; at most {MOST_TERMS:,} are possible"
+        hint = (
+            "write x IN (…) for many values of one column, or join with a table that has them: CREATE TABLE … FROM '…'"
+        )
+        raise QueryError("Q003", message, span, hint=hint)
+    return terms
 
 
 def _unless(negated: Token | None, expression: Expression) -> Expression:
@@ -116,10 +130,10 @@ class ExpressionBuilder(Transformer[Token, Any]):
         return syntax.ColumnReference(qualifier, name, span_of(meta))
 
     def disjunction(self, meta: Meta, *terms: Expression) -> Expression:
-        return balanced("or", terms)
+        return balanced("or", _limited("OR", terms, span_of(meta)))
 
     def conjunction(self, meta: Meta, *terms: Expression) -> Expression:
-        return balanced("and", terms)
+        return balanced("and", _limited("AND", terms, span_of(meta)))
 
     def negation(self, meta: Meta, argument: Expression) -> Expression:
         return syntax.Operation("not", (argument,), span_of(meta))

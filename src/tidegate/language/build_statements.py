@@ -98,6 +98,15 @@ class StatementBuilder(ConstraintBuilder):
             raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
         return Clause("IDLE AFTER", amount.microseconds, span_of(meta))
 
+    def unit_clause(self, meta: Meta, unit: Name) -> Clause:
+        return Clause("UNIT", unit, span_of(meta))
+
+    def bad_file_clause(self, meta: Meta, word: Name) -> Clause:
+        if word.text.lower() not in ("stop", "continue"):
+            hint = "write ON BAD FILE STOP, or ON BAD FILE CONTINUE, which is the default"
+            raise QueryError("Q109", f"a run cannot '{word.text}' on a bad file", word.span, hint=hint)
+        return Clause("ON BAD FILE", word.text.lower() == "stop", span_of(meta))
+
     def options_clause(self, meta: Meta, *options: tuple[str, str]) -> Clause:
         return Clause("WITH", options, span_of(meta))
 
@@ -121,7 +130,20 @@ def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -
     delay, options, idle = said.get("DELAY", 0), said.get("WITH", ()), said.get("IDLE AFTER")
     key = said.get("KEY", ())
     return syntax.CreateSource(
-        name, columns, location, start, delay, options, span, end, idle, is_table, key, constraints
+        name,
+        columns,
+        location,
+        start,
+        delay,
+        options,
+        span,
+        end,
+        idle,
+        is_table,
+        key,
+        constraints,
+        said.get("UNIT"),
+        said.get("ON BAD FILE", False),
     )
 
 
@@ -141,9 +163,14 @@ def _refuse_contradictions(clauses: list[Clause], *, is_table: bool) -> None:
     if "DELAY" in about and not _TIMES & about.keys():
         hint = "without TIMESTAMP BY, elements have the time of their arrival, and are never late"
         raise QueryError("Q109", "DELAY needs a TIMESTAMP BY", about["DELAY"].span, hint=hint)
+    if "UNIT" in about and not _TIMES & about.keys():
+        hint = "write TIMESTAMP BY and the column that has the time, then UNIT"
+        raise QueryError("Q109", "UNIT needs a TIMESTAMP BY or VALID FROM", about["UNIT"].span, hint=hint)
 
 
 def _for_streams(word: str) -> str:
-    if word in _TIMES or word in ("DELAY", "IDLE AFTER"):
+    if word == "ON BAD FILE":
+        return "a table is read as a whole: a file that cannot be read always stops the run; leave it out"
+    if word in _TIMES or word in ("DELAY", "IDLE AFTER", "UNIT"):
         return "rows of a table are valid while they are in it; write CREATE STREAM for rows that have a time"
     return "keys and constraints say how the rows of a stream arrive, and a table is there as a whole; leave it out"

@@ -13,6 +13,7 @@ from lark.exceptions import VisitError
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tidegate.errors import QueryError, Span
+from tidegate.language.advice import advise
 from tidegate.language.build_expressions import not_yet, span_of
 from tidegate.language.build_statements import StatementBuilder
 from tidegate.language.syntax import Statement
@@ -65,6 +66,7 @@ _RARE = frozenset(
         "_USING",
         "WITH_TIES",
         "_UTILITY_BY",
+        "EMIT_EARLY",
     }
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
 )
@@ -87,7 +89,11 @@ _INCOMPLETE = {
 }
 """Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
 
-_PRIMARY_KEY = re.compile(r"(?P<words>\bprimary\s+key\b)\s*(?P<columns>\([^()]*\))?", re.IGNORECASE)
+_BEGINNINGS = frozenset({"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET"})
+"""Words that begin a statement."""
+
+MOST_DIGITS = 400
+"""The most characters that a number can have: more than the largest DOUBLE has digits."""
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -102,7 +108,7 @@ def parse(text: str) -> tuple[Statement, ...]:
     try:
         return _statements(text)
     except QueryError as error:
-        raise error.with_text(text) from None
+        raise advise(error, text).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
 
@@ -126,7 +132,7 @@ def _grammar() -> Lark:
         propagate_positions=True,
         edit_terminals=_end_keywords,
         lexer_callbacks={name: _refuse(name) for name in _NOT_YET}
-        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed},
+        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long},
     )
 
 
@@ -154,6 +160,14 @@ def _refuse_unclosed(token: Token) -> Token:
     raise QueryError("Q001", f"this {what} is never closed", span, hint=hint)
 
 
+def _refuse_long(token: Token) -> Token:
+    """Refuse a number that is longer than any that can be meant: Python refuses some of them, and without a place."""
+    if len(token) > MOST_DIGITS:
+        message = f"this number has {len(token):,} characters; at most {MOST_DIGITS} are possible"
+        raise QueryError("Q111", message, span_of(token), hint="write it with an exponent: 1e300")
+    return token
+
+
 # ---- explaining what was expected
 
 
@@ -161,7 +175,11 @@ def _explained(error: UnexpectedInput, text: str) -> QueryError:
     match error:
         case UnexpectedToken(token=token):
             expected = set(error.accepts or error.expected)
-            return _primary_key(token, text) or _misspelt(token, expected, text) or _unexpected(token, expected, text)
+            return (
+                _missing_semicolon(token, expected, text)
+                or _misspelt(token, expected, text)
+                or _unexpected(token, expected, text)
+            )
         case UnexpectedCharacters(pos_in_stream=position):
             place = position or 0
             return QueryError("Q001", f"unexpected character '{text[place]}'", Span(place, place + 1))
@@ -184,15 +202,17 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
 
 
-def _primary_key(token: Token, text: str) -> QueryError | None:
-    """The error for a key as tables have it elsewhere, wherever it is written there."""
-    before = len(text) if token.type == "$END" else span_of(token).start
-    for found in _PRIMARY_KEY.finditer(text):
-        if found.start() <= before < found.end("words"):
-            words, columns = (" ".join(part.split()) for part in (found["words"], found["columns"] or "(id)"))
-            hint = f"write KEY {columns} among the clauses behind FROM '…'"
-            return QueryError("Q001", f"unexpected '{words}'", Span(*found.span("words")), hint=hint)
-    return None
+def _missing_semicolon(token: Token, expected: set[str], text: str) -> QueryError | None:
+    """The error for the beginning of a statement where another could end; the word may have become an alias."""
+    if "SEMICOLON" not in expected or token.type == "$END":
+        return None
+    place = span_of(token).start
+    before = re.search(r"\b(show|drop|explain|describe|set)(?=\s+\Z)", text[:place], re.IGNORECASE)
+    word, span = (token, span_of(token)) if before is None else (before[0], Span(*before.span()))
+    if str(word).upper() not in _BEGINNINGS:
+        return None
+    hint = f"statements end with a semicolon: write ; before {word}"
+    return QueryError("Q001", f"a semicolon is missing before '{word}'", span, hint=hint)
 
 
 def _about_within(token: Token, expected: set[str]) -> str | None:

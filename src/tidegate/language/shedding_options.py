@@ -22,7 +22,8 @@ def with_set(shedding: Shedding, name: Name, value: Name) -> Shedding:
 
 def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
     """What a query may leave out that has these options; what they do not say is as SET says `otherwise`."""
-    shedding, given = otherwise, () if options is None else options.given
+    given = () if options is None else options.given
+    shedding = otherwise if options is None else replace(otherwise, span=options.span)
     seen: set[str] = set()
     for option in given:
         key = option.name.text.lower()
@@ -43,7 +44,7 @@ def _read(shedding: Shedding, option: str, name: Name, value: Name) -> Shedding:
     field, read, wanted = _OPTIONS[option]
     try:
         return replace(shedding, **{field: read(value.text)})
-    except (ValueError, QueryError):
+    except (KeyError, ValueError, QueryError):
         message = f"{name.text} cannot be '{value.text}'"
         raise QueryError("Q126", message, value.span, hint=f"write {wanted}") from None
 
@@ -76,6 +77,10 @@ def _budget(text: str) -> int | None:
     return None if same(text, "none") else _between(int(text), 0, _MOST)
 
 
+def _yes(text: str) -> bool:
+    return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
+
+
 def _between(number: int, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError
@@ -86,6 +91,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "shedding": ("policy", _policy, "on, off or drop"),
     "target_delay": ("target", _delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
     "budget": ("budget", _budget, "a whole number of comparisons, for instance 100000, or none"),
+    "approximate": ("approximate", _yes, "yes or no"),
 }
 """Options by name: which field of `Shedding` each is, how its text is read, and what would be right."""
 

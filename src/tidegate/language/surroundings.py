@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.algebra.plan import Plan
 from tidegate.catalog.catalog import Catalog
+from tidegate.errors import TidegateWarning
 from tidegate.language import syntax
 from tidegate.language.names import Scope
+from tidegate.language.syntax import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Surroundings:
     made_later: frozenset[str] = frozenset()
     making: str | None = None
     outer: tuple[Scope, ...] = ()
+    warnings: list[TidegateWarning] = field(default_factory=list)
+    """Collects what is probably not meant; all parts of a text share it."""
 
     @property
     def outer_names(self) -> Iterator[str]:
@@ -33,10 +37,16 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What FROM, or a part of it, gives: a plan and the names in it."""
+    """What FROM, or a part of it, gives: a plan and the names in it.
+
+    `unwindowed` are its sources whose rows are valid for one instant because they have no window. A
+    `is_lookup` holds rows to look up, not a stretch of time.
+    """
 
     plan: Plan
     scope: Scope
+    unwindowed: tuple[Name, ...] = ()
+    is_lookup: bool = False
 
 
 QueryBinder = Callable[[syntax.Query, Surroundings], Plan]

@@ -34,11 +34,12 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A column that holds the value of a query, or NULL while it has no row."""
+    """A column that holds the value of a query, or that of no elements while it has no row."""
 
     right: Plan
     predicate: Expression
     value: Expression
+    nothing: Expression
     column: Column
 
 
@@ -128,7 +129,8 @@ def _looked_up(plan: Plan, step: Lookup) -> Plan:
     value = coerce(step.value, step.column.type, span)
     found = _and(Join(plan, step.right, step.predicate, span), plan, Output(name, value), span)
     missing = SemiJoin(plan, step.right, step.predicate, anti=True, span=span)
-    return Union((found, _and(missing, plan, Output(name, Literal(None, step.column.type, span)), span)), span)
+    nothing = coerce(step.nothing, step.column.type, span)
+    return Union((found, _and(missing, plan, Output(name, nothing), span)), span)
 
 
 def _marked(plan: Plan, mark: Mark) -> Plan:

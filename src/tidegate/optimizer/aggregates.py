@@ -21,7 +21,7 @@ from tidegate.optimizer.names import exactly, is_safe
 from tidegate.optimizer.rule import rule
 
 
-@rule("δ(S) = S if no instant of S has two equal rows; so δ(δ(S)) = δ(S) and δ(γ(S)) = γ(S)", recuts=True)
+@rule("δ(S) = S if no instant of S has two equal rows; so δ(δ(S)) = δ(S) and δ(γ(S)) = γ(S)")
 def drop_distinct_of_unique(plan: Plan) -> Plan | None:
     match plan:
         case Distinct(source=source) if is_unique(source):
@@ -29,7 +29,7 @@ def drop_distinct_of_unique(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("δ(S1 ⋈ S2) = δ(S1) ⋈ δ(S2) (10.6), where one of them is unique already", recuts=True)
+@rule("δ(S1 ⋈ S2) = δ(S1) ⋈ δ(S2) (10.6), where one of them is unique already")
 def push_distinct_below_join(plan: Plan) -> Plan | None:
     match plan:
         case Distinct(source=Join(left=left, right=right, predicate=predicate) as join) if is_safe(predicate):
@@ -38,7 +38,7 @@ def push_distinct_below_join(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("δ(δ(S1) ∪ S2) = δ(S1 ∪ S2)", recuts=True)
+@rule("δ(δ(S1) ∪ S2) = δ(S1 ∪ S2)")
 def drop_distinct_below_distinct_union(plan: Plan) -> Plan | None:
     match plan:
         case Distinct(source=Union(inputs=many) as union) if any(isinstance(each, Distinct) for each in many):
@@ -48,7 +48,7 @@ def drop_distinct_below_distinct_union(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("δ(S1) op δ(S2) = S1 op S2 for EXCEPT and INTERSECT: they ask only whether a row is there", recuts=True)
+@rule("δ(S1) op δ(S2) = S1 op S2 for EXCEPT and INTERSECT: they ask only whether a row is there")
 def drop_distinct_below_set_operation(plan: Plan) -> Plan | None:
     match plan:
         case SetOperation(left=left, right=right, rule=SetRule.EXCEPT | SetRule.INTERSECT):
@@ -67,7 +67,7 @@ def drop_distinct_below_blind_aggregate(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("γk,f(S1 ⋈ S2) = γk1,f(S1) ⋈ S2 if the join is on columns of k, and S2 is unique in them", recuts=True)
+@rule("γk,f(S1 ⋈ S2) = γk1,f(S1) ⋈ S2 if the join is on columns of k, and S2 is unique in them")
 def push_aggregate_below_join(plan: Plan) -> Plan | None:
     # Example 10.1: a row of S1 is in one pair at most, and all rows of a group have the same partner.
     match plan:

@@ -24,6 +24,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
 )
@@ -49,6 +50,10 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_prune(source, needed | columns_of(predicate)))
         case Window(source=source) | Granularity(source=source) | Split(source=source):
             return replace(plan, source=_prune(source, needed))
+        case Stamp(source=source, column=column) if column not in needed:
+            return _prune(source, needed)
+        case Stamp(source=source, column=column):
+            return replace(plan, source=_prune(source, needed - {column}))
         case Limit(source=source, order=order, offset=0, keys=keys, ties=True):
             # Without ties, all columns decide which of several equal rows are the first.
             return replace(plan, source=_prune(source, needed.union(keys, (o.column for o in order))))

@@ -10,7 +10,7 @@ from tidegate.optimizer.sharing import shape
 from tidegate.schema import Schema, Type
 
 
-@rule("S ⋈k∧x=m γk,max(x)→m(S) = the first of S by x descending, with ties, of each k; so for ⋉, and min", recuts=True)
+@rule("S ⋈k∧x=m γk,max(x)→m(S) = the first of S by x descending, with ties, of each k; so for ⋉, and min")
 def keep_only_extreme_rows(plan: Plan) -> Plan | None:
     match plan:
         case Join(left=left, right=right) if found := _of_itself(left, right, plan.predicate):

@@ -23,10 +23,11 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
 )
-from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.properties import is_chronon, is_source
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidegate.optimizer.names import filtered, is_safe, reads_only, rename_by_position, substitute
@@ -73,6 +74,16 @@ def push_filter_below_time(plan: Plan) -> Plan | None:
         case Filter(source=Granularity() | Split() | Coalesce() | Changes() as below, predicate=predicate):
             if is_safe(predicate):
                 return replace(below, source=Filter(below.source, predicate, plan.span))
+    return None
+
+
+@rule("σp(S with own times) = σp(S) with own times, if p does not read them", scope=Scope.TIME)
+def push_filter_below_stamp(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Stamp(source=source, column=column) as stamp, predicate=predicate):
+            # Rows that are split into chronons would fail once for each of them.
+            if column not in columns_of(predicate) and (is_safe(predicate) or is_source(source)):
+                return replace(stamp, source=Filter(source, predicate, plan.span))
     return None
 
 
@@ -175,6 +186,7 @@ FILTER_RULES = (
     push_filter_below_window,
     push_filter_below_count_window,
     push_filter_below_time,
+    push_filter_below_stamp,
     push_filter_below_union,
     push_filter_below_map,
     push_filter_below_set_operation,

@@ -18,11 +18,14 @@ def reorder_joins(plan: Plan) -> Plan | None:
     """Join in an order in which fewer joins have no equality; the order as written, where that is as good."""
     if not isinstance(plan, Join):
         return None
+    written = _badness(plan)
+    if written == (0, 0):
+        return None
     leaves, terms = parts_of_join(plan)
     if len(leaves) < 3 or not is_safe(*terms):
         return None
     better = join_all(leaves, terms, plan.span)
-    if _badness(better) >= _badness(plan):
+    if _badness(better) >= written:
         return None
     return exactly(better, plan.schema.names)
 
@@ -43,18 +46,20 @@ def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) ->
 
 def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
     """Greedily, from the first input on: next comes the one with the best link to those before it."""
+    read = [(term, columns_of(term)) for term in terms]
     rest = list(leaves)
     order = [rest.pop(0)]
     while rest:
         names = frozenset(n for each in order for n in each.schema.names)
-        links = [_link(names, each, terms) for each in rest]
+        links = [_link(names, each, read) for each in rest]
         order.append(rest.pop(links.index(min(links))))
     return order
 
 
-def _link(names: frozenset[str], leaf: Plan, terms: Sequence[Expression]) -> int:
+def _link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> int:
+    """How well a leaf is linked with columns that are there already, by terms and the columns they read."""
     own = frozenset(leaf.schema.names)
-    linking = [t for t in terms if columns_of(t) <= names | own and columns_of(t) & own and columns_of(t) & names]
+    linking = [term for term, read in terms if read & own and read & names and read <= names | own]
     if any(_is_equality(t, names, own) for t in linking):
         return _EQUALITY
     return _CONDITION if linking else _NOTHING

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.algebra.constraints import DEFAULT_SETTINGS, Settings
-from tidegate.algebra.plan import Plan, walk
-from tidegate.algebra.properties import sees_starts
+from tidegate.algebra.own_times import stamp_own_times
+from tidegate.algebra.plan import Plan
 from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
@@ -19,7 +19,7 @@ from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
 from tidegate.optimizer.similarity import find_similarity_joins
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
 from tidegate.optimizer.thresholds import THRESHOLD_RULES
-from tidegate.optimizer.windows import WINDOW_RULES
+from tidegate.optimizer.windows import WINDOW_RULES, extend_whole_elements
 
 RULES: tuple[Rule, ...] = (
     *SIMPLIFYING_RULES,
@@ -33,9 +33,10 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules that only ever help; they are applied wherever they can be, until none can."""
 
-PRUNING, OMISSION = "prune_columns", "omit_what_cannot_alarm"
+STAMPING, PRUNING, OMISSION = "stamp_own_times", "prune_columns", "omit_what_cannot_alarm"
 MANY_ONE, SIMILARITY = "find_many_one_joins", "find_similarity_joins"
-LAWS = {each.name: each.law for each in (*RULES, reorder_joins)} | {
+LAWS = {each.name: each.law for each in (*RULES, reorder_joins, extend_whole_elements)} | {
+    STAMPING: "FIRST and LAST by own time = by a column that holds it, from below the windows that move elements",
     PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
     OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
     MANY_ONE: "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
@@ -48,9 +49,12 @@ def optimize(
     plan: Plan, settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER
 ) -> tuple[Plan, tuple[str, ...]]:
     """A better plan of the same meaning, and the names of the rules that made it; shedding may leave rows out."""
-    rules, applied = _allowed(plan), list[str]()
+    # First of all: the rules keep relations, not where validities begin.
+    stamped = stamp_own_times(plan)
+    applied = [] if stamped is plan else [STAMPING]
+    plan = stamped
     # Conditions must be where they belong before it can be told which joins have none.
-    for phase in (rules, (reorder_joins,), rules):
+    for phase in (RULES, (reorder_joins,), RULES):
         plan, names = apply_rules(plan, phase)
         applied += names
     less = omit_what_cannot_alarm(plan)
@@ -62,12 +66,5 @@ def optimize(
     # Columns last: where the filters ended up decides what must be read.
     pruned = prune_columns(compared)
     applied += [] if pruned == compared else [PRUNING]
-    plan, names = apply_rules(pruned, SIMPLIFYING_RULES)
+    plan, names = apply_rules(pruned, (*SIMPLIFYING_RULES, extend_whole_elements))
     return plan, tuple(dict.fromkeys([*applied, *names]))
-
-
-def _allowed(plan: Plan) -> tuple[Rule, ...]:
-    """All rules, but where an aggregate looks at where validities start, none that cut them otherwise."""
-    if any(sees_starts(each) for each in walk(plan)):
-        return tuple(each for each in RULES if not each.recuts)
-    return RULES

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.algebra.many_one import ManyOneJoin
-from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Validity, Window
+from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Stamp, Validity, Window
 from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import Cast, Column, Expression
 from tidegate.expressions.text import to_sql
@@ -41,7 +41,7 @@ def origin(plan: Plan) -> Origin | str:
             return "it is a table"
         case Scan(schema=schema):
             return Origin(plan, {name: name for name in schema.names})
-        case Filter(source=source):
+        case Filter(source=source) | Stamp(source=source):
             return origin(source)
         case Map(source=source, outputs=outputs):
             below = origin(source)
@@ -67,7 +67,7 @@ def in_source(plan: Plan, expression: Expression) -> str:
     match plan:
         case Map(source=source, outputs=outputs):
             return in_source(source, substitute(expression, {o.name: o.expression for o in outputs}))
-        case Filter(source=source) | Window(source=source) | CountWindow(source=source):
+        case Filter(source=source) | Stamp(source=source) | Window(source=source) | CountWindow(source=source):
             return in_source(source, expression)
     known = origin(plan)
     column = known.column(expression) if isinstance(known, Origin) else None

@@ -21,7 +21,7 @@ from tidegate.algebra.plan import (
     inputs,
     with_inputs,
 )
-from tidegate.algebra.properties import is_chronon, sees_starts
+from tidegate.algebra.properties import is_chronon
 from tidegate.algebra.properties.calls import call_can_fail
 from tidegate.optimizer.names import is_safe
 from tidegate.optimizer.rule import Scope, rule
@@ -35,7 +35,7 @@ def omit_split(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ςa(ςb(S)) = ςmin(a,b)(S)", scope=Scope.TIME, recuts=True)
+@rule("ςa(ςb(S)) = ςmin(a,b)(S)", scope=Scope.TIME)
 def merge_splits(plan: Plan) -> Plan | None:
     match plan:
         case Split(source=Split(source=source, length=inner), length=outer):
@@ -43,7 +43,7 @@ def merge_splits(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ζa(ζb(S)) = ζa(S), ζa(ςb(S)) = ζa(S) and ςa(ζb(S)) = ςa(S) (12.2, 12.3)", scope=Scope.TIME, recuts=True)
+@rule("ζa(ζb(S)) = ζa(S), ζa(ςb(S)) = ζa(S) and ςa(ζb(S)) = ςa(S) (12.2, 12.3)", scope=Scope.TIME)
 def drop_inner_recut(plan: Plan) -> Plan | None:
     match plan:
         case Coalesce(source=Coalesce(source=source) | Split(source=source)) | Split(source=Coalesce(source=source)):
@@ -51,7 +51,7 @@ def drop_inner_recut(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ω(ζ(S)) = ω(S): a window takes each instant by itself", scope=Scope.TIME, recuts=True)
+@rule("ω(ζ(S)) = ω(S): a window takes each instant by itself", scope=Scope.TIME)
 def drop_coalesce_below_window(plan: Plan) -> Plan | None:
     match plan:
         case Window(source=Coalesce(source=source)):
@@ -67,7 +67,7 @@ def merge_granularities(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant by itself", scope=Scope.TIME, recuts=True)
+@rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant by itself", scope=Scope.TIME)
 def push_granularity_down(plan: Plan) -> Plan | None:
     # Near the sources it spares the operators above it most instants. Filters are better still: they go below.
     match plan:
@@ -94,7 +94,7 @@ def _commutes(plan: Plan) -> bool:
         case Join(predicate=predicate) | SemiJoin(predicate=predicate):
             return is_safe(predicate)
         case Aggregate(calls=calls):
-            return not sees_starts(plan) and not any(call_can_fail(c) for c in calls)
+            return not any(call_can_fail(c) for c in calls)
         case Union() | Distinct() | SetOperation() | Limit():
             return True
     return False

@@ -24,7 +24,7 @@ def drop_distinct_below_semi_join(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("S1 ⋉ S2 = πS1(S1 ⋈ S2) if S2 is unique in the columns that must be equal", recuts=True)
+@rule("S1 ⋉ S2 = πS1(S1 ⋈ S2) if S2 is unique in the columns that must be equal")
 def make_semi_join_a_join(plan: Plan) -> Plan | None:
     match plan:
         case SemiJoin(left=left, right=right, predicate=predicate, anti=False) if is_safe(predicate):
@@ -34,7 +34,7 @@ def make_semi_join_a_join(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("S1 ⋉k∧x<y S2 = S1 ⋉k∧x<y γk,max(y)(S2), and so for ▷, and with min for >", recuts=True)
+@rule("S1 ⋉k∧x<y S2 = S1 ⋉k∧x<y γk,max(y)(S2), and so for ▷, and with min for >")
 def keep_only_the_extreme_partner(plan: Plan) -> Plan | None:
     # Whether any partner is greater, the greatest one tells: NULL is neither greater nor the greatest.
     match plan:

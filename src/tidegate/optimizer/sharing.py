@@ -30,6 +30,7 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
     inputs,
@@ -44,7 +45,7 @@ from tidegate.optimizer.rule import apply_rules
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
 from tidegate.schema import Schema
 
-_STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split
+_STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
 
 
 def share(plans: Sequence[Plan]) -> tuple[Plan, ...]:
@@ -81,8 +82,8 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
     match plan:
         case Scan(stream=stream, schema=schema, validity=validity):
             return ("scan", stream, schema, validity)
-        case Window(size=size, slide=slide):
-            return ("window", size, slide)
+        case Window(size=size, slide=slide, whole=whole):
+            return ("window", size, slide, whole)
         case CountWindow(rows=rows, slide=slide, keys=keys):
             return ("count window", rows, slide, tuple(at[k] for k in keys))
         case Granularity(size=size):
@@ -91,6 +92,8 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("split", length)
         case Coalesce(length=length):
             return ("coalesce", length)
+        case Stamp():
+            return ("stamp",)
         case Changes(change=change):
             return ("changes", change)
         case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):

@@ -19,7 +19,7 @@ from tidegate.time import CHRONON
 _COMPARISONS = (">", ">=", "<", "<=")
 
 
-@rule("δπk(ωS1 ⋈k∧f>T ωS2) = δπk(alarms of f > T over S1, S2, by k)", recuts=True)
+@rule("δπk(ωS1 ⋈k∧f>T ωS2) = δπk(alarms of f > T over S1, S2, by k)")
 def find_threshold_join(plan: Plan) -> Plan | None:
     # At every instant it matters whether a combination crosses, not which: the most extreme elements tell.
     match plan:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.plan import CountWindow, Map, Plan, Union, Window
-from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.properties import granule, is_chronon
+from tidegate.algebra.whole import extend_as_sets
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import is_safe
 from tidegate.optimizer.rule import Scope, rule
@@ -19,11 +20,11 @@ def remove_now_window(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ω1(ς1(S)) = S (10.7, remark 12.1)", scope=Scope.TIME, recuts=True)
+@rule("ω1(ς1(S)) = S (10.7, remark 12.1); ωg(S) = S for time in granules of g", scope=Scope.TIME)
 def remove_now_window_of_validities(plan: Plan) -> Plan | None:
     match plan:
-        case Window(source=source, size=1, slide=1) if not is_chronon(source):
-            return source
+        case Window(source=source, size=size, slide=slide) if size == granule(source) and not is_chronon(source):
+            return source if slide in (1, size) else None
     return None
 
 
@@ -52,13 +53,20 @@ def push_map_below_count_window(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ωrange(S1 ∪ S2) = ωrange(S1) ∪ ωrange(S2) (10.10)", scope=Scope.TIME)
+@rule("ωrange(S1 ∪ S2) = ωrange(S1) ∪ ωrange(S2) (10.10), if both have the same granule", scope=Scope.TIME)
 def push_window_below_union(plan: Plan) -> Plan | None:
     # Below, each branch can be shared with other users of the same window over the same stream.
     match plan:
-        case Window(source=Union(inputs=inputs) as union) as window:
+        case Window(source=Union(inputs=inputs) as union) as window if len({granule(each) for each in inputs}) == 1:
             return replace(union, inputs=tuple(replace(window, source=each) for each in inputs))
     return None
+
+
+@rule("δ(ω(S)) = δ(ω(S) of whole elements), and so for all that see only which rows there are", scope=Scope.TIME)
+def extend_whole_elements(plan: Plan) -> Plan | None:
+    # Last of all: other rules may move windows to where it counts how often a row is there.
+    better = extend_as_sets(plan)
+    return None if better is plan else better
 
 
 WINDOW_RULES = (

@@ -5,10 +5,8 @@ Duplicate elimination is grouping by all columns without any call.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import lru_cache
 
 import numpy as np
@@ -21,24 +19,14 @@ from tidegate.physical.aggregate_slots import SlotAggregation, definition_of
 from tidegate.physical.aggregate_state import Memory, Shape
 from tidegate.physical.aggregate_sweep import Advanced, advance
 from tidegate.physical.batch import Batch, concat
-from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason, rows_as_json
+from tidegate.physical.emit import Emit
 from tidegate.physical.kernels import aggregate as kernel
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
 
 Ints = npt.NDArray[np.int64]
-
-
-class Emit(Enum):
-    """When a group's value comes out; either way only what can no longer change does.
-
-    SETTLED: all that lies before the watermark, cut there, at every step. CHANGES: a new value as soon
-    as the watermark passes its beginning, cut there; the rest of its validity when the value changes.
-    """
-
-    SETTLED = "settled"
-    CHANGES = "changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +84,7 @@ def slots_of(operator: AggregateOperator) -> SlotAggregation | None:
     """How the calls are computed slot by slot; None if the sweep can compute all of them, which is faster."""
     if all(_swept(call) is not None for call in operator.calls):
         return None
-    return SlotAggregation(operator.schema, operator.keys, operator.calls, operator.emit is Emit.CHANGES)
+    return SlotAggregation(operator.schema, operator.keys, operator.calls, operator.emit)
 
 
 def _swept(call: AggregateCall) -> str | None:
@@ -114,8 +102,8 @@ def shape_of(operator: AggregateOperator) -> Shape:
     counted = tuple(dict.fromkeys(summed + _columns(calls, "count")))
     best = tuple(dict.fromkeys((c.function, c.column) for c in calls if c.column and c.function in ("min", "max")))
     keeps_count = any(c.function not in ("min", "max") for c in calls)
-    shape = Shape(operator.keys, (), summed, kinds, counted, best, keeps_count, operator.emit is Emit.CHANGES)
-    return replace(shape, calls=tuple(_operation(call, shape) for call in calls))
+    shape = Shape(operator.keys, (), summed, kinds, counted, best, keeps_count, operator.emit.holds_back)
+    return replace(shape, early=operator.emit is Emit.EARLY, calls=tuple(_operation(call, shape) for call in calls))
 
 
 def _columns(calls: Sequence[AggregateCall], *functions: str) -> tuple[str, ...]:
@@ -182,15 +170,14 @@ def _letters(operator: AggregateOperator, done: Advanced) -> Iterator[dict[str, 
     pieces, filled = done.swept.pieces, done.swept.filled
     for at, call in enumerate(operator.calls):
         failed = (pieces.status[at, :filled] == kernel.OVERFLOW) & (pieces.fresh[:filled] == 1)
-        for piece in np.flatnonzero(failed):
-            row = {
-                k: key[int(pieces.group[piece])].as_py(maps_as_pydicts="lossy")
-                for k, key in zip(operator.keys, done.keys, strict=True)
-            }
+        found = np.flatnonzero(failed)
+        groups = pa.array(pieces.group[found])
+        rows = rows_as_json(operator.keys, [key.take(groups) for key in done.keys], len(found))
+        for piece, row in zip(found, rows, strict=True):
             yield {
                 "origin": f"SUM({call.column})",
                 "reason": Reason.OVERFLOW.value,
                 "detail": "the sum is outside of the range of BIGINT",
                 "time": int(pieces.start[piece]),
-                "row": json.dumps(row, default=str),
+                "row": row,
             }

@@ -32,7 +32,7 @@ _BEFORE_COLUMNS = 4
 class Groups:
     """The groups that have live elements: their ids, ascending, their keys, and since when nothing was emitted.
 
-    BEGINNING stands for the watermark: all before it has been emitted.
+    FOREVER stands for the watermark: all before it has been emitted. Rows of tables begin with time itself.
     """
 
     ids: Ints
@@ -54,7 +54,7 @@ class Groups:
         rows, new = pa.array(founders), len(founders)
         return Groups(
             np.append(self.ids, first_id + np.arange(new)),
-            np.append(self.since, np.full(new, BEGINNING)),
+            np.append(self.since, np.full(new, FOREVER)),
             [pa.concat_arrays([old, key.take(rows)]) for old, key in zip(self.keys, keys, strict=True)],
         )
 
@@ -112,7 +112,6 @@ class Scene:
     known: int
     slots: Slots
     spans: Spans
-    start: Ints
     number: Ints
     columns: pa.RecordBatch
     begin: int
@@ -121,7 +120,7 @@ class Scene:
     @property
     def carried_since(self) -> Ints:
         """For each group, since when the value that it begins with was not emitted."""
-        return np.where(self.groups.since == BEGINNING, self.begin, self.groups.since)
+        return np.where(self.groups.since == FOREVER, self.begin, self.groups.since)
 
     def after(self, alive: Ints, since: Ints) -> Memory:
         """The memory after the step, with the groups that are alive."""
@@ -165,8 +164,7 @@ def scene_of(memory: Memory, due: Batch, keys: Sequence[str], watermark: int, *,
         [canonical(c) for c in rows.columns[_BEFORE_COLUMNS:]], due.columns.schema.names
     ) if due.columns.num_columns else due.columns  # fmt: skip
     number = _ints(rows, _NUMBER)
-    start = _ints(rows, _START)
-    return Scene(after, groups, len(before.ids), slots, spans, start, number, columns, memory.watermark, watermark)
+    return Scene(after, groups, len(before.ids), slots, spans, number, columns, memory.watermark, watermark)
 
 
 def _rows(due: Batch, ids: Ints, first_number: int) -> pa.RecordBatch:

@@ -28,7 +28,6 @@ class LiveElements:
 
     slots: Slots
     spans: Spans
-    start: Ints
     columns: Mapping[str, pa.Array]
 
     def count(self, column: str | None = None) -> Measured:
@@ -86,7 +85,7 @@ class LiveElements:
         codes, spans = order_codes([self.columns[column]]).codes[0][rows], self.spans.take(rows)
         kept, once = merged(sorted_by([codes, spans.first]), codes, spans)
         chosen = rows[kept]
-        return LiveElements(self.slots, once, self.start[chosen], {column: self.columns[column].take(pa.array(chosen))})
+        return LiveElements(self.slots, once, {column: self.columns[column].take(pa.array(chosen))})
 
     def _numbers(self, column: str) -> tuple[Ints, Spans, bool]:
         """The values as integers, or as doubles by their bits, with their slots."""
@@ -97,8 +96,6 @@ class LiveElements:
 
     def _keys(self, rank: Rank) -> list[Ints]:
         """What to sort by, the most important first: NULLs come after all others."""
-        if rank.column is None:
-            return [~self.start if rank.descending else self.start]
         column = self.columns[rank.column]
         (codes,) = order_codes([column]).codes
         turned = ~codes if rank.descending else codes

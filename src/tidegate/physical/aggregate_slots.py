@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,13 +15,14 @@ from tidegate.expressions.aggregates import AGGREGATES, AggregateFunction, Measu
 from tidegate.physical.aggregate_live import Memory, Scene, scene_of
 from tidegate.physical.aggregate_measures import LiveElements
 from tidegate.physical.batch import Batch
-from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, rows_as_json
+from tidegate.physical.emit import Emit
 from tidegate.physical.kernels.groups import canonical
 from tidegate.physical.kernels.order_codes import integers
 from tidegate.physical.kernels.slots import Slots, counts
 from tidegate.physical.operator import Chunks, Step
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import FOREVER
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -30,12 +30,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SlotAggregation:
-    """What an aggregation by slots asks for; with `holds_back`, the rest of a value waits for its end."""
+    """What an aggregation by slots asks for."""
 
     schema: Schema
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
-    holds_back: bool
+    emit: Emit
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -49,17 +49,17 @@ class SlotAggregation:
         if watermark == memory.watermark:
             kept = state if state and after.futures is memory.futures else after.save()
             return Step(kept, Batch.empty(self.schema), self._promise(after))
-        holds_back = self.holds_back and watermark < FOREVER
+        holds_back = self.emit.holds_back and watermark < FOREVER
         scene = scene_of(after, due, self.keys, watermark, only_touched=holds_back)
         results = [_measured(call, scene) for call in self.calls]
-        pieces = _pieces(scene, results, holds_back=holds_back)
-        done = scene.after(*_survivors(scene, pieces, holds_back=self.holds_back))
+        pieces = _pieces(scene, results, Emit.SETTLED if watermark == FOREVER else self.emit)
+        done = scene.after(*_survivors(scene, pieces, holds_back=self.emit.holds_back))
         output, dead = self._output(scene, results, pieces)
         return Step(done.save(), output, self._promise(done), dead)
 
     def _promise(self, memory: Memory) -> int:
         """Before this, nothing will be emitted any more."""
-        if memory.groups is None or not self.holds_back:
+        if memory.groups is None or not self.emit.holds_back:
             return memory.watermark
         return int(np.min(memory.groups.column("since").to_numpy(), initial=memory.watermark))
 
@@ -87,19 +87,16 @@ class SlotAggregation:
             if each.details is None:
                 continue
             failed = each.details.is_valid().to_numpy(zero_copy_only=False)
-            for piece in np.flatnonzero(pieces.fresh & failed[pieces.slot]):
-                slot = int(pieces.slot[piece])
-                group = int(scene.slots.group[slot])
-                row = {
-                    k: key[group].as_py(maps_as_pydicts="lossy")
-                    for k, key in zip(self.keys, scene.groups.keys, strict=True)
-                }
+            found = np.flatnonzero(pieces.fresh & failed[pieces.slot])
+            groups = pa.array(scene.slots.group[pieces.slot[found]])
+            rows = rows_as_json(self.keys, [key.take(groups) for key in scene.groups.keys], len(found))
+            for piece, row in zip(found, rows, strict=True):
                 yield {
                     "origin": f"{call.function.upper()}({', '.join(call.columns)})",
                     "reason": each.reason,
-                    "detail": each.details[slot].as_py(),
+                    "detail": each.details[int(pieces.slot[piece])].as_py(),
                     "time": int(pieces.start[piece]),
-                    "row": json.dumps(row, default=str),
+                    "row": row,
                 }
 
 
@@ -110,7 +107,7 @@ def definition_of(call: AggregateCall) -> AggregateFunction:
 
 def _measured(call: AggregateCall, scene: Scene) -> Measured:
     columns = {name: scene.columns.column(name) for name in call.columns}
-    live = LiveElements(scene.slots, scene.spans, scene.start, columns)
+    live = LiveElements(scene.slots, scene.spans, columns)
     if call.distinct and call.column is not None:
         live = live.distinct(call.column)
     measured = definition_of(call).compute(live, *call.columns, *call.options)
@@ -133,7 +130,7 @@ class _Pieces:
     emitted: Mask
 
 
-def _pieces(scene: Scene, results: Sequence[Measured], *, holds_back: bool) -> _Pieces:
+def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
     slots = scene.slots
     live = counts(scene.spans, slots.total) > 0
     begins = _begins(slots, live, results)
@@ -147,7 +144,7 @@ def _pieces(scene: Scene, results: Sequence[Measured], *, holds_back: bool) -> _
     # A group that was there before begins with the value it had, of which part may have been emitted.
     fresh = ~((at == slots.bounds[group]) & (group < scene.known))
     start = np.where(fresh, slots.time[at], scene.carried_since[group])
-    emitted = (start < until) & (fresh | ~is_open | (not holds_back))
+    emitted = (start < until) & (~is_open | emit.comes_out_open(fresh))
     return _Pieces(at, start, until, fresh, is_open, emitted)
 
 
@@ -185,7 +182,7 @@ def _survivors(scene: Scene, pieces: _Pieces, *, holds_back: bool) -> tuple[Ints
     last = np.flatnonzero(pieces.open)
     alive = np.concatenate([untouched, slots.group[pieces.slot[last]]])
     emitted = np.where(pieces.emitted[last], scene.watermark, pieces.start[last])
-    emitted = emitted if holds_back else np.full(len(last), BEGINNING)
+    emitted = emitted if holds_back else np.full(len(last), FOREVER)
     since = np.concatenate([scene.groups.since[untouched], emitted])
     order = np.argsort(alive)
     return alive[order], since[order]

@@ -27,7 +27,8 @@ class Shape:
 
     `calls` are operations and operands of the sweep, `best` names function and column of each
     frontier. With `keeps_count`, elements are counted, so each one's end must be known; without, only
-    the last end of a group. With `holds_back`, a group knows since when its value was not emitted.
+    the last end of a group. With `holds_back`, a group knows since when its value was not emitted; with
+    `early`, a value comes out when it begins, too.
     """
 
     keys: tuple[str, ...]
@@ -38,6 +39,7 @@ class Shape:
     best: tuple[tuple[str, str], ...]
     keeps_count: bool
     holds_back: bool
+    early: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ def _program(shape: Shape, layout: Layout, watermark: int) -> Program:
     averaged = {operand for operation, operand in shape.calls if operation == AVERAGE}
     wanted = [kind == DOUBLE or column in averaged for column, kind in enumerate(shape.kinds)]
     calls = np.array(shape.calls, np.int64).reshape(len(shape.calls), 2)
-    return Program(layout.table(wanted), calls, shape.keeps_count, shape.holds_back and watermark < FOREVER)
+    holds_back = shape.holds_back and watermark < FOREVER
+    return Program(layout.table(wanted), calls, shape.keeps_count, holds_back, shape.early)
 
 
 def _with_founders(known: GroupTable, keys: list[pa.Array], founders: Ints, ids_given: int) -> GroupTable:

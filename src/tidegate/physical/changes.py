@@ -42,9 +42,10 @@ class ChangesOperator:
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = Memory.load(state)
         watermark = max(memory.watermark, self._reported(min(watermarks[0], FOREVER)))
-        begins, ends = self._edges(valid_elements(inputs[0], memory.watermark))
-        if watermark == memory.watermark and state and not len(begins):
+        new = valid_elements(inputs[0], memory.watermark)
+        if watermark == memory.watermark and state and not len(new):
             return Step(state, Batch.empty(self.schema), watermark)
+        begins, ends = self._edges(new)
         waiting_begins, begun = _due(memory.begins, begins, watermark)
         waiting_ends, ended = _due(memory.ends, ends, watermark)
         after = Memory(watermark, waiting_begins, waiting_ends)
@@ -60,10 +61,10 @@ class ChangesOperator:
         return watermark if watermark in (BEGINNING, FOREVER) else watermark - self._early
 
     def _edges(self, batch: Batch) -> tuple[Batch, Batch]:
-        """Chronons where elements begin and where they end; some never do."""
-        ending = batch.filter(batch.end < FOREVER)
-        begin, end = batch.start - self._early, ending.end - self._early
-        return Batch(begin, begin + CHRONON, batch.columns), Batch(end, end + CHRONON, ending.columns)
+        """Return chronons where elements begin and where they end; what was always there never began."""
+        beginning, ending = batch.filter(batch.start > BEGINNING), batch.filter(batch.end < FOREVER)
+        begin, end = beginning.start - self._early, ending.end - self._early
+        return Batch(begin, begin + CHRONON, beginning.columns), Batch(end, end + CHRONON, ending.columns)
 
     def _net(self, begun: Batch, ended: Batch) -> Batch:
         """What the one has more than the other, row by row and instant by instant."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidegate.algebra.explain import in_words
 from tidegate.physical.batch import Batch, concat
 from tidegate.physical.kernels.coalesce import chains
 from tidegate.physical.kernels.groups import canonical, group_rows
@@ -14,9 +15,12 @@ from tidegate.physical.kernels.schedule import Schedule
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.waiting import FIGURES, figures_chunk, figures_of, valid_elements
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import BEGINNING, FOREVER, LATEST
 
 _FUTURES, _HELD = "futures", "held"
+
+UNBOUNDED = LATEST - BEGINNING
+"""A length that no element before the watermark has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class CoalesceOperator:
 
     @property
     def words(self) -> str:
-        return f"coalesce up to {self.length} µs"
+        return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {in_words(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = Memory.load(state)

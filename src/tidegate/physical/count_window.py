@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.physical.aggregate import Emit
 from tidegate.physical.batch import Batch, concat, concat_columns, take
+from tidegate.physical.emit import Emit
 from tidegate.physical.kernels.count_window import ALL, Counted, Remembered, count_windows, in_order
 from tidegate.physical.kernels.groups import canonical, group_rows
 from tidegate.physical.kernels.schedule import Schedule
@@ -72,7 +72,8 @@ class CountWindowOperator:
         arrived = in_order(found.groups, due.start, due.columns.columns, count=len(table.counts))
         remembered = Remembered(table.counts, table.sizes, memory.not_emitted)
         rows = ALL if self.rows is None else self.rows
-        counted = count_windows(remembered, arrived, rows, self.slide, watermark, self.emit is Emit.SETTLED)
+        cut, early = self.emit is Emit.SETTLED, self.emit is Emit.EARLY
+        counted = count_windows(remembered, arrived, rows, self.slide, watermark, cut, early)
         columns = concat_columns([memory.elements, due.columns])
         output = Batch(counted.start, counted.end, take(columns, counted.rows))
         return _after(memory, table, arrived.bounds, counted, columns, watermark), output

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import pyarrow as pa
+
+from tidegate.expressions.column_texts import json_rows
 
 
 class Reason(Enum):
@@ -12,6 +15,7 @@ class Reason(Enum):
 
     LATE = "late"
     MALFORMED = "malformed"
+    BAD_FILE = "bad_file"
     NO_TIME = "no_time"
     TIME_RANGE = "time_range"
     OUTSIDE_DOMAIN = "outside_domain"
@@ -36,7 +40,16 @@ DEAD_LETTER = pa.schema(
         ("detail", pa.string()),  # a sentence
         ("time", pa.int64()),  # application time of the row, where it is known
         ("row", pa.string()),  # the row as JSON, or the raw text if it could not be read
+        ("file", pa.string()),  # the path of the file that it was read from, where there is one
+        ("line", pa.int64()),  # its line in that file, or its row in a Parquet file, counted from 1
     ]
 )
 
 NO_DEAD_LETTERS = pa.RecordBatch.from_pylist([], schema=DEAD_LETTER)
+
+
+def rows_as_json(names: Sequence[str], columns: Sequence[pa.Array], count: int) -> list[str]:
+    """Return rows as dead letters show them; without columns there still are as many."""
+    if not names:
+        return ["{}"] * count
+    return list(json_rows(pa.RecordBatch.from_arrays(list(columns), list(names))).to_pylist())

@@ -7,18 +7,21 @@ other side may still come that overlaps it: while it ends after the other side's
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
 
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.expressions.text import to_sql
 from tidegate.physical.batch import Batch, concat, concat_columns
 from tidegate.physical.deadletters import NO_DEAD_LETTERS
-from tidegate.physical.kernels.join import search
+from tidegate.physical.kernels.join import Probe, search
 from tidegate.physical.kernels.runs import Run
 from tidegate.physical.kernels.terms import Combine, Term
 from tidegate.physical.kernels.tiers import TIERS, Side, Tiers, load_runs, renew, save_runs
-from tidegate.physical.operator import Chunks, Meeting, Step
+from tidegate.physical.operator import Chunks, Meeting, Step, TooManyPairs
 from tidegate.physical.pairs import Member, Pairs, decide, same_keys
 from tidegate.physical.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.sides import JoinSide
@@ -55,6 +58,8 @@ class JoinOperator:
     tiers: Tiers = TIERS
     most_pairs: int = 1 << 20
     """So many candidates are looked at together: it bounds the memory they take."""
+    most_output: int | None = None
+    """If a step would make more pairs than this, it raises `TooManyPairs`."""
 
     @property
     def schema(self) -> Schema:
@@ -70,6 +75,9 @@ class JoinOperator:
         rest = [] if self.residual == TRUE else [to_sql(self.residual)]
         return "join on " + (" AND ".join(pairs + rest) or "everything")
 
+    def bounded(self, most: int) -> JoinOperator:
+        return replace(self, most_output=most)
+
     def forget(self, state: Chunks, which: int) -> Chunks:
         left, right = load_runs(state)
         return save_runs((), right) if which == 0 else save_runs(left, ())
@@ -78,21 +86,35 @@ class JoinOperator:
         plan = _plan(self)
         old_left, old_right = load_runs(state)
         new_left, new_right = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
-        parts = [
-            part
-            for pairs in _candidates(plan, (old_left, new_left), (old_right, new_right))
-            for part in decide(same_keys(pairs), plan.residual)
-        ]
+        parts = self._pairs(plan, (old_left, new_left), (old_right, new_right))
         left = renew(old_left, new_left, watermarks[1], self.tiers)
         right = renew(old_right, new_right, watermarks[0], self.tiers)
         unchanged = _same_runs(old_left, left) and _same_runs(old_right, right)
         dead = [letters for _, letters in parts if letters is not None]
+        output = concat([Batch.empty(self.schema), *(batch for batch, _ in parts)])
         return Step(
             state if unchanged else save_runs(left, right),
-            concat([Batch.empty(self.schema), *(batch for batch, _ in parts)]),
+            output,
             min(watermarks),
             concat_columns(dead) if dead else NO_DEAD_LETTERS,
+            pairs=len(output),
         )
+
+    def _pairs(
+        self, plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
+    ) -> list[tuple[Batch, pa.RecordBatch | None]]:
+        """The pairs of new elements, with the dead letters of those whose residual fails."""
+        parts, made = [], 0
+        searches = _searches(plan, left, right)
+        for at, each in enumerate(searches):
+            for pairs, done in each.pairs(plan.most_pairs):
+                decided = list(decide(same_keys(pairs), plan.residual))
+                parts += decided
+                made += sum(len(batch) for batch, _ in decided)
+                if self.most_output is not None and made > self.most_output:
+                    part = (at + done) / len(searches)
+                    raise TooManyPairs(made / part, _cut([left[1], right[1]], part))
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +152,50 @@ def _from_right(term: PairTerm) -> Term:
     return Term(int(term.combine), int(term.compare), term.right.sign, term.left.sign, term.constant)
 
 
-def _candidates(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> Iterator[Pairs]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """New elements of one side search their partners in a run of the other."""
+
+    plan: JoinPlan
+    new: Run
+    probe: Probe
+    run: Run
+    is_left: bool
+
+    def pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
+        """Find pairs, with the part of the new elements that has searched by then."""
+        mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
+        for found in search(self.probe, other.searched(self.run), most=most):
+            members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
+            left, right = members if self.is_left else members[::-1]
+            yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
+
+
+def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> list[_Search]:
     """New left with all right, then old left with new right: the new elements search in the runs."""
     (old_left, new_left), (old_right, new_right) = left, right
+    searches: list[_Search] = []
     if new_left is not None:
         probe = plan.left.probe(new_left, plan.left_terms)
-        for run in (*(each.run for each in old_right), *([] if new_right is None else [new_right])):
-            for found in search(probe, plan.right.searched(run), most=plan.most_pairs):
-                members = Member(plan.left, new_left, found.probe), Member(plan.right, run, found.row)
-                yield Pairs(*members, found.start, found.end)
+        runs = [*(each.run for each in old_right), *([] if new_right is None else [new_right])]
+        searches += [_Search(plan, new_left, probe, run, is_left=True) for run in runs]
     if new_right is not None:
         probe = plan.right.probe(new_right, plan.right_terms)
-        for run in (each.run for each in old_left):
-            for found in search(probe, plan.left.searched(run), most=plan.most_pairs):
-                members = Member(plan.left, run, found.row), Member(plan.right, new_right, found.probe)
-                yield Pairs(*members, found.start, found.end)
+        searches += [_Search(plan, new_right, probe, each.run, is_left=False) for each in old_left]
+    return searches
+
+
+def _cut(new: Sequence[Run | None], done: float) -> int | None:
+    """Return a time before which so many of the new elements start that their pairs stay below the bound.
+
+    The bound was passed when `done` of the search was done; where pairs are spread evenly, a step over that part
+    of the elements reaches it, too. A margin is left, and one step in two hundred is the smallest that is tried.
+    """
+    starts = np.sort(np.concatenate([run.index.start for run in new if run is not None]))
+    after = starts[starts > starts[0]]
+    if not len(after):
+        return None
+    return int(max(after[0], starts[int(len(starts) * min(0.5, max(0.7 * done, 0.005)))]))
 
 
 def _same_runs(before: Side, after: Side) -> bool:

@@ -10,16 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.algebra.plan import Order
-from tidegate.physical.aggregate import Emit
 from tidegate.physical.aggregate_live import Memory, Scene, scene_of
 from tidegate.physical.batch import Batch, take
+from tidegate.physical.emit import Emit
 from tidegate.physical.kernels.order_codes import classes, sorted_by
 from tidegate.physical.kernels.slot_order import first_few
 from tidegate.physical.kernels.slots import counts
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.prune import sort_keys
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import FOREVER
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -62,16 +62,16 @@ class LimitOperator:
         if watermark == memory.watermark:
             kept = state if state and after.futures is memory.futures else {**after.save(), **shown.save()}
             return Step(kept, Batch.empty(self.schema), shown.promise(watermark))
-        holds_back = self.emit is Emit.CHANGES and watermark < FOREVER
-        scene = scene_of(after, due, self.keys, watermark, only_touched=holds_back)
-        pieces = self._pieces(scene, shown, holds_back=holds_back)
+        emit = Emit.SETTLED if watermark == FOREVER else self.emit
+        scene = scene_of(after, due, self.keys, watermark, only_touched=emit.holds_back)
+        pieces = self._pieces(scene, shown, emit)
         chosen = np.flatnonzero(pieces.emitted)
         output = Batch(pieces.start[chosen], pieces.end[chosen], take(scene.columns, pieces.element[chosen]))
-        still = shown.after(scene, pieces) if holds_back else _NOTHING_SHOWN
+        still = shown.after(scene, pieces) if emit.holds_back else _NOTHING_SHOWN
         done = scene.after(*_alive(scene))
         return Step({**done.save(), **still.save()}, output, still.promise(watermark))
 
-    def _pieces(self, scene: Scene, shown: _Shown, *, holds_back: bool) -> _Pieces:
+    def _pieces(self, scene: Scene, shown: _Shown, emit: Emit) -> _Pieces:
         slots = scene.slots
         order, ties = self._sorted(scene)
         element, within = first_few(order, ties, slots, scene.spans, offset=self.offset, count=self.count)
@@ -82,7 +82,7 @@ class LimitOperator:
         begun[is_carried] = shown.since_of(scene.number[element[is_carried]], scene.begin)
         until = np.append(slots.time, 0)[within.last]
         until[is_open] = scene.watermark
-        emitted = (begun < until) & (~is_carried | ~is_open | (not holds_back))
+        emitted = (begun < until) & (~is_open | emit.comes_out_open(~is_carried))
         return _Pieces(element, begun, until, is_open, emitted)
 
     def _sorted(self, scene: Scene) -> tuple[Ints, Ints]:
@@ -160,4 +160,4 @@ def _alive(scene: Scene) -> tuple[Ints, Ints]:
     untouched = slots.bounds[1:] == slots.bounds[:-1]
     last = np.append(counts(scene.spans, slots.total), 0)[slots.bounds[1:] - 1]
     alive = np.flatnonzero(untouched | (last > 0))
-    return alive, np.full(len(alive), BEGINNING)
+    return alive, np.full(len(alive), FOREVER)

@@ -26,16 +26,19 @@ from tidegate.algebra.plan import (
     SemiJoin,
     SetOperation,
     Split,
+    Stamp,
     Union,
     Window,
 )
-from tidegate.algebra.properties import have_common_validities, is_chronon
+from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.shedding import SimilarityJoin
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.changes import ChangesOperator
-from tidegate.physical.coalesce import CoalesceOperator
+from tidegate.physical.coalesce import UNBOUNDED, CoalesceOperator
 from tidegate.physical.count_window import CountWindowOperator
+from tidegate.physical.cuts import is_cut
+from tidegate.physical.emit import Emit
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.limit import LimitOperator
 from tidegate.physical.omission import OmitOperator
@@ -51,17 +54,16 @@ from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperat
 from tidegate.physical.synopses.counted import counted_input
 from tidegate.physical.synopses.operator import SynopsisJoinOperator
 from tidegate.physical.threshold_join import ThresholdJoinOperator
-from tidegate.physical.validities import GranularityOperator, SplitOperator
+from tidegate.physical.validities import GranularityOperator, SplitOperator, StampOperator
 from tidegate.schema import Schema
-from tidegate.time import CHRONON
 
 
-def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
+def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
     """The physical plan of a logical one.
 
-    `emit` says how aggregates above which nothing is stateful report: at the root a value is
-    reported when it begins and when it ends; below a stateful operator, which waits for
-    watermarks, it must be settled with each of them.
+    `emit` says when values come out of aggregates above which nothing is stateful. Below a stateful
+    operator, which waits for watermarks, they must be settled with each of them; and so below what cuts
+    them into instants, each of which is complete by itself.
     """
     match plan:
         case Scan(stream=stream, schema=schema):
@@ -72,17 +74,21 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             return Apply(FilterOperator(plan.schema, predicate), (lower(source, emit=emit),))
         case Map(source=source, outputs=outputs):
             return Apply(MapOperator(outputs), (lower(source, emit=emit),))
-        case Window(source=source, size=size, slide=slide):
-            return Apply(WindowOperator(plan.schema, size, slide), (_chronons(source, emit),))
+        case Window(source=source, size=size, slide=slide, whole=whole):
+            below = lower(source, emit=Emit.SETTLED) if whole else _instants(source)
+            return Apply(WindowOperator(plan.schema, size, slide, granule(source)), (below,))
         case CountWindow(source=source, rows=None, slide=1):
-            return Apply(WindowOperator(plan.schema, None, 1), (_chronons(source, emit),))
+            return Apply(WindowOperator(plan.schema, None, 1, granule(source)), (_instants(source),))
         case CountWindow(source=source, rows=rows, slide=slide, keys=keys):
-            below = _chronons(source, Emit.SETTLED)
+            below = _instants(source)
             return Apply(CountWindowOperator(plan.schema, rows, slide, keys, emit), (below,))
         case Granularity(source=source, size=size):
             return Apply(GranularityOperator(plan.schema, size), (lower(source, emit=emit),))
         case Split(source=source, length=length):
-            return Apply(SplitOperator(plan.schema, length), (lower(source, emit=emit),))
+            return Apply(SplitOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
+        case Stamp(source=source, column=column):
+            below = lower(source, emit=emit) if is_source(source) else _instants(source)
+            return Apply(StampOperator(source.schema, column), (below,))
         case Coalesce(source=source, length=length):
             return Apply(CoalesceOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
         case Union(inputs=inputs):
@@ -94,11 +100,11 @@ def lower(plan: Plan, *, emit: Emit = Emit.CHANGES) -> PhysicalPlan:
             below = lower(source, emit=Emit.SETTLED)
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
-            return _lower_join(plan)
+            return _reported(_lower_join(plan), plan, emit)
         case ManyOneJoin():
-            return _lower_many_one(plan)
+            return _reported(_lower_many_one(plan), plan, emit)
         case SimilarityJoin():
-            return _lower_similarity(plan)
+            return _reported(_lower_similarity(plan), plan, emit)
         case SemiJoin():
             return _lower_semi_join(plan, emit)
         case SetOperation():
@@ -145,10 +151,20 @@ def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
     return Apply(RangeThresholdOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
 
 
-def _chronons(source: Plan, emit: Emit) -> PhysicalPlan:
-    """The source with every instant as an element of its own, which is what windows extend and count."""
-    below = lower(source, emit=emit)
-    return below if is_chronon(source) else Apply(SplitOperator(source.schema, CHRONON), (below,))
+def _reported(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:
+    """Put together again, for a result that is reported once, what a join has cut because its inputs are."""
+    if emit is not Emit.ENDED or not is_cut(plan):
+        return joined
+    return Apply(CoalesceOperator(joined.schema, UNBOUNDED), (joined,))
+
+
+def _instants(source: Plan) -> PhysicalPlan:
+    """The source with every instant as an element of its own, which is what windows extend and count.
+
+    Where time is coarser, these are whole granules: watermarks, at which operators may cut, lie between them.
+    """
+    below = lower(source, emit=Emit.SETTLED)
+    return below if is_chronon(source) else Apply(SplitOperator(source.schema, granule(source)), (below,))
 
 
 def _lower_limit(plan: Limit, emit: Emit) -> PhysicalPlan:
@@ -186,7 +202,8 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
         keys = left.schema, right.schema, left_keys, right_keys
         found = Apply(SemiJoinOperator(*keys, conjunction(rest), plan.anti, emit), sides)
     else:
-        found = Apply(JoinOperator(left.schema, right.schema, left_keys, right_keys, TRUE), sides)
+        joined = Apply(JoinOperator(left.schema, right.schema, left_keys, right_keys, TRUE), sides)
+        found = _reported(joined, Join(left, right, TRUE), emit)
     return found if found.schema == plan.schema else Apply(MapOperator(_columns(plan.schema)), (found,))
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.algebra.alerts import Demand
+from tidegate.algebra.explain import in_words
 from tidegate.physical.batch import Batch
 from tidegate.physical.kernels.brackets import bracketed, by_group_and_time, duplicates
 from tidegate.physical.kernels.groups import canonical, group_rows
@@ -51,7 +52,7 @@ class OmitOperator:
 def demand_words(demand: Demand) -> str:
     """Which elements a demand does without, in words."""
     sides = [name for name, asked in (("greater", demand.above), ("smaller", demand.below)) if asked]
-    length = f"{'less than ' if demand.strict else ''}{demand.window} µs"
+    length = f"{'less than ' if demand.strict else ''}{in_words(demand.window)}"
     return f"stand between {' and between '.join(sides)} {demand.shown or demand.value} within {length}"
 
 

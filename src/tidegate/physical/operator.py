@@ -52,6 +52,8 @@ class Step:
     dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
     report: Facts = field(default_factory=lambda: NO_FACTS)
     """What a steered operator saw."""
+    pairs: int = 0
+    """How many pairs a bounded operator made."""
 
 
 @runtime_checkable
@@ -98,6 +100,27 @@ class Placed(Protocol):
 
     def placed(self, bucket: int, buckets: int) -> Operator:
         """The operator in one of so many buckets."""
+        ...
+
+
+class TooManyPairs(Exception):  # noqa: N818 - not an error: the step is done again with less input
+    """An operator would make more pairs in one step than it may; nothing of the step counts.
+
+    `pairs` are about as many as the whole step would make. `cut` is a time such that a step over the elements
+    that start before it makes few enough, as far as can be foreseen; None if all start at the same instant.
+    """
+
+    def __init__(self, pairs: float, cut: int | None) -> None:
+        super().__init__(pairs, cut)
+        self.pairs, self.cut = pairs, cut
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """An operator that pairs elements, and so can make far more of them than it is given."""
+
+    def bounded(self, most: int) -> Operator:
+        """Return the operator that raises `TooManyPairs` rather than make more pairs than that in one step."""
         ...
 
 

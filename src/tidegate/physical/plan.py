@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.operator import Operator
@@ -28,6 +28,14 @@ class Apply:
 
     operator: Operator
     inputs: tuple[PhysicalPlan, ...]
+    # Plans are looked up again and again while they are cut: without it, all below would be hashed each time.
+    code: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", hash((self.operator, self.inputs)))
+
+    def __hash__(self) -> int:
+        return self.code
 
     @property
     def schema(self) -> Schema:

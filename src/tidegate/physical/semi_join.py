@@ -7,14 +7,15 @@ in the left, and whether it is in a pair: pairs come from a join, both counts fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from tidegate.expressions.nodes import Expression
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch, concat
+from tidegate.physical.emit import Emit
 from tidegate.physical.join import JoinOperator
 from tidegate.physical.operator import Chunks, Meeting, Step
 from tidegate.physical.sets import ANY_RIGHT, counter, counts, repeated, tagged
@@ -34,6 +35,8 @@ class SemiJoinOperator:
     residual: Expression
     anti: bool
     emit: Emit
+    most_pairs: int | None = None
+    """If a step would look at more pairs than this, it raises `TooManyPairs`."""
 
     @property
     def schema(self) -> Schema:
@@ -46,6 +49,9 @@ class SemiJoinOperator:
     @property
     def words(self) -> str:
         return f"{'anti-' if self.anti else 'semi-'}{_parts(self)[0].words}, reporting {self.emit.name.lower()}"
+
+    def bounded(self, most: int) -> SemiJoinOperator:
+        return replace(self, most_pairs=most)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
         parts = _by_part(state)
@@ -60,12 +66,15 @@ class SemiJoinOperator:
         counted = count.step(before[_COUNT], [both], [paired.watermark])
         rows, pairs = counts(counted.output)
         output = repeated(counted.output, np.where((pairs > 0) != self.anti, rows, 0), self.left)
-        return Step(_together(join=paired.state, count=counted.state), output, counted.watermark, paired.dead)
+        kept = _together(join=paired.state, count=counted.state)
+        return Step(kept, output, counted.watermark, paired.dead, pairs=paired.pairs)
 
 
 @lru_cache(maxsize=256)
 def _parts(semi: SemiJoinOperator) -> tuple[JoinOperator, AggregateOperator]:
-    join = JoinOperator(semi.left, semi.right, semi.left_keys, semi.right_keys, semi.residual)
+    join = JoinOperator(
+        semi.left, semi.right, semi.left_keys, semi.right_keys, semi.residual, most_output=semi.most_pairs
+    )
     return join, counter(semi.left, ANY_RIGHT, semi.emit)
 
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall, Output, SetRule
 from tidegate.expressions.nodes import TRUE, Column, Literal
-from tidegate.physical.aggregate import AggregateOperator, Emit
+from tidegate.physical.aggregate import AggregateOperator
 from tidegate.physical.batch import Batch, take
+from tidegate.physical.emit import Emit
 from tidegate.physical.operator import NO_STATE, Chunks, Meeting, Step
 from tidegate.physical.stateless import MapOperator
 from tidegate.schema import Field, Schema, Type

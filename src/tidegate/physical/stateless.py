@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.algebra.explain import in_words
 from tidegate.algebra.plan import Output
 from tidegate.expressions.evaluate import Evaluated, Failure, evaluate
 from tidegate.expressions.nodes import Expression
 from tidegate.expressions.text import to_sql
 from tidegate.physical.batch import Batch, concat
-from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
+from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason, rows_as_json
 from tidegate.physical.kernels.window import shift_watermark, slide_validities
 from tidegate.physical.operator import NO_STATE, Chunks, Meeting, Step
 from tidegate.schema import Field, Schema
+from tidegate.time import CHRONON
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +83,25 @@ class MapOperator:
 
 @dataclass(frozen=True, slots=True)
 class WindowOperator:
-    """Extend validities of one chronon to the window, on the grid of the slide."""
+    """Extend validities to the window, on the grid of the slide: of one instant each, or as they are."""
 
     schema: Schema
     size: int | None
     slide: int
+    granule: int = CHRONON
 
     meeting: ClassVar[Meeting | None] = None
 
     @property
     def words(self) -> str:
-        reach = "for ever" if self.size is None else f"{self.size} µs"
-        return f"window {reach}" + (f", sliding by {self.slide} µs" if self.slide != 1 else "")
+        reach = "for ever" if self.size is None else in_words(self.size)
+        return f"window {reach}" + (f", sliding by {in_words(self.slide)}" if self.slide != 1 else "")
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        start, end = slide_validities(batch.start, self.size, self.slide)
-        output = Batch(start, end, batch.columns).filter(end > start)
-        return Step(NO_STATE, output, shift_watermark(watermarks[0], self.slide))
+        start, end = slide_validities(batch.start, batch.end - self.granule, self.size, self.slide, self.granule)
+        output = Batch(start, end, batch.columns).filter((end > start) & (batch.end > batch.start))
+        return Step(NO_STATE, output, shift_watermark(watermarks[0], self.slide, self.granule))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +131,10 @@ def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: s
 
 def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *, origin: str) -> pa.RecordBatch:
     """Every element of the batch as a dead letter."""
-    rows = [json.dumps(row, default=str) for row in batch.columns.to_pylist(maps_as_pydicts="lossy")] or [""] * len(
-        batch
-    )
     count = len(batch)
-    columns = [[origin] * count, list(reasons), list(details), batch.start, rows[:count]]
+    rows = rows_as_json(batch.columns.schema.names, batch.columns.columns, count)
+    columns = [[origin] * count, list(reasons), list(details), batch.start, rows]
+    columns += [[None] * count] * 2  # an element does not know the line that it was read from
     return pa.RecordBatch.from_arrays(
         [pa.array(c, t) for c, t in zip(columns, DEAD_LETTER.types, strict=True)], schema=DEAD_LETTER
     )

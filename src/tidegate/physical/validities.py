@@ -1,4 +1,4 @@
-"""Operators that change validities alone, without state: split and granularity."""
+"""Operators of validities, without state: split, stamp and granularity."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
-from tidegate.errors import InternalError
+from tidegate.algebra.explain import in_words
+from tidegate.errors import DataError
 from tidegate.physical.batch import Batch, take
 from tidegate.physical.kernels.validities import coarsened, coarsened_watermark, split_validities
 from tidegate.physical.operator import NO_STATE, Chunks, Meeting, Step
-from tidegate.schema import Schema
+from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
 
@@ -27,16 +29,42 @@ class SplitOperator:
 
     @property
     def words(self) -> str:
-        return f"split into {self.length} µs"
+        return f"split into {in_words(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
         if not (batch.end > batch.start + self.length).any():
             return Step(NO_STATE, batch.filter(batch.start < batch.end), watermarks[0])
         if batch.start.min() <= BEGINNING or batch.end.max() >= FOREVER:
-            raise InternalError("I311", "an element that is valid for ever cannot be split")
+            message = "a row that is valid for ever cannot be split into the instants that a window over it needs"
+            hint = "give every row an end, or leave out the window"
+            raise DataError("D120", message, hint=hint)
         rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
         return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class StampOperator:
+    """Add a column with the start of each element."""
+
+    source: Schema
+    column: str
+
+    meeting: ClassVar[Meeting | None] = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.source + Schema((Field(self.column, Type.BIGINT),))
+
+    @property
+    def words(self) -> str:
+        return f"stamp own time as {self.column}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        columns = [*batch.columns.columns, pa.array(batch.start)]
+        stamped = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        return Step(NO_STATE, batch.with_columns(stamped), watermarks[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +78,7 @@ class GranularityOperator:
 
     @property
     def words(self) -> str:
-        return f"granularity {self.size} µs"
+        return f"granularity {in_words(self.size)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs

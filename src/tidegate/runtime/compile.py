@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.algebra.constraints import Settings
@@ -15,13 +16,15 @@ from tidegate.algebra.shedding import Shedding
 from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
-from tidegate.connectors.source import Source, open_source
-from tidegate.errors import InternalError
+from tidegate.connectors.source import Source, check_start, open_source
+from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning, deep_recursion
 from tidegate.optimizer.grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.plain import plain_joins
 from tidegate.optimizer.sharing import share
+from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
 from tidegate.optimizer.similarity import plain_pairs
+from tidegate.physical.emit import Emit
 from tidegate.physical.lower import lower
 from tidegate.physical.plan import PhysicalPlan
 from tidegate.runtime.cut import cut
@@ -41,43 +44,86 @@ class Compiled:
     """Why joins are plain though something is declared of their streams, or rows are alike, or could be shed."""
 
 
+@deep_recursion()
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
     """Optimise the queries of a program, find what they have in common, and cut them into stages."""
     grouped = group_alerts([q.plan for q in program.queries])
     optimized = [
         optimize(plan, program.settings, query.shedding) for query, plan in zip(program.queries, grouped, strict=True)
     ]
+    _refuse_wrong_results(program, [plan for plan, _ in optimized])
     plans = share([plan for plan, _ in optimized])
     compiled = tuple(
-        Compiled(query, plan, rules, lower(plan), _plain(plan, program.settings, query.shedding))
+        Compiled(query, plan, rules, _lowered(query, plan), _plain(plan, program.settings, query.shedding))
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
     return compiled, cut([(c.query.name, c.physical) for c in compiled])
+
+
+def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
+    try:
+        for query, plan in zip(program.queries, plans, strict=True):
+            if not query.shedding.approximate:
+                refuse_wrong_results(plan)
+    except QueryError as error:
+        raise error.with_text(program.text) from None
+
+
+def idle_shedding(program: Program, compiled: Sequence[Compiled]) -> tuple[TidegateWarning, ...]:
+    """Warn about shedding that is on where nothing can be shed.
+
+    A query is warned about if it asks for shedding itself. If SET asks, one query that can shed is enough.
+    """
+    asked = [c for c in compiled if c.query.may_shed]
+    idle = [c for c in asked if not can_shed(c.optimized)]
+    found = [_idle(c.query.name, (c,)) for c in idle if c.query.shedding.span != NOWHERE]
+    if idle and len(idle) == len(asked) and not found:
+        found = [_idle("SET", idle)]
+    return tuple(each.with_text(program.text) for each in found)
+
+
+def _idle(asking: str, idle: Sequence[Compiled]) -> TidegateWarning:
+    why = (re.sub("(not|nothing to) shed: ", "", line) for each in idle for line in each.plain if "shed: " in line)
+    reasons = "; ".join(dict.fromkeys(why)) or "there is no join"
+    message = f"{asking} turns shedding on, but nothing can be shed: {reasons}"
+    hint = "leave shedding out: all results are made, whatever the load"
+    return TidegateWarning("W201", message, idle[0].query.shedding.span, hint=hint)
+
+
+def _lowered(query: Query, plan: Plan) -> PhysicalPlan:
+    return lower(plan, emit=Emit.EARLY if query.early else Emit.ENDED)
 
 
 def _plain(plan: Plan, settings: Settings, shedding: Shedding) -> tuple[str, ...]:
     return (*plain_joins(plan, settings), *plain_pairs(plan, shedding))
 
 
+@deep_recursion()
 def compile_job(
     program: Program,
     *,
     buckets: int = 1,
     sinks: Mapping[str, FileSink],
     sources: Mapping[str, Source] | None = None,
+    live: bool = False,
+    is_resumed: bool = False,
 ) -> Job:
     """A job that can be started; the sources are opened and checked.
 
-    `sources` are streams that are not opened by their location, by name.
+    `sources` are streams that are not opened by their location, by name. A `live` run may wait for its first files;
+    one that is resumed goes on from a checkpoint.
     """
     compiled, graph = compile_queries(program)
     given = sources or {}
     opened = {s: given.get(s) or open_source(_source_stream(program, s)) for s in graph.streams}
-    for source in opened.values():
-        source.check()
-    return Job(graph, opened, sinks, buckets, _identity(compiled, {s: source.stream for s, source in opened.items()}))
+    places = {s: check_start(source, live=live, is_resumed=is_resumed) for s, source in opened.items()}
+    awaited = {s: place for s, place in places.items() if place is not None}
+    identity = _identity(compiled, {s: source.stream for s, source in opened.items()})
+    warnings = idle_shedding(program, compiled)
+    return Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited)
 
 
+@deep_recursion()
 def program_identity(program: Program) -> dict[str, object]:
     """What must not change between runs over one checkpoint; its sources are those that it names."""
     compiled, graph = compile_queries(program)
@@ -95,11 +141,18 @@ def _identity(compiled: tuple[Compiled, ...], streams: Mapping[str, SourceStream
     functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
-        "queries": {c.query.name: _meaning(c.optimized) for c in compiled},
-        "streams": {name: [each.location, each.time_column, each.delay] for name, each in streams.items()},
+        "queries": {c.query.name: _meaning(c) for c in compiled},
+        "streams": {name: _origin(each) for name, each in streams.items()},
     }
 
 
-def _meaning(plan: Plan) -> str:
-    """A plan with all that its state depends on."""
-    return "\n".join([explain(plan), *certificates(plan, limits=False), *join_graphs(plan), *kept_words(plan)])
+def _origin(stream: SourceStream) -> list[object]:
+    """Where the rows of a stream come from, and when they are valid."""
+    known: list[object] = [stream.location, stream.time_column, stream.delay]
+    return known if stream.unit is None else [*known, stream.unit.value]
+
+
+def _meaning(compiled: Compiled) -> str:
+    """Return a text of the plan with all that its state depends on, and when it reports."""
+    plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
+    return "\n".join([explain(plan), *certificates(plan, limits=False), *join_graphs(plan), *kept_words(plan), *early])

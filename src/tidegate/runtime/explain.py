@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_alerts import certificates
 from tidegate.algebra.explain_many_one import join_graphs, what_differs
 from tidegate.algebra.explain_shedding import joins_by_likeness
+from tidegate.algebra.plan import Plan
+from tidegate.errors import deep_recursion
 from tidegate.physical.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
 from tidegate.runtime.explain_diagram import diagram
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.explain_words import feed_words, rule_words, stage_words, target_words
+from tidegate.runtime.explain_names import names_in, names_in_stage, readable
+from tidegate.runtime.explain_words import feed_words, rule_words, shorten, stage_words, target_words
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph
 
 
+@deep_recursion()
 def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: ExplainFormat) -> str:
     """Each query's plan before and after the optimiser, the rules with their laws, and how all of it runs."""
     match shown:
         case ExplainFormat.TEXT:
-            return _text(compiled, graph)
+            return "\n".join(map(shorten, _text(compiled, graph).split("\n")))
         case ExplainFormat.MERMAID:
             return to_mermaid(diagram(compiled, graph))
         case ExplainFormat.DOT:
@@ -31,7 +35,7 @@ def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: Exp
 
 def explain_stages(graph: StageGraph) -> str:
     """All stages: where their elements come from, the operators, where the output goes."""
-    return "stages\n" + "\n".join(_stage(s) for s in graph.stages)
+    return "stages\n" + "\n".join(readable(_stage(s), names_in_stage(graph, s)) for s in graph.stages)
 
 
 def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
@@ -44,20 +48,32 @@ def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
 def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
     parts = []
     for each, physical in zip(compiled, explain_physical([c.physical for c in compiled]), strict=True):
-        parts.append(f"query {each.query.name}\n\nlogical plan\n{explain(each.query.plan)}")
-        parts.append(f"optimised plan\n{explain(each.optimized)}")
-        parts.append("rules that applied\n" + "\n".join(f"  {line}" for line in rule_words(each)))
-        if kept := certificates(each.optimized):
-            parts.append("what alerts keep\n" + "\n".join(f"  {line}" for line in kept))
-        if graphs := join_graphs(each.optimized):
-            graphs += what_differs(each.optimized)  # no part of what a checkpoint is known by, as graphs are
-            parts.append("join graphs\n" + "\n".join(f"  {line}" for line in graphs))
-        if alike := joins_by_likeness(each.optimized):
-            parts.append("joins by likeness\n" + "\n".join(f"  {line}" for line in alike))
-        if each.plain:
-            parts.append("plain joins\n" + "\n".join(f"  {line}" for line in each.plain))
-        parts.append(f"physical plan\n{physical}")
+        parts.append(f"query {each.query.name}\n\nlogical plan\n{_plan_text(each.query.plan)}")
+        parts += [readable(part, names_in(each.optimized)) for part in _optimized_parts(each)]
+        parts.append(f"physical plan\n{readable(physical, names_in(each.physical))}")
     return "\n\n".join([*parts, explain_stages(graph)])
+
+
+def _plan_text(plan: Plan) -> str:
+    return readable(explain(plan), names_in(plan))
+
+
+def _optimized_parts(each: Compiled) -> Iterator[str]:
+    yield f"optimised plan\n{explain(each.optimized)}"
+    yield _titled("rules that applied", rule_words(each))
+    if kept := certificates(each.optimized):
+        yield _titled("what alerts keep", kept)
+    if graphs := join_graphs(each.optimized):
+        # What differs is no part of what a checkpoint is known by, as graphs are.
+        yield _titled("join graphs", [*graphs, *what_differs(each.optimized)])
+    if alike := joins_by_likeness(each.optimized):
+        yield _titled("joins by likeness", alike)
+    if each.plain:
+        yield _titled("plain joins", each.plain)
+
+
+def _titled(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
 def _operators(

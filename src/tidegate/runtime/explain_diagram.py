@@ -9,7 +9,8 @@ from tidegate.algebra.explain import describe
 from tidegate.algebra.plan import Plan, inputs
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.diagram import Diagram, Form
-from tidegate.runtime.explain_words import rule_words, stage_words, way_words
+from tidegate.runtime.explain_names import Names, names_in, names_in_stage, readable
+from tidegate.runtime.explain_words import rule_words, shorten, stage_words, way_words
 from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, Stage, StageGraph, ToQuery, ToStage
 
 
@@ -17,9 +18,10 @@ def diagram(compiled: Sequence[Compiled], graph: StageGraph) -> Diagram:
     """Each query's plan before and after the optimiser with the rules, then the stages with their operators."""
     drawn = Diagram()
     for each in compiled:
-        _draw_plan(drawn, each.query.plan, drawn.group(f"{each.query.name}: logical plan"))
+        before = drawn.group(f"{each.query.name}: logical plan")
+        _draw_plan(drawn, each.query.plan, before, names_in(each.query.plan))
         after = drawn.group(f"{each.query.name}: optimised plan")
-        _draw_plan(drawn, each.optimized, after)
+        _draw_plan(drawn, each.optimized, after, names_in(each.optimized))
         drawn.box("\n".join(rule_words(each)), after, Form.NOTE)
     stages = _Stages(drawn, graph)
     for stage in graph.stages:
@@ -27,9 +29,9 @@ def diagram(compiled: Sequence[Compiled], graph: StageGraph) -> Diagram:
     return drawn
 
 
-def _draw_plan(drawn: Diagram, plan: Plan, group: int) -> int:
-    below = [_draw_plan(drawn, each, group) for each in inputs(plan)]
-    own = drawn.box(describe(plan), group, Form.OPERATOR if below else Form.SOURCE)
+def _draw_plan(drawn: Diagram, plan: Plan, group: int, names: Names) -> int:
+    below = [_draw_plan(drawn, each, group, names) for each in inputs(plan)]
+    own = drawn.box(shorten(readable(describe(plan), names)), group, Form.OPERATOR if below else Form.SOURCE)
     for each in below:
         drawn.arrow(each, own)
     return own
@@ -43,9 +45,12 @@ class _Stages:
     graph: StageGraph
     named: dict[tuple[Form, str], int] = field(default_factory=dict)
     tops: dict[FromStage, int] = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
+    """What the columns of the stage that is being drawn are."""
 
     def draw(self, stage: Stage) -> None:
-        group = self.drawn.group(stage_words(stage))
+        self.names = names_in_stage(self.graph, stage)
+        group = self.drawn.group(readable(stage_words(stage), self.names))
         known: dict[int, int] = {}
         for position, outlet in enumerate(stage.outlets):
             top = self.node(outlet.root, stage, group, known)
@@ -58,11 +63,11 @@ class _Stages:
         if id(node) in known:
             return known[id(node)]
         if isinstance(node, Port):
-            own = self.drawn.box(", ".join(node.schema.names) or "no columns", group)
+            own = self.drawn.box(readable(", ".join(node.schema.names), self.names) or "no columns", group)
             self.arrive(stage.feeds[node.index], own)
         else:
             below = [self.node(each, stage, group, known) for each in node.inputs]
-            own = self.drawn.box(node.operator.words, group)
+            own = self.drawn.box(readable(node.operator.words, self.names), group)
             for each in below:
                 self.drawn.arrow(each, own)
         known[id(node)] = own
@@ -73,7 +78,8 @@ class _Stages:
             case FromStream(stream=stream):
                 self.drawn.arrow(self.place(Form.SOURCE, stream), port)
             case FromStage():
-                self.drawn.arrow(self.tops[feed], port, _way(self.graph.stages[feed.stage].outlets[feed.outlet]))
+                way = _way(self.graph.stages[feed.stage].outlets[feed.outlet])
+                self.drawn.arrow(self.tops[feed], port, readable(way, self.names))
 
     def place(self, form: Form, name: str) -> int:
         """The box of a stream or of results, outside of all stages; one for each name."""

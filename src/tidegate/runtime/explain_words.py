@@ -68,3 +68,19 @@ def _has_all_in_every_bucket(stage: Stage) -> bool:
 def _sharers(stage: Stage) -> str:
     queries = dict.fromkeys(outlet.query for outlet in stage.outlets)
     return f", shared by {', '.join(queries)}" if len(stage.outlets) > 1 else ""
+
+
+MOST_SHOWN = 1_000
+"""The most characters of one line of EXPLAIN."""
+
+
+def shorten(line: str) -> str:
+    """Cut a line that is too long to be read, and say how much is left out.
+
+    Examples
+    --------
+    >>> shorten("Filter " + " OR ".join(f"price = {i}" for i in range(1000)))[-47:]
+    'ce = 70 OR price = 7 … (13,893 characters more)'
+    """
+    rest = len(line) - MOST_SHOWN
+    return line if rest <= 0 else f"{line[:MOST_SHOWN]} … ({rest:,} characters more)"

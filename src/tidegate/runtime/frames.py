@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ import pyarrow.parquet as pq
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.source import Source, open_source
-from tidegate.errors import DataError, nearest
+from tidegate.errors import DataError, TidegateWarning, nearest
 from tidegate.schema import Field, Schema, Type
+from tidegate.time import TimeUnit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,19 +27,21 @@ class Frame:
     data: Any
     time: str
     delay: int
+    unit: TimeUnit | None = None
 
 
-def frame_source(frame: Frame, *, folder: str | None) -> Source:
-    """A source over the frame; `folder` is where Spark may keep files of it, None without Spark."""
+def frame_source(frame: Frame, *, folder: str | None) -> tuple[Source, tuple[TidegateWarning, ...]]:
+    """A source over the frame, and warnings about its columns; `folder` is where Spark may keep files of it."""
     if hasattr(frame.data, "isStreaming"):
         return _spark_frame(frame, folder)
     table = _table(frame.data)
+    schema, warned = _schema(table.schema, frame.name), tuple(_warnings(table.schema, frame.name))
+    table = table.select(list(schema.names))
     if folder is None:
-        stream = source_stream(frame, _schema(table.schema, frame.name), f"dataframe://{frame.name}")
-        return MemorySource(stream, table)
+        return MemorySource(source_stream(frame, schema, f"dataframe://{frame.name}"), table), warned
     path = posixpath.join(folder, f"{frame.name}-{secrets.token_hex(4)}.parquet")
     pq.write_table(table, path)
-    return open_source(source_stream(frame, _schema(table.schema, frame.name), path))
+    return open_source(source_stream(frame, schema, path)), warned
 
 
 def source_stream(frame: Frame, schema: Schema, location: str) -> SourceStream:
@@ -45,20 +49,34 @@ def source_stream(frame: Frame, schema: Schema, location: str) -> SourceStream:
         raise DataError(
             "D105", f"stream '{frame.name}' has no column '{frame.time}'", hint=nearest(frame.time, schema.names)
         )
-    if schema.type_of(frame.time) not in (Type.TIMESTAMP, Type.BIGINT):
-        raise DataError("D105", f"the time column '{frame.time}' must be a timestamp or integer microseconds")
-    return SourceStream(frame.name, schema, location, frame.time, frame.delay)
+    _check_time_type(frame, schema.type_of(frame.time))
+    return SourceStream(frame.name, schema, location, frame.time, frame.delay, unit=frame.unit)
 
 
-def _spark_frame(frame: Frame, folder: str | None) -> Source:
+def _check_time_type(frame: Frame, type_: Type) -> None:
+    if type_ is Type.TIMESTAMP and frame.unit is not None:
+        message = f"the time column '{frame.time}' has timestamps, which have no unit"
+        raise DataError("D105", message, hint="leave out `unit`")
+    if type_ in (Type.TIMESTAMP, Type.BIGINT) or (type_ is Type.INT and frame.unit is not None):
+        return
+    message = f"the time column '{frame.time}' must be a timestamp or integer microseconds"
+    hint = 'say what the integers count, for example unit="seconds"' if type_ is Type.INT else _TIME_HINT
+    raise DataError("D105", message, hint=hint)
+
+
+_TIME_HINT = "convert it, for example with pandas.to_datetime(frame['at'], unit='s', utc=True)"
+
+
+def _spark_frame(frame: Frame, folder: str | None) -> tuple[Source, tuple[TidegateWarning, ...]]:
     if folder is None:
         raise DataError("D105", f"stream '{frame.name}' is a Spark DataFrame", hint='use Session(runtime="spark")')
     if not frame.data.isStreaming:
-        return frame_source(Frame(frame.name, frame.data.toArrow(), frame.time, frame.delay), folder=folder)
+        return frame_source(replace(frame, data=frame.data.toArrow()), folder=folder)
     from tidegate.runtime.spark.frames import FrameSource, arrow_schema
 
-    schema = _schema(arrow_schema(frame.data), frame.name)
-    return FrameSource(source_stream(frame, schema, f"dataframe://{frame.name}"), frame.data)
+    arrow = arrow_schema(frame.data)
+    stream = source_stream(frame, _schema(arrow, frame.name), f"dataframe://{frame.name}")
+    return FrameSource(stream, frame.data), tuple(_warnings(arrow, frame.name))
 
 
 def _table(data: Any) -> pa.Table:
@@ -79,6 +97,24 @@ def _schema(arrow: pa.Schema, name: str) -> Schema:
     return Schema(fields)
 
 
+def _warnings(arrow: pa.Schema, name: str) -> Iterator[TidegateWarning]:
+    """Yield a warning for each column that is left out, or whose values may change."""
+    for each in arrow:
+        if _type(each.type) is None:
+            message = f"stream '{name}': column '{each.name}' is left out: no query can read a column of {each.type}"
+            yield TidegateWarning("W313", message, hint="drop it, or cast it to a type of the language before")
+        elif _has_decimals(each.type):
+            message = f"stream '{name}': column '{each.name}' of {each.type} is read as DOUBLE, which may round values"
+            hint = "cast it to DOUBLE, or to BIGINT in the smallest unit, such as cents, to keep exact values"
+            yield TidegateWarning("W312", message, hint=hint)
+
+
+def _has_decimals(arrow: pa.DataType) -> bool:
+    parts = [arrow.field(i).type for i in range(arrow.num_fields)]
+    parts += [arrow.value_type] if pa.types.is_dictionary(arrow) else []
+    return bool(pa.types.is_decimal(arrow)) or any(_has_decimals(part) for part in parts)
+
+
 def _type(arrow: pa.DataType) -> Type | None:
     if pa.types.is_dictionary(arrow):
         return _type(arrow.value_type)
@@ -86,6 +122,10 @@ def _type(arrow: pa.DataType) -> Type | None:
         return Type.TIMESTAMP
     if pa.types.is_integer(arrow):
         return Type.INT if arrow.bit_width < 32 or arrow == pa.int32() else Type.BIGINT
+    if pa.types.is_decimal(arrow):
+        return Type.DOUBLE
+    if pa.types.is_duration(arrow):
+        return Type.INTERVAL
     if pa.types.is_large_string(arrow) or pa.types.is_string(arrow) or pa.types.is_string_view(arrow):
         return Type.STRING
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):

@@ -5,18 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
 
+from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, version_of
+from tidegate.connectors.time_values import Spread, unlikely_unit
+from tidegate.errors import TidegateWarning
 from tidegate.physical.operator import Facts
+from tidegate.runtime.origins import meeting_streams
+from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.steering import Losses, losses
-from tidegate.time import BEGINNING, CHRONON, FOREVER
+from tidegate.runtime.watermarks import Silence
+from tidegate.time import BEGINNING, CHRONON, FOREVER, TimeFormat
 
 DEAD_LETTERS = "dead_letters"
 """The output that holds what could not take part; beside the queries by name."""
@@ -44,6 +51,14 @@ class Job:
     identity: Mapping[str, object] = field(default_factory=dict)
     clock: Callable[[], int] = system_time
     """Tells the time in microseconds since 1970."""
+    awaited: Mapping[str, str] = field(default_factory=dict)
+    """Where streams wait for their first file, by name."""
+    warnings: tuple[TidegateWarning, ...] = ()
+    """What the plans show that is probably not meant."""
+    times: TimeFormat = "iso"
+    """How times leave the job."""
+    most_pairs: int = MOST_PAIRS
+    """A step in which a join makes more pairs than this is done in pieces."""
 
     def decoder(self, stream: str) -> Decoder:
         return self.sources[stream].decoder(self.graph.columns(stream))
@@ -74,6 +89,23 @@ class Job:
 
     def first_watermarks(self) -> dict[str, int]:
         return {s: FOREVER if s in self.tables else BEGINNING for s in self.graph.streams}
+
+    @property
+    def meeting_streams(self) -> tuple[frozenset[str], ...]:
+        """Source streams in groups that meet in a query."""
+        return meeting_streams(self.graph)
+
+    def silence(self, watermarks: Mapping[str, int]) -> Silence:
+        """Begin to listen to the streams, which have these watermarks now.
+
+        A stream without times of its own is at the clock before its first row comes.
+        """
+        now = self.clock()
+        stood = {
+            s: now if mark == BEGINNING and self.sources[s].stream.is_timed_by_arrival else mark
+            for s, mark in watermarks.items()
+        }
+        return Silence(self.idle_after, now, self.meeting_streams, stood)
 
     def arrival(self, before: Mapping[str, int]) -> int:
         """The time of rows that have none of their own: now, and later than that of all rows before."""
@@ -114,6 +146,22 @@ class Progress:
     steering: Mapping[str, Facts] = field(default_factory=dict)
     """The newest order of each steered operator, by ``stage/operator``."""
     started: float = field(default_factory=time.monotonic)
+    warnings: list[TidegateWarning] = field(default_factory=list)
+    """What looks wrong in the data, each once, in the order in which it was noticed."""
+    timed: set[str] = field(default_factory=set)
+    """Streams whose times have been looked at."""
+
+    def warn(self, warning: TidegateWarning) -> None:
+        """Note a warning about the data, unless it was noted before."""
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def note_times(self, stream: SourceStream, spread: Spread) -> None:
+        """Warn, for the first times of a stream, if they look as if they were counted in another unit."""
+        if stream.name not in self.timed:
+            self.timed.add(stream.name)
+            if (warning := unlikely_unit(stream, spread)) is not None:
+                self.warn(warning)
 
     @property
     def watermark(self) -> int | None:
@@ -139,10 +187,32 @@ class Progress:
         self.rows_out[query] = self.rows_out.get(query, 0) + rows
 
 
+class QueryState(StrEnum):
+    """How far a query is. Only a running query changes its state."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    """It has read all of its input and delivered every result."""
+    STOPPED = "stopped"
+    """It was told to end; there may be more to read."""
+    FAILED = "failed"
+    """An error ended it."""
+
+
 class Run(Protocol):
-    """A job that runs until it has read all, or is stopped."""
+    """A job that runs until it has read all, is stopped, or fails."""
 
     progress: Progress
+
+    @property
+    def state(self) -> QueryState:
+        """How far it is; known without waiting."""
+        ...
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the job badly, if something did."""
+        ...
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; answers whether it has come. Raises what ended the job badly."""

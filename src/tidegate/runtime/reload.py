@@ -11,24 +11,8 @@ from collections.abc import Collection, Iterator
 
 from tidegate.physical.operator import NO_STATE, Chunks, Forgetful
 from tidegate.physical.stateless import UnionOperator
-from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery
-
-Address = tuple[int, int]
-"""A port: the number of the stage, and of the port in it."""
-
-
-def _origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
-    """The source streams whose elements reach each port."""
-    found: dict[Address, frozenset[str]] = {}
-    for stage in graph.stages:
-        for port, feed in enumerate(stage.feeds):
-            match feed:
-                case FromStream(stream=stream):
-                    found[stage.number, port] = frozenset([stream])
-                case FromStage(stage=number):
-                    below = range(len(graph.stages[number].feeds))
-                    found[stage.number, port] = frozenset().union(*(found[number, p] for p in below))
-    return found
+from tidegate.runtime.origins import origins
+from tidegate.runtime.stage import Node, Port, Stage, StageGraph, ToQuery
 
 
 def forget(graph: StageGraph, stage: Stage, state: Chunks, again: Collection[str], tables: Collection[str]) -> Chunks:
@@ -81,5 +65,5 @@ def _is_of_tables(graph: StageGraph, stage: Stage, node: Node | Port, tables: Co
 
 def _streams(graph: StageGraph, stage: Stage, node: Node | Port) -> frozenset[str]:
     if isinstance(node, Port):
-        return _origins(graph)[stage.number, node.index]
+        return origins(graph)[stage.number, node.index]
     return frozenset().union(*(_streams(graph, stage, each) for each in node.inputs))

@@ -22,7 +22,7 @@ import pyarrow as pa
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.operator import NO_FACTS, NO_STATE, Chunks, Facts, Operator, Placed, Steered
+from tidegate.physical.operator import NO_FACTS, NO_STATE, Bounded, Chunks, Facts, Operator, Placed, Steered
 from tidegate.schema import Schema
 
 
@@ -99,6 +99,8 @@ class Steering:
     """Raw rows of each source stream so far, those of the step included; without any, none have arrived."""
     bucket: int = 0
     buckets: int = 1
+    most_pairs: int | None = None
+    """No operator may make more pairs than this; one that would raises `TooManyPairs`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +113,8 @@ class StageStep:
     dead: pa.RecordBatch
     reports: Mapping[int, Facts]
     """What steered operators saw, by their number."""
+    pairs: int = 0
+    """The most pairs that one operator made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ class Stage:
             run.dead.clear()
         outputs, marks = zip(*results, strict=True)
         dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
-        return StageStep(run.kept, outputs, marks, dead, run.reports)
+        return StageStep(run.kept, outputs, marks, dead, run.reports, run.pairs)
 
     def watermark(self, watermark: int) -> int:
         """The output's watermark for one of the input; for stages of one port and without state."""
@@ -170,12 +174,17 @@ class Stage:
         return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
 
 
-def _collect(node: Node | Port, found: list[Node], *, once: bool) -> None:
-    if isinstance(node, Port) or (once and any(each is node for each in found)):
-        return
-    for each in node.inputs:
-        _collect(each, found, once=once)
-    found.append(node)
+def _collect(root: Node | Port, found: list[Node], *, once: bool) -> None:
+    waiting: list[tuple[Node | Port, bool]] = [(root, False)]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if isinstance(node, Port) or (once and any(each is node for each in found)):
+            continue
+        if is_ready:
+            found.append(node)
+        else:
+            waiting.append((node, True))
+            waiting += [(each, False) for each in reversed(node.inputs)]
 
 
 class _Run:
@@ -195,21 +204,31 @@ class _Run:
         self.reports: dict[int, Facts] = {}
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
-        self.visited = 0
+        self.visited = self.pairs = 0
         # By identity: outlets have the very same nodes in common.
         self.known: dict[int, tuple[Batch, int]] | None = {} if remembers else None
 
-    def visit(self, node: Node | Port) -> tuple[Batch, int]:
-        if isinstance(node, Port):
-            return self.inputs[node.index], self.watermarks[node.index]
-        if self.known is None:
-            return self.run(node)
-        if id(node) not in self.known:
-            self.known[id(node)] = self.run(node)
-        return self.known[id(node)]
+    def visit(self, root: Node | Port) -> tuple[Batch, int]:
+        """Run an operator after all below it; without recursion, as plans may be deep."""
+        made: list[tuple[Batch, int]] = []
+        waiting: list[tuple[Node | Port, bool]] = [(root, False)]
+        while waiting:
+            node, is_ready = waiting.pop()
+            if isinstance(node, Port):
+                made.append((self.inputs[node.index], self.watermarks[node.index]))
+            elif self.known is not None and id(node) in self.known:
+                made.append(self.known[id(node)])
+            elif not is_ready:
+                waiting.append((node, True))
+                waiting += [(each, False) for each in reversed(node.inputs)]
+            else:
+                first = len(made) - len(node.inputs)
+                made[first:] = [self.run(node, made[first:])]
+                if self.known is not None:
+                    self.known[id(node)] = made[-1]
+        return made[0]
 
-    def run(self, node: Node) -> tuple[Batch, int]:
-        below = [self.visit(each) for each in node.inputs]
+    def run(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
         number, self.visited = self.visited, self.visited + 1
         operator, is_steered = node.operator, _is_a(type(node.operator), Steered)
         if _is_a(type(operator), Placed):
@@ -217,9 +236,12 @@ class _Run:
         if is_steered:
             steered = cast("Steered", operator)
             operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
+        if self.steering.most_pairs is not None and _is_a(type(operator), Bounded):
+            operator = cast("Bounded", operator).bounded(self.steering.most_pairs)
         step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
         )
+        self.pairs = max(self.pairs, step.pairs)
         if is_steered:
             self.reports[number] = step.report
         self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
@@ -243,6 +265,16 @@ class StageGraph:
     def at(self, level: int) -> tuple[Stage, ...]:
         return tuple(s for s in self.stages if s.level == level)
 
+    def parts(self, levels: range) -> tuple[tuple[Stage, ...], ...]:
+        """The stages of some levels, those together that feed each other, in the order in which they run."""
+        part_of: dict[int, list[Stage]] = {}
+        for stage in (s for level in levels for s in self.at(level)):
+            below = (part_of.get(f.stage) for f in stage.feeds if isinstance(f, FromStage))
+            merged = sorted({s.number: s for part in below if part for s in part}.values(), key=_running_order)
+            merged.append(stage)
+            part_of |= dict.fromkeys((s.number for s in merged), merged)
+        return tuple({id(part): tuple(part) for part in part_of.values()}.values())
+
     @property
     def levels(self) -> int:
         return 1 + max(s.level for s in self.stages)
@@ -262,6 +294,10 @@ class StageGraph:
     def columns(self, stream: str) -> frozenset[str]:
         """The columns that any stage reads of a stream."""
         return frozenset(n for s in self.readers(stream) for n in _port_schema(s.root).names)
+
+
+def _running_order(stage: Stage) -> tuple[int, int]:
+    return stage.level, stage.number
 
 
 def _by_operator(state: Chunks) -> Mapping[int, Chunks]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 import secrets
 import struct
 import zlib
@@ -27,12 +28,14 @@ from pyarrow import fs
 
 from tidegate.errors import DataError
 from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.runtime.sealed import FORMAT, RESTORE, damaged, other_format, unreadable
 
 MAGIC = b"TGST"
 FOOTER = struct.Struct("<QI4s")
 MOST_FILES = 24
 """A version that refers to more files than this rewrites the smaller half of what it refers to."""
 CLEAN_EVERY = 8
+_NAME = re.compile(r"(\d{10,})-[0-9a-f]{8}(\.part)?")
 COLD = "cold"
 """How the names of cold chunks begin, after the number of their operator."""
 
@@ -124,7 +127,8 @@ class StateStore:
         return posixpath.join(self.root, "state", str(stage), str(bucket), name)
 
     def _write(self, stage: int, bucket: int, name: str, body: bytearray, places: Mapping[str, Place]) -> None:
-        manifest = json.dumps({n: [p.file, p.offset, p.length, p.crc] for n, p in places.items()}).encode()
+        chunks = {n: [p.file, p.offset, p.length, p.crc] for n, p in places.items()}
+        manifest = json.dumps({"format": FORMAT, "chunks": chunks}).encode()
         system, path = file_system(self._path(stage, bucket, name))
         system.create_dir(posixpath.dirname(path), recursive=True)
         with system.open_output_stream(path + ".part") as out:
@@ -142,24 +146,30 @@ class StateStore:
             with system.open_input_file(path) as file:
                 return file.read_buffer()
         except FileNotFoundError as error:
-            raise DataError("D301", f"the checkpoint lacks the state file {path}") from error
+            raise DataError("D301", f"the checkpoint lacks the state file {path}", hint=RESTORE) from error
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     def _manifest(self, stage: int, bucket: int, name: str) -> dict[str, Place]:
         data, path = self._read(stage, bucket, name), self._path(stage, bucket, name)
         if data.size < FOOTER.size:
-            raise _damaged(path)
+            raise damaged(path)
         length, crc, magic = FOOTER.unpack(data.slice(data.size - FOOTER.size).to_pybytes())
         if magic != MAGIC or length > data.size - FOOTER.size:
-            raise _damaged(path)
+            raise damaged(path)
         manifest = data.slice(data.size - FOOTER.size - length, length)
         _verify(manifest, crc, path)
-        return {n: Place(*where) for n, where in json.loads(manifest.to_pybytes()).items()}
+        content = json.loads(manifest.to_pybytes())
+        if content.get("format") != FORMAT:
+            raise other_format(path)
+        return {n: Place(*where) for n, where in content["chunks"].items()}
 
     def _clean(self, stage: int, bucket: int, step: int, keep: frozenset[str]) -> None:
         """Remove files of steps that can no longer be replayed and that nobody refers to."""
         system, folder = file_system(posixpath.dirname(self._path(stage, bucket, "x")))
         for info in system.get_file_info(fs.FileSelector(folder)):
-            if info.base_name not in keep and _step_of(info.base_name) < step - 1:
+            written = _NAME.fullmatch(info.base_name)  # other files are not ours
+            if written and info.base_name not in keep and int(written[1]) < step - 1:
                 system.delete_file(info.path)
 
 
@@ -214,13 +224,9 @@ def _crowded(places: Mapping[str, Place]) -> list[str]:
     return sorted(held, key=lambda f: held[f])[: len(held) // 2]
 
 
-def _step_of(name: str) -> int:
-    return int(name.split("-", 1)[0])
-
-
 def _part(data: pa.Buffer, place: Place, path: str) -> pa.Buffer:
     if place.offset + place.length > data.size:
-        raise _damaged(path)
+        raise damaged(path)
     part = data.slice(place.offset, place.length)
     _verify(part, place.crc, path)
     return part
@@ -228,8 +234,4 @@ def _part(data: pa.Buffer, place: Place, path: str) -> pa.Buffer:
 
 def _verify(data: pa.Buffer, crc: int, path: str) -> None:
     if zlib.crc32(data) != crc:
-        raise _damaged(path)
-
-
-def _damaged(path: str) -> DataError:
-    return DataError("D302", f"the state file {path} is damaged", hint="start anew with an empty checkpoint folder")
+        raise damaged(path)

@@ -68,8 +68,10 @@ class Outbox:
     marks: list[Mark] = field(default_factory=list)
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
-    reports: dict[str, Facts] = field(default_factory=dict)
-    """What steered operators saw, by ``stage/operator``."""
+    reports: list[dict[str, Facts]] = field(default_factory=list)
+    """What steered operators saw, by ``stage/operator``: of each stage and bucket, in the order they ran."""
+    pairs: int = 0
+    """The most pairs that one operator made."""
 
     def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
         """The outputs of a stage to wherever its outlets lead, and its dead letters."""
@@ -96,18 +98,21 @@ def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
     return outbox
 
 
-def run(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int) -> Chunks:
+def run(
+    stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int, *, most_pairs: int | None = None
+) -> Chunks:
     """Run a stage in one bucket over what has arrived; answers its new state."""
     inputs, watermarks = [], []
     for port, schema in port_schemas(stage.root).items():
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
-    steering = Steering(orders_of(stage, inbox.orders), inbox.arrived, inbox.bucket, buckets)
+    steering = Steering(orders_of(stage, inbox.orders), inbox.arrived, inbox.bucket, buckets, most_pairs)
     step = stage.step(state, inputs, watermarks, steering)
     outbox.send(stage, step, buckets)
-    outbox.reports |= reports_of(stage, step)
+    outbox.reports += [reports_of(stage, step)] if step.reports else []
     outbox.marks += _marks(stage.targets, step.watermarks)
+    outbox.pairs = max(outbox.pairs, step.pairs)
     return step.state
 
 
@@ -155,6 +160,12 @@ def split(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[
 
 def port_schemas(node: Node | Port) -> dict[int, Schema]:
     """The schemas of the ports below a node, by number."""
-    if isinstance(node, Port):
-        return {node.index: node.schema}
-    return {index: schema for each in node.inputs for index, schema in port_schemas(each).items()}
+    found: dict[int, Schema] = {}
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Port):
+            found[each.index] = each.schema
+        else:
+            waiting += reversed(each.inputs)
+    return found

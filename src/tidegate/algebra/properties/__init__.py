@@ -14,11 +14,12 @@ from tidegate.algebra.properties.reach import (
     have_common_validities,
     is_bounded,
     is_chronon,
+    is_source,
     reach,
     validity_bound,
 )
 from tidegate.algebra.properties.refusals import MOST_PIECES, refuse_unsupported
-from tidegate.algebra.properties.regions import Region, has_starts, is_reducible, regions, sees_starts
+from tidegate.algebra.properties.regions import Region, has_own_times, is_reducible, regions, sees_own_times
 
 __all__ = [
     "MOST_PIECES",
@@ -26,16 +27,17 @@ __all__ = [
     "Region",
     "ends_in_order",
     "granule",
-    "has_starts",
+    "has_own_times",
     "have_common_validities",
     "is_bounded",
     "is_chronon",
     "is_reducible",
+    "is_source",
     "is_unique",
     "reach",
     "refuse_unsupported",
     "regions",
-    "sees_starts",
+    "sees_own_times",
     "unique_keys",
     "validity_bound",
 ]

@@ -16,22 +16,21 @@ from tidegate.schema import Type
 
 @dataclass(slots=True)
 class Traits:
-    """Whether an aggregate looks at starts of validities, at how often a row is there, and what may fail."""
+    """Whether an aggregate looks at how often a row is there, and what may fail."""
 
-    sees_starts: bool = False
     sees_copies: bool = False
     totals: bool = False
     runs_user_code: bool = False
 
 
-def sees_starts(call: AggregateCall) -> bool:
-    """Whether the call looks at where validities start, as FIRST and LAST do."""
-    return _traits(call).sees_starts
+def sees_own_times(call: AggregateCall) -> bool:
+    """Whether the call looks at the own times of elements: FIRST and LAST, unless a column holds these already."""
+    return _definition(call).by_time and not call.others
 
 
 def sees_copies(call: AggregateCall) -> bool:
     """Whether the call minds how often a row is there, as all do but MIN, MAX and their kin."""
-    return not call.distinct and _traits(call).sees_copies
+    return sees_own_times(call) or (not call.distinct and _traits(call).sees_copies)
 
 
 def call_can_fail(call: AggregateCall) -> bool:
@@ -41,7 +40,12 @@ def call_can_fail(call: AggregateCall) -> bool:
 
 
 def _traits(call: AggregateCall) -> Traits:
-    return _watched(call.user or AGGREGATES[call.function], call.columns, call.options)
+    columns = (*call.columns, "own time") if sees_own_times(call) else call.columns
+    return _watched(_definition(call), columns, call.options)
+
+
+def _definition(call: AggregateCall) -> AggregateFunction:
+    return call.user or AGGREGATES[call.function]
 
 
 @lru_cache(maxsize=256)
@@ -74,10 +78,6 @@ class _Watch:
         return self._of_all(column, share)
 
     def chosen(self, column: str, *order: Rank, known: str) -> Measured:
-        # A choice by values does not see copies; one by time does, since copies start at different times.
-        by_time = any(rank.column is None for rank in order)
-        self.traits.sees_starts |= by_time
-        self.traits.sees_copies |= by_time
         return _nothing(column, known)
 
     def folded(self, columns: Sequence[str], fold: Fold) -> Measured:

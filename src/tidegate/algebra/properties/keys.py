@@ -25,6 +25,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Window,
 )
@@ -57,8 +58,8 @@ def unique_keys(plan: Plan) -> Keys:
     match plan:
         case Scan() | Union() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
             return _NONE
-        case Window(source=source, size=size, slide=slide):
-            return unique_keys(source) if size == slide == 1 else _NONE
+        case Window(source=source, size=size, slide=slide, whole=whole):
+            return unique_keys(source) if size == slide == 1 and not whole else _NONE
         case CountWindow(rows=rows, keys=keys):
             return frozenset({frozenset(keys)}) if rows == 1 else _NONE
         case Limit(source=source, count=count, keys=keys, ties=ties):
@@ -81,6 +82,7 @@ def unique_keys(plan: Plan) -> Keys:
         case (
             Filter(source=source)
             | Split(source=source)
+            | Stamp(source=source)
             | Coalesce(source=source)
             | Granularity(source=source)
             | Changes(source=source)

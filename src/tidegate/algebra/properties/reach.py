@@ -27,6 +27,7 @@ from tidegate.algebra.plan import (
     SetOperation,
     SetRule,
     Split,
+    Stamp,
     Union,
     Validity,
     Window,
@@ -58,6 +59,14 @@ _GROWS = Reach(None, ends=False, bounded=False)
 _INSTANT = Reach(CHRONON, ends=True, bounded=True)
 
 
+def is_source(plan: Plan) -> bool:
+    """Whether the elements are those of a source, with the validities that they have there."""
+    match plan:
+        case Filter(source=source) | Map(source=source) | Stamp(source=source):
+            return is_source(source)
+    return isinstance(plan, Scan)
+
+
 def is_chronon(plan: Plan) -> bool:
     """Whether every element of the output is known to be valid for one chronon only (PIPES, table 12.1).
 
@@ -75,10 +84,12 @@ def is_chronon(plan: Plan) -> bool:
             return validity is Validity.INSTANT
         case Filter(source=source) | Map(source=source):
             return is_chronon(source)
+        case Stamp(source=source):
+            return is_chronon(source) or (not is_source(source) and granule(source) == CHRONON)
         case Split(source=source, length=length):
             return length == CHRONON or is_chronon(source)
-        case Window(size=size, slide=slide):
-            return size == slide == 1
+        case Window(size=size, slide=slide, whole=whole):
+            return size == slide == 1 and not whole
         case Granularity(source=source, size=size) | Coalesce(source=source, length=size):
             return size == CHRONON and is_chronon(source)
         case Union(inputs=many):
@@ -87,11 +98,9 @@ def is_chronon(plan: Plan) -> bool:
             return is_chronon(left) or is_chronon(right)
         case ManyOneJoin(inputs=many):
             return any(is_chronon(each) for each in many)
-        case CountWindow() | Changes() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
+        case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct() | ThresholdJoin():
             return False
-        case ThresholdJoin():
-            return False
-        case TotalThreshold() | RangeThreshold():
+        case Changes() | TotalThreshold() | RangeThreshold():
             return True
 
 
@@ -100,12 +109,12 @@ def ends_in_order(plan: Plan) -> bool:
     if is_chronon(plan):
         return True
     match plan:
-        case Filter(source=source) | Map(source=source) | Granularity(source=source):
+        case Filter(source=source) | Map(source=source) | Stamp(source=source) | Granularity(source=source):
             return ends_in_order(source)
         case Split(source=source, length=length):
             return length <= _LENGTH_THAT_KEEPS_ORDER and ends_in_order(source)
-        case Window(size=size):
-            return size is not None
+        case Window(source=source, size=size, whole=whole):
+            return size is not None and (not whole or ends_in_order(source))
         case CountWindow(keys=keys) | Aggregate(keys=keys):
             return not keys
     return False
@@ -159,6 +168,8 @@ def reach(plan: Plan) -> Reach:
         case Split(source=source, length=length):
             known = reach(source)
             return Reach(min(length, known.length or length), ends=True, bounded=known.bounded)
+        case Stamp(source=source) if not is_source(source):
+            return reach(Split(source, granule(source)))
         case Changes() | TotalThreshold() | RangeThreshold():
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
@@ -180,10 +191,8 @@ def granule(plan: Plan) -> int:
             return CHRONON
         case Granularity(size=size):
             return size
-        case Split(source=source, length=length):
-            return math.gcd(granule(source), length)
-        case Window(source=source, size=size):
-            return math.gcd(granule(source), size or 0)
+        case Window(source=source, size=size, slide=slide):
+            return math.gcd(granule(source), size or 0, 0 if slide == CHRONON else slide)
     return math.gcd(*(granule(each) for each in inputs(plan)))
 
 

@@ -17,12 +17,14 @@ from tidegate.algebra.plan import (
     Split,
     Window,
     inputs,
+    rewrite,
     walk,
 )
 from tidegate.algebra.properties import calls
 from tidegate.algebra.properties.reach import granule, is_bounded, is_chronon, reach
-from tidegate.algebra.properties.regions import has_starts, sees_starts
+from tidegate.algebra.properties.regions import has_own_times, sees_own_times
 from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.whole import extend_as_sets
 from tidegate.errors import NOWHERE, QueryError, Span
 from tidegate.time import CHRONON
 
@@ -34,7 +36,7 @@ _Remembering = Join | SimilarityJoin | SemiJoin | SetOperation | Aggregate | Dis
 
 def refuse_unsupported(plan: Plan) -> None:
     """Raise a QueryError if the plan would need unbounded state, or more pieces of time than can be made."""
-    for node in walk(plan):
+    for node in walk(rewrite(plan, extend_as_sets)):
         match node:
             case (
                 Join()
@@ -47,12 +49,14 @@ def refuse_unsupported(plan: Plan) -> None:
                 | Coalesce()
             ):
                 _refuse_unbounded(node)
+            case Window(whole=True):
+                pass
             case Window(source=source) | CountWindow(source=source) if not is_chronon(source):
-                _refuse_pieces(source, CHRONON, "a window over", node.span)
+                _refuse_pieces(source, granule(source), "a window over", node.span)
             case Split(source=source, length=length) if not is_chronon(source):
                 _refuse_pieces(source, length, "RSTREAM of" if length == CHRONON else "a split of", node.span)
         _refuse_finer(node)
-        _refuse_starts(node)
+        _refuse_own_times(node)
 
 
 def _refuse_unbounded(plan: _Remembering) -> None:
@@ -91,7 +95,7 @@ def _unbounded_window(plan: Plan) -> Span:
 
 def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
     known = reach(source)
-    hint = "take its rows when they appear, with ISTREAM(…), or put the window on the stream that it reads"
+    hint = "take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
     if not known.ends:
         message = f"{what} elements that may be valid for ever would take all instants of that one by one"
         raise QueryError("Q202", message, span, hint=hint)
@@ -101,11 +105,11 @@ def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
         raise QueryError("Q202", message, span, hint=hint)
 
 
-def _refuse_starts(node: Plan) -> None:
+def _refuse_own_times(node: Plan) -> None:
     """Of grouped rows only the relation is defined, not into how many elements it is cut in time."""
-    if isinstance(node, Aggregate) and sees_starts(node) and not has_starts(node.source):
-        names = " and ".join(sorted({c.function.upper() for c in node.calls if calls.sees_starts(c)}))
-        message = f"{names} over rows that were grouped, counted or compared: it is not defined when these begin"
+    if isinstance(node, Aggregate) and sees_own_times(node) and not has_own_times(node.source):
+        names = " and ".join(sorted({c.function.upper() for c in node.calls if calls.sees_own_times(c)}))
+        message = f"{names} over rows that were grouped, limited or compared: these have no time of their own"
         hint = "take its rows when they appear, with ISTREAM(…), and put a window on that; or use ARG_MAX and ARG_MIN"
         raise QueryError("Q206", message, node.span, hint=hint)
 

@@ -16,13 +16,16 @@ from tidegate.algebra.plan import (
     Map,
     Plan,
     Scan,
+    SemiJoin,
     Split,
+    Stamp,
     Union,
     Window,
     inputs,
 )
 from tidegate.algebra.properties import calls
 from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.time import CHRONON
 
 _Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
 
@@ -40,21 +43,30 @@ def is_reducible(plan: Plan) -> bool:
 
     Split and coalesce do not change any instant: they do not end a region (lemma 12.1).
     """
-    return not (isinstance(plan, Scan | Window | CountWindow | Granularity | Changes | _Alarms) or sees_starts(plan))
+    in_time = isinstance(plan, Scan | Window | CountWindow | Granularity | Stamp | Changes | _Alarms)
+    return not (in_time or sees_own_times(plan))
 
 
-def sees_starts(plan: Plan) -> bool:
-    """Whether the operator itself looks at where the validities of its input start."""
-    return isinstance(plan, Aggregate) and any(calls.sees_starts(c) for c in plan.calls)
+def sees_own_times(plan: Plan) -> bool:
+    """Whether the operator itself looks at the own times of its elements, as FIRST and LAST do."""
+    return isinstance(plan, Aggregate) and any(calls.sees_own_times(c) for c in plan.calls)
 
 
-def has_starts(plan: Plan) -> bool:
-    """Whether it is defined where validities start: no operator below is free to cut them, or to join them again."""
+def has_own_times(plan: Plan) -> bool:
+    """Whether elements have a time of their own: when they began, before windows and granularities moved them.
+
+    A row of a window has the instant at which the stream below had it, a pair the later time of its two
+    elements. Rows that were grouped, limited or compared as sets come from many elements, and have none.
+    """
     match plan:
-        case Scan() | Window() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
+        case Scan() | Window() | CountWindow() | Stamp() | Changes() | TotalThreshold() | RangeThreshold():
             return True
+        case Split(length=length):
+            return length == CHRONON
+        case SemiJoin(left=left):
+            return has_own_times(left)
         case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
-            return all(has_starts(each) for each in inputs(plan))
+            return all(has_own_times(each) for each in inputs(plan))
     return False
 
 

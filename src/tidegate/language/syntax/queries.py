@@ -186,11 +186,12 @@ class WithQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryWithOptions:
-    """A query that says how it is run; only what runs can say so."""
+    """A query that says how it is run; only what runs can say so. `early` is where EMIT EARLY is written."""
 
     query: Query
-    options: QueryOptions
+    options: QueryOptions | None
     span: Span
+    early: Span | None = None
 
 
 Query = Select | UnionAll | SetQuery | Ordered | ChangesOf | WithQuery | QueryWithOptions

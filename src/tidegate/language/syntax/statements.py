@@ -38,6 +38,8 @@ class CreateSource:
     is_table: bool = False
     key: tuple[Name, ...] = ()
     constraints: tuple[AnyConstraint, ...] = ()
+    unit: Name | None = None
+    stops_at_bad_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Program(NamedTuple):
     calls: Ints
     keeps_count: bool
     holds_back: bool
+    early: bool
 
 
 class Starts(NamedTuple):
@@ -102,10 +103,11 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
     """Advance all groups to just before the watermark, changing `groups` and `frontiers` in place.
 
     Emits every piece that is closed, and of the open piece the part before the watermark; where the
-    program holds back, only if that piece began in this sweep.
+    program holds back, only if that piece began in this sweep and is wanted early, or has overflowed:
+    that is told once, at the beginning.
     """
     # What the loop uses is taken out of the tuples before: inside, each access would count references.
-    columns, calls, keeps_count, holds_back = program
+    columns, calls, keeps_count, holds_back, early = program
     start_bounds, start_order, start_time, start_end, start_values, start_present, codes, coded = starts
     end_bounds, end_order, end_time, end_values, end_present = ends
     sums, until, since = groups
@@ -164,7 +166,8 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
                     _copy(number, status, now, piece_number, piece_status, filled)
                     filled += 1
                 opened, fresh, now = time, 1, 1 - now
-        if live and (fresh or not holds_back) and opened < watermark:
+        comes_out = not holds_back or (fresh and (early or _overflows(status, now)))
+        if live and comes_out and opened < watermark:
             piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, watermark
             piece_fresh[filled] = fresh
             _copy(number, status, now, piece_number, piece_status, filled)
@@ -253,6 +256,14 @@ def _same(number: Ints, status: Flags) -> bool:
         if number[0, call] != number[1, call] or status[0, call] != status[1, call]:
             return False
     return True
+
+
+@inlined
+def _overflows(status: Flags, side: int) -> bool:
+    found = False
+    for call in range(status.shape[1]):
+        found |= status[side, call] == OVERFLOW
+    return found
 
 
 @inlined

@@ -82,12 +82,13 @@ def _by_values(instant: Ints, columns: Sequence[pa.Array]) -> Ints:
 
 @compiled
 def count_windows(
-    remembered: Remembered, arrived: Arrived, rows: int, slide: int, watermark: int, cut: bool  # noqa: FBT001
+    remembered: Remembered, arrived: Arrived, rows: int, slide: int, watermark: int,
+    cut: bool, early: bool,  # noqa: FBT001
 ) -> Counted:  # fmt: skip
     """Number the new elements and emit validities up to the watermark.
 
-    What is still open is emitted up to the watermark when it enters, and with `cut` every time; the
-    rest of it when it leaves. At the end of time all that is open is endless.
+    What is still open is emitted up to the watermark with `cut` every time, with `early` when it enters;
+    the rest of it when it leaves. At the end of time all that is open is endless.
     """
     old, room = len(remembered.since), len(remembered.since) + len(arrived.order)
     emitted, start, end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -110,7 +111,7 @@ def count_windows(
             if rows != ALL and leave <= total:
                 until = arrived.times[arrived.order[first + leave - before - 1]]
             elif stays_open and enter <= total:
-                until = watermark if cut or enter > before else begin
+                until = watermark if cut or (early and enter > before) else begin
                 not_emitted = until
             if begin < until:
                 emitted[pieces], start[pieces], end[pieces] = row, begin, until

@@ -10,22 +10,23 @@ from tidegate.time import BEGINNING, FOREVER
 Times = npt.NDArray[np.int64]
 
 
-def slide_validities(start: Times, size: int | None, slide: int) -> tuple[Times, Times]:
-    """Validities in the window of elements that are valid for one chronon at `start`.
+def slide_validities(start: Times, last: Times, size: int | None, slide: int, granule: int) -> tuple[Times, Times]:
+    """Validities in the window of elements that are valid at the instants from `start` to `last`.
 
-    With slide a, content changes at instants a-1, 2a-1, …: the validity begins at the first such
-    instant at or after the element and ends at the first one that has left it behind. It can be
-    empty when the slide is longer than the window. Size None is the unbounded window.
+    Instants are a granule apart: one chronon, unless time is coarser. With slide a, content changes at
+    instants a-1, 2a-1, …: the validity begins at the first such instant at or after the element and ends
+    at the first one that has left it behind. It can be empty when the slide is longer than the window.
+    Size None is the unbounded window.
     """
-    begin = start if slide == 1 else -(-(start + 1) // slide) * slide - 1
+    begin = start if slide == 1 else -(-(start + granule) // slide) * slide - granule
     if size is None:
         return begin, np.full_like(start, FOREVER)
-    end = start + size if slide == 1 else (start + size + slide) // slide * slide - 1
-    return begin, end
+    end = last + size if slide == 1 else (last + size + slide) // slide * slide - granule
+    return begin, np.minimum(end, FOREVER)
 
 
-def shift_watermark(watermark: int, slide: int) -> int:
+def shift_watermark(watermark: int, slide: int, granule: int) -> int:
     """The watermark behind the window: where an element at the watermark itself would begin."""
     if watermark in (BEGINNING, FOREVER) or slide == 1:
         return watermark
-    return -(-(watermark + 1) // slide) * slide - 1
+    return -(-(watermark + granule) // slide) * slide - granule

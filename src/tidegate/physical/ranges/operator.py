@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidegate.algebra.explain import in_words
 from tidegate.algebra.ranges import TOTAL, Subscribed, Waiting
 from tidegate.physical.batch import Batch, concat_columns, take
 from tidegate.physical.deadletters import Reason
@@ -63,14 +64,8 @@ class RangeThresholdOperator:
     @property
     def _method_words(self) -> str:
         if self.waiting.within is not None:
-            return f"by adding up batches and taking off what is older than {self.waiting.within} µs"
-        match self.method:
-            case None:
-                return "by adding up batches, or by endpoint trees where these are much better"
-            case Method.BATCH:
-                return "by adding up batches"
-            case Method.TRACKING:
-                return "by endpoint trees"
+            return f"by adding up batches and taking off what is older than {in_words(self.waiting.within)}"
+        return "by endpoint trees" if self.method is Method.TRACKING else "by adding up batches"
 
     @property
     def kind(self) -> Kind:

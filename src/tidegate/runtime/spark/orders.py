@@ -11,11 +11,12 @@ from pyspark import SparkContext, TaskContext
 from tidegate.connectors.sinks import FileSink
 from tidegate.errors import InternalError
 from tidegate.physical.operator import Facts
+from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.steering import summed
 from tidegate.runtime.watermarks import advanced
-from tidegate.time import FOREVER
+from tidegate.time import FOREVER, TimeFormat
 
 _ORDERS = "tidegate.orders"
 """The property of a Spark job that has the orders of its step."""
@@ -34,6 +35,11 @@ class Setup:
     """File sinks by output."""
     store: StateStore
     tables: tuple[str, ...] = ()
+    meeting_streams: tuple[frozenset[str], ...] = ()
+    """Source streams in groups that meet in a query."""
+    times: TimeFormat = "iso"
+    most_pairs: int = MOST_PAIRS
+    """A step in which a join makes more pairs than this is done in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Orders:
     """The state file of each ``stage/bucket`` to start from."""
     now: int = 0
     """The time of rows that have none of their own."""
-    idle: tuple[str, ...] = ()
+    idle: Mapping[str, int] = field(default_factory=dict)
+    """Streams that are not waited for, and how far the clock has moved time on for each."""
     again: tuple[str, ...] = ()
     """Tables that are read again in this step."""
     finishing: bool = False
@@ -76,7 +83,7 @@ def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) ->
     """Watermarks after the step; every task computes the same."""
     if orders.finishing:
         return dict.fromkeys(setup.streams, FOREVER)
-    return advanced(orders.watermarks, latest, setup.delays, orders.idle)
+    return advanced(orders.watermarks, latest, setup.delays, orders.idle, setup.meeting_streams)
 
 
 def arrived_after(setup: Setup, orders: Orders, rows: Mapping[str, int]) -> dict[str, int]:

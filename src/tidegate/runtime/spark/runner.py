@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import math
 import posixpath
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import itemgetter
-from time import perf_counter
-from typing import Any
+from time import monotonic, perf_counter, sleep
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidegate.errors import DataError, InternalError, TidegateError
-from tidegate.physical.operator import Facts
+from tidegate.errors import DataError, InternalError, TidegateError, deep_recursion
+from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, Progress, clear, take_back_final
+from tidegate.runtime.file_facts import FileWatch, from_report, merge
+from tidegate.runtime.outputs import joined
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear, take_back_final
 from tidegate.runtime.shedding import SHEDDING, shed_rows
-from tidegate.runtime.spark.orders import Orders, Setup, arrived_after, watermarks_after
-from tidegate.runtime.spark.rows import TRAVELLING, Kind, read_rows
-from tidegate.runtime.spark.sources import heartbeats, nothing, travelling_rows
+from tidegate.runtime.spark.failures import UNEXPLAINED, explain
+from tidegate.runtime.spark.gateway import LOST, has_lost_java
+from tidegate.runtime.spark.orders import Orders, Setup
+from tidegate.runtime.spark.outcome import Outcome
+from tidegate.runtime.spark.rows import TRAVELLING
+from tidegate.runtime.spark.sources import heartbeats, nothing, removed_source, travelling_rows
 from tidegate.runtime.spark.tasks import ROWS_PER_BATCH, read_table, run_levels
 from tidegate.runtime.state import StateStore
-from tidegate.runtime.steering import decided
-from tidegate.runtime.watermarks import Silence
 
 NOWHERE: Mapping[str, str] = {}
 WORTH_A_SHUFFLE = 0.2
 """If tasks read for longer than so many seconds in the step before, they read at the same time, and shuffle."""
+
+SECONDS_TO_COMMIT = 5.0
+"""Spark notes the end of a step after it; a step of which it has not is done again, to the same end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,36 @@ class SparkSettings:
     trigger: str = "0 seconds"
 
 
-class SparkRun:
+class SparkRun(BackgroundRun):
     """A job as one streaming query of a Spark session."""
 
     def __init__(self, job: Job, spark: SparkSession, settings: SparkSettings, *, on_rows: OnRows) -> None:
+        super().__init__()
         self.job, self.spark, self.settings, self.on_rows = job, spark, settings, on_rows
-        self.progress = Progress()
         self.checkpoint = Checkpoint(settings.checkpoint)
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
         if (last := self.checkpoint.last()) is None:
             clear(job.sinks)
         else:
             self.progress.steering = last.orders
+        self._silence = job.silence(last.watermarks if last else job.first_watermarks())
         self.setup = _setup(job, settings.checkpoint)
-        self._silence = Silence(job.idle_after, job.clock())
-        self._error: TidegateError | None = None
-        self._finished = False
+        self._watch = FileWatch()
+        self._cause: Exception | None = None  # of ours or of the user, before Spark made it an error of its own
+        self._finishing = settings.once
+        self._stopping = False
+        self._refused = False
+        """Whether Spark has begun a step after `stop`."""
+        self._in_step = threading.RLock()
         self._seconds_reading = math.inf  # there may be much to read at first
         self._began = perf_counter()
-        self.query = self._start()
+        try:
+            self.query = self._start()
+        except LOST as error:
+            raise self._explain(error) from error
+        self._begin()
 
+    @deep_recursion()
     def _start(self) -> StreamingQuery:
         rows: DataFrame | None = None
         for stream in (s for s in self.job.graph.streams if s not in self.job.tables):
@@ -86,37 +97,68 @@ class SparkRun:
         )
         return trigger.start()
 
-    def wait(self, timeout: float | None = None) -> bool:
-        with self._told():
-            ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]  # fractions are fine
-            if ended is False:
-                return False
-            if self.settings.once and not self._finished:
-                self._finish()
-            return True
-
     def finish(self) -> None:
-        with self._told():
-            if not self.settings.once:
-                self.query.processAllAvailable()
+        if not self.settings.once and self.state is QueryState.RUNNING:
+            self._read_all()
+            self._finishing = True
+            with suppress(*LOST):
                 self.query.stop()
-            self.wait()
-            if not self._finished:
-                self._finish()
+        self.wait()
 
     def stop(self) -> None:
-        self.query.stop()
+        self._stopping = True
+        with self._in_step:
+            pass  # the current step has ended
+        with suppress(*LOST):
+            self._wait_for_commit()
+            self.query.stop()
+        self._ended.wait()
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise what went wrong as an error of ours."""
+    def _wait_for_commit(self) -> None:
+        """Wait until Spark has noted the end of the last step: then it begins another, or waits for data."""
+        until = monotonic() + SECONDS_TO_COMMIT
+        while (
+            self.query.isActive and self.query.status["isTriggerActive"] and not self._refused and monotonic() < until
+        ):
+            sleep(0.02)
+
+    def _read_all(self) -> None:
+        """Wait until all available rows are processed, or until the query has failed."""
         try:
-            yield
-        except PySparkException as error:
-            raise self._error or _explained(error) from error
+            self.query.processAllAvailable()
+        except LOST as error:
+            if not has_lost_java(error) and self.query.isActive:
+                raise self._explain(error) from error
+
+    def _work(self) -> QueryState:
+        try:
+            self.query.awaitTermination()
+            if self._stopping or not self._finishing:
+                return QueryState.STOPPED
+            self._finish()
+        except LOST as error:
+            if self._refused:
+                return QueryState.STOPPED
+            raise self._explain(error) from error
+        return QueryState.FINISHED
+
+    def _explain(self, error: Exception) -> Exception:
+        """Return the error to raise for one of Spark: its cause, if that is known."""
+        told = self._cause or explain(error) or error
+        if isinstance(told, TidegateError) and told.code == UNEXPLAINED:
+            return removed_source(self.job) or told
+        return told
 
     def _batch(self, rows: DataFrame, step: int) -> None:
         """One micro-batch. Whatever was done of it before a crash is done again, to the same end."""
+        with self._in_step:
+            if not self._stopping:
+                self._try_step(rows, step)
+                return
+        self._refused = True
+        raise InternalError("I304", "the query was stopped")  # else Spark would take the step as done
+
+    def _try_step(self, rows: DataFrame, step: int) -> None:
         self._began = perf_counter() - self._outside()
         try:
             if not self.progress.steps:
@@ -128,12 +170,11 @@ class SparkRun:
             )
             self._step(orders, self._with_tables(orders, rows, tables), {**before.positions, **tables})
         except TidegateError as error:
-            self._error = error
+            self._cause = error
             raise
 
     def _finish(self) -> None:
         """Bring out what is still held back, as if the streams had ended; the checkpoint stays."""
-        self._finished = True
         before = self.checkpoint.last()
         if before is None or self.job.graph.levels == 1:
             return
@@ -142,7 +183,7 @@ class SparkRun:
 
     def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
-        idle = self._silence.idle(self.job.clock())
+        idle = self._silence.idle(self.job.clock(), by_clock=not self.settings.once)
         return Orders(
             step,
             label,
@@ -164,23 +205,31 @@ class SparkRun:
             rows = rows.union(self.spark.createDataFrame(made, TRAVELLING))
         return rows
 
+    @deep_recursion()
     def _step(self, orders: Orders, rows: DataFrame, positions: Mapping[str, str] = NOWHERE) -> None:
         orders.announce(self.spark.sparkContext)
         for levels in self._exchanges():
             running = run_levels(self.setup, orders, levels)
             rows = self._exchanged(rows).mapInArrow(running, TRAVELLING)
-        outcome = _Outcome(self.setup, orders, rows.toArrow().to_batches(), lambda: perf_counter() - self._began)
+        outcome = Outcome(self.setup, orders, rows.toArrow().to_batches(), lambda: perf_counter() - self._began)
         if not orders.finishing:
             self._tell_shed(outcome)
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
             self.checkpoint.write(outcome.record(positions))
-        self._silence.hear(outcome.latest, self.job.clock())
+        self._silence.hear(outcome.heard, outcome.watermarks, self.job.clock())
         self._account(outcome)
         self._seconds_reading = sum(report["seconds_reading"] for report in outcome.reports)
 
-    def _tell_shed(self, outcome: _Outcome) -> None:
+    def _hand_over(self, name: str, rows: pa.RecordBatch) -> None:
+        try:
+            self.on_rows(name, rows)
+        except Exception as error:
+            self._cause = error
+            raise
+
+    def _tell_shed(self, outcome: Outcome) -> None:
         """Say with the results of a step which share they are."""
         rows, orders = shed_rows(outcome.steering), outcome.orders
         if not rows.num_rows:
@@ -188,7 +237,7 @@ class SparkRun:
         if SHEDDING in orders.tokens:
             self.job.sinks[SHEDDING].write(orders.label, orders.tokens[SHEDDING], SHEDDING, rows)
         else:
-            self.on_rows(SHEDDING, rows)
+            self._hand_over(SHEDDING, rows)
 
     def _outside(self) -> float:
         """Seconds that Spark took for the batch before besides running it: it will take as long again."""
@@ -209,16 +258,21 @@ class SparkRun:
             return [levels] if levels else []
         return [range(level, level + 1) for level in levels]
 
-    def _account(self, outcome: _Outcome) -> None:
-        for name, rows in outcome.results:
-            self.on_rows(name, rows)
+    def _account(self, outcome: Outcome) -> None:
+        for name, rows in joined(outcome.results):
+            self._hand_over(name, rows)
         progress = self.progress
         progress.steps += 1
+        self._watch.add(merge(from_report(report["found"]) for report in outcome.reports))
+        for warning in self._watch.warnings():
+            progress.warn(warning)
         for report in outcome.reports:
             progress.rows_in += report["rows"]
             progress.count_dead(report["dead"])
             for query, count in report["out"].items():
                 progress.count_out(query, count)
+        for stream, spread in outcome.spreads.items():
+            progress.note_times(self.job.sources[stream].stream, spread)
         if not outcome.orders.finishing:
             progress.watermarks = outcome.watermarks
             progress.steering = outcome.steering
@@ -237,68 +291,7 @@ def _setup(job: Job, checkpoint: str) -> Setup:
         sinks=job.sinks,
         store=StateStore(checkpoint),
         tables=job.tables,
+        meeting_streams=job.meeting_streams,
+        times=job.times,
+        most_pairs=job.most_pairs,
     )
-
-
-class _Outcome:
-    """What came back of all tasks of a step."""
-
-    def __init__(
-        self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], seconds: Callable[[], float]
-    ) -> None:
-        self.setup, self.orders, self.seconds = setup, orders, seconds
-        reports: list[tuple[int, Mapping[str, Any]]] = []
-        self.results: list[tuple[str, pa.RecordBatch]] = []
-        latest: dict[str, int] = {}
-        rows = Counter[str]()
-        for row in read_rows(batches):
-            match row.kind:
-                case Kind.REPORT:
-                    reports.append((row.bucket, row.value))
-                case Kind.RESULT:
-                    self.results.append((setup.outputs[row.number], row.batch))
-                case Kind.LATEST:
-                    stream = setup.streams[row.number]
-                    latest[stream] = max(row.value, latest.get(stream, row.value))
-                case Kind.ARRIVED:
-                    # Every bucket was told: one of them has it all.
-                    rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
-                case Kind.NOTHING:
-                    pass
-                case _:
-                    raise AssertionError(row.kind)
-        self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
-        self.latest = latest
-        self.watermarks = watermarks_after(setup, orders, latest)
-        self.arrived = arrived_after(setup, orders, rows)
-
-    @cached_property
-    def steering(self) -> dict[str, Facts]:
-        """What steered operators are told in the next step."""
-        reports = (report["steering"] for report in self.reports)
-        return decided(self.setup.graph, self.orders.steering, reports, self.seconds())
-
-    def record(self, positions: Mapping[str, str]) -> Record:
-        files = {key: file for report in self.reports for key, file in report["files"].items()}
-        state = {**self.orders.files, **files}
-        return Record(self.orders.step, self.watermarks, state, positions, self.arrived, self.steering)
-
-
-_OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
-
-
-def _explained(error: PySparkException) -> TidegateError:
-    """What a task of ours said, in its own words; else what Spark says."""
-    text = str(error)
-    if told := _OURS.search(text):
-        code, message, hint = told.groups()
-        return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
-    return DataError("D401", f"Spark ended the query: {_reason(text).strip()[:500]}")
-
-
-def _reason(text: str) -> str:
-    """The line that tells: under a traceback of Python the first that is not indented."""
-    _, traceback, below = text.rpartition("Traceback (most recent call last):\n")
-    if traceback:
-        return next((line for line in below.splitlines() if not line.startswith((" ", "\t"))), text)
-    return next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text)

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from tidegate.runtime.spark.java import ensure_java
+from tidegate.errors import DataError
+from tidegate.runtime.spark.failures import explain, not_started, reason_of, workers_lack_tidegate
+from tidegate.runtime.spark.gateway import LOST, discard_java, kill_java
+from tidegate.runtime.spark.java import ensure_java, quiet_home
+from tidegate.runtime.spark.master import (
+    SECONDS_TO_ANSWER,
+    check_master,
+    is_on_loopback,
+    is_standalone,
+    wait_for_executor,
+    with_attempts,
+)
+
+LOG = "TIDEGATE_SPARK_LOG"
+"""The environment variable with the level of Spark's log on standard error."""
+LOG_LEVELS = ("off", "error", "warn", "info", "debug")
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -48,17 +68,51 @@ CLUSTER_SETTINGS = {
 }
 
 
+_equipped: set[str] = set()
+"""Applications of Spark whose workers are known to have Tidegate."""
+
+
 def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSession:
-    """A session on the given master; on this machine unless told otherwise."""
-    ensure_java()
+    """Return a session on the given master; on this machine unless told otherwise."""
+    _check_log_level()
+    check_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_on_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in settings_for(master).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    is_new = SparkContext._active_spark_context is None  # noqa: SLF001
+    with _interrupts_left_alone(), _starting(master, is_new=is_new):
+        with _environment(JAVA_HOME=quiet_home(ensure_java())):
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - the Java process first: it can be ended
+        with _answering(master) if is_new and is_standalone(master) else nullcontext():
+            spark = SparkSession.builder.config(conf=conf).getOrCreate()
+        if is_new:
+            wait_for_executor(spark, master)
+    if is_new and master.startswith("local"):
+        _equipped.add(spark.sparkContext.applicationId)
+    _quiet(spark)
+    return spark
+
+
+def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
+    """Refuse a session whose Python workers cannot import Tidegate: each task would fail, in many lines."""
+    context = spark.sparkContext
+    if context.applicationId in _equipped:
+        return
+    tasks = min(64, context.defaultParallelism)
+    # Functions that every Python has: the workers need not know Tidegate to run them.
+    try:
+        found = context.parallelize([module] * tasks, tasks).map(find_spec).map(bool).collect()
+    except LOST as error:
+        told = explain(error)
+        if told is None:
+            raise
+        raise told from error
+    if not all(found):
+        raise workers_lack_tidegate()
+    _equipped.add(context.applicationId)
 
 
 def settings_for(master: str) -> dict[str, str]:
@@ -68,12 +122,76 @@ def settings_for(master: str) -> dict[str, str]:
     return settings | LOOPBACK_SETTINGS if is_on_loopback(master) else settings
 
 
-def is_on_loopback(master: str) -> bool:
-    """Whether only this machine takes part, so that no address of it need be known elsewhere.
+def _check_log_level() -> None:
+    level = os.environ.get(LOG, "off")
+    if level.lower() not in LOG_LEVELS:
+        raise DataError("D407", f"{LOG} is '{level}'", hint=f"available: {', '.join(LOG_LEVELS)}")
 
-    Examples
-    --------
-    >>> [is_on_loopback(m) for m in ("local[2]", "spark://127.0.0.1:7077", "spark://head:7077", "yarn")]
-    [True, True, False, False]
-    """
-    return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost", "::1")
+
+@contextmanager
+def _starting(master: str, *, is_new: bool) -> Iterator[None]:
+    """Make one error of what Spark says if it does not start; leave no Java process behind."""
+    try:
+        yield
+    except LOST as error:
+        if is_new:
+            discard_java()
+        raise not_started(master, reason_of(error)) from error
+    except DataError:
+        if is_new:
+            discard_java()
+        raise
+
+
+@contextmanager
+def _answering(master: str) -> Iterator[None]:
+    """Refuse a standalone master that does not answer: end the Java process, and the call that waits for it fails."""
+    has_expired = threading.Event()
+
+    def expire() -> None:
+        has_expired.set()
+        kill_java()
+
+    timer = threading.Timer(SECONDS_TO_ANSWER, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except LOST as error:
+        if has_expired.is_set():
+            message = f"it accepts connections, but has not answered in {SECONDS_TO_ANSWER:.0f} seconds"
+            raise not_started(master, message) from error
+        raise
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _interrupts_left_alone() -> Iterator[None]:
+    """Keep the handler of Ctrl-C: PySpark's own cancels the current step, and prints tracebacks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+def _quiet(spark: SparkSession) -> None:
+    """Keep the server of accumulators from printing a traceback when the Java process ends."""
+    server = spark.sparkContext._accumulatorServer  # noqa: SLF001
+    if server is not None:
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]

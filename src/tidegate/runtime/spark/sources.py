@@ -16,6 +16,7 @@ from tidegate.connectors.decode import requested
 from tidegate.connectors.files import FileSet
 from tidegate.connectors.formats import Format, count
 from tidegate.connectors.source import FileSource
+from tidegate.errors import DataError
 from tidegate.expressions.functions import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
@@ -129,6 +130,23 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
     if not files.suffixes or any(c in files.location for c in "*?["):
         return files.location, None
     return files.location, files.name_filter
+
+
+def removed_source(job: Job) -> DataError | None:
+    """Return the error for a source of files that is gone; Spark's own words would not say which."""
+    for name, source in job.sources.items():
+        if isinstance(source, FileSource) and not _has_files(source.files):
+            message = f"stream '{name}': {source.files.location} was removed while the query ran"
+            hint = "put it back and start again: with --checkpoint the query goes on where it was"
+            return DataError("D408", message, hint=hint)
+    return None
+
+
+def _has_files(files: FileSet) -> bool:
+    try:
+        return bool(files.files())
+    except DataError:
+        return False
 
 
 def _quoted(name: str) -> str:

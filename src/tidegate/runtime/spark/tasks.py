@@ -14,14 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.connectors.decode import Decoder
-from tidegate.connectors.source import FileSource, one_file
+from tidegate.connectors.source import FileSource, read_file
+from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.batch import Batch
+from tidegate.runtime.file_facts import Found, note, to_report
+from tidegate.runtime.outputs import outputs, result_rows
+from tidegate.runtime.pieces import Part, out_of_memory, run_part
 from tidegate.runtime.port import count_reasons
 from tidegate.runtime.reload import forget
 from tidegate.runtime.spark.orders import Orders, Setup, announced, arrived_after, task_context, watermarks_after
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.state import StateStore, Version
-from tidegate.runtime.work import Inbox, Mark, Outbox, Parcel, read, run, runs_in, source_marks
+from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, runs_in, source_marks
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -46,10 +50,21 @@ def rows_of_files(source: FileSource, columns: frozenset[str]) -> ArrowFunction:
 
     def opened(paths: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for path in (path for batch in paths for path in batch.column(0).to_pylist()):
-            for rows, _ in one_file(source, path).read(None, ROWS_PER_BATCH, columns=columns):
-                yield rows
+            yield from read_file(source, path, ROWS_PER_BATCH, columns=columns)
 
     return opened
+
+
+def told_of_memory(function: ArrowFunction) -> ArrowFunction:
+    """Make an error of ours of a lack of memory: the driver shows its words."""
+
+    def guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from function(batches)
+        except MemoryError as error:
+            raise out_of_memory() from error
+
+    return guarded
 
 
 def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction = iter) -> ArrowFunction:
@@ -62,7 +77,7 @@ def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction 
                 task.read(stream, decoder, batch)
         yield from write_rows(task.finished(range(setup.buckets)))
 
-    return reading
+    return told_of_memory(reading)
 
 
 def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> ArrowFunction:
@@ -76,7 +91,7 @@ def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> 
             task.skim(stream, times, rows.filter(pc.invert(wanted)))
         yield from write_rows(task.finished(range(setup.buckets)))
 
-    return reading
+    return told_of_memory(reading)
 
 
 def read_table(
@@ -91,6 +106,7 @@ def read_table(
 
 def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
     """Run the stages of levels in the bucket of this partition; of several only where it is the only bucket."""
+    parts = [Part.of(stages, setup.buckets, setup.most_pairs) for stages in setup.graph.parts(levels)]
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = _partition()
@@ -111,15 +127,11 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
         for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
             inbox.mark(mark)
         inbox.orders, inbox.arrived = orders.steering, arrived_after(setup, orders, task.arrived)
-        for level in levels:
-            for stage in setup.graph.at(level):
-                if runs_in(stage, bucket):
-                    task.run(stage.number, bucket, inbox)
-            if level != levels[-1]:
-                task.deliver(inbox)
+        for part in parts:
+            task.run(part, inbox)
         yield from write_rows([*forwarded, *task.finished([bucket])])
 
-    return running
+    return told_of_memory(running)
 
 
 class _Task:
@@ -130,7 +142,10 @@ class _Task:
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
         self.arrived: Counter[str] = Counter()
-        self.rows = 0
+        self.rows = self.written = 0
+        self.out: Counter[str] = Counter()
+        self.spreads: dict[str, Spread] = {}
+        self.found: Found = {}
         self.files: dict[str, str] = {}
         self.state_bytes = self.state_rows = self.cold_bytes = 0
         self.began = perf_counter()
@@ -152,8 +167,11 @@ class _Task:
     def decoded(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """The elements among raw rows; what else they are is noted."""
         ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
+        note(self.found, stream, ingested)
         self.arrived[stream] += ingested.rows
         self.rows += ingested.rows
+        if ingested.spread is not None:
+            self.spreads[stream] = joint_spread(ingested.spread, self.spreads.get(stream))
         if ingested.latest is not None:
             self.saw(stream, ingested.latest)
         if ingested.dead.num_rows:
@@ -165,32 +183,43 @@ class _Task:
         self.outbox.results += outbox.results
         self.outbox.dead += outbox.dead
 
-    def run(self, number: int, bucket: int, inbox: Inbox) -> None:
-        """Run a stage from the state that the driver named, and write the state after."""
-        setup, orders, key = self.setup, self.orders, f"{number}/{bucket}"
-        before = _load(setup.store, number, bucket, orders.files.get(key))
-        stage, known = setup.graph.stages[number], before.chunks
-        if orders.again:
-            known = forget(setup.graph, stage, known, orders.again, setup.tables)
-        chunks = run(stage, known, inbox, self.outbox, setup.buckets)
-        if orders.finishing:
-            return
-        version = setup.store.save(number, bucket, orders.step, chunks, before)
-        _CACHE[setup.store.root, number, bucket] = version
+    def run(self, part: Part, inbox: Inbox) -> None:
+        """Run stages from the states that the driver named, and write the states after."""
+        setup, orders, bucket = self.setup, self.orders, inbox.bucket
+        before, states = {}, {}
+        for stage in (each for each in part.stages if runs_in(each, bucket)):
+            key = (stage.number, bucket)
+            before[key] = _load(setup.store, *key, orders.files.get(_name(*key)))
+            known = before[key].chunks
+            states[key] = forget(setup.graph, stage, known, orders.again, setup.tables) if orders.again else known
+        states, last = run_part(part, [inbox], states, self.take_piece, self._marks)
+        self.collect(last)
+        self.outbox.marks += last.marks
+        self.outbox.reports += last.reports
+        for key, version in before.items() if not orders.finishing else ():
+            self.keep(key, setup.store.save(*key, orders.step, states[key], version))
+
+    def take_piece(self, outbox: Outbox) -> None:
+        """Take in what a piece of a step made; results for file sinks need not wait for the end of the step."""
+        staged = [each for each in outbox.results if each[0] in self.setup.sinks]
+        for query, batch in staged:
+            self.out[query] += len(batch)
+            self._write(query, result_rows(batch, self.setup.times))
+        outbox.results = [each for each in outbox.results if each[0] not in self.setup.sinks]
+        self.collect(outbox)
+
+    def keep(self, key: tuple[int, int], version: Version) -> None:
+        """Note the state of a stage after the step."""
+        _CACHE[self.setup.store.root, *key] = version
         assert version.file is not None
-        self.files[key] = version.file
+        self.files[_name(*key)] = version.file
         self.state_bytes += version.bytes
         self.state_rows += version.rows
         self.cold_bytes += version.cold_bytes
 
-    def deliver(self, inbox: Inbox) -> None:
-        """Hand on what was made so far to stages that run in this task too."""
-        for parcel in self.outbox.parcels:
-            inbox.put(parcel)
-        for mark in self.outbox.marks:
-            inbox.mark(mark)
-        self.outbox.parcels.clear()
-        self.outbox.marks.clear()
+    def _marks(self) -> dict[Address, int]:
+        """The watermarks after the step before, of ports that stages which read sources feed."""
+        return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.orders.watermarks)}
 
     def finished(self, buckets: range | list[int]) -> Iterator[Row]:
         """All rows that leave the task; those for everybody go to each of the buckets."""
@@ -213,28 +242,28 @@ class _Task:
         yield from self._delivered(buckets[0])
         yield value_row(buckets[0], Kind.REPORT, 0, self._report())
 
-    def _outputs(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for query, batch in self.outbox.results:
-            yield query, batch.to_arrow()
-        for dead in self.outbox.dead:
-            yield self.setup.outputs[-1], dead
-
     def _delivered(self, bucket: int) -> Iterator[Row]:
         """Results for file sinks are written here; others travel to the driver."""
-        for part, (name, rows) in enumerate(self._outputs()):
-            if sink := self.setup.sinks.get(name):
-                sink.write(self.orders.label, self.orders.tokens[name], f"{self.name}_{part:05d}", rows)
+        for name, rows in outputs(self.outbox, self.setup.times):
+            if name in self.setup.sinks:
+                self._write(name, rows)
             else:
                 yield batch_row(bucket, Kind.RESULT, self.setup.outputs.index(name), rows)
+
+    def _write(self, name: str, rows: pa.RecordBatch) -> None:
+        """Stage rows for a file sink; the driver publishes them."""
+        part = f"{self.name}_{self.written:05d}"
+        self.setup.sinks[name].write(self.orders.label, self.orders.tokens[name], part, rows)
+        self.written += 1
 
     def _report(self) -> dict[str, object]:
         reasons: dict[str, int] = {}
         for dead in self.outbox.dead:
             for reason, count in count_reasons(dead).items():
                 reasons[reason] = reasons.get(reason, 0) + count
-        out: dict[str, int] = {}
+        out = Counter(self.out)
         for query, batch in self.outbox.results:
-            out[query] = out.get(query, 0) + len(batch)
+            out[query] += len(batch)
         return {
             "rows": self.rows,
             "out": out,
@@ -244,8 +273,14 @@ class _Task:
             "state_bytes": self.state_bytes,
             "state_rows": self.state_rows,
             "cold_bytes": self.cold_bytes,
-            "steering": self.outbox.reports,
+            "steering": {key: report for some in self.outbox.reports for key, report in some.items()},
+            "spreads": self.spreads,
+            "found": to_report(self.found),
         }
+
+
+def _name(stage: int, bucket: int) -> str:
+    return f"{stage}/{bucket}"
 
 
 def _load(store: StateStore, stage: int, bucket: int, file: str | None) -> Version:

@@ -1,11 +1,12 @@
 """Which method follows totals best.
 
-The costs are those of a step, with the state saved behind it, measured with 100 to a million live queries
+The costs are those of a step, with the state saved after it, measured with 100 to a million live queries
 of one dimension and batches of 1 to 50,000. A step has costs of its own that hardly depend on anything;
 beside them an element costs the batch method a search among the ends, the trees all levels of a path,
 and what must be read is the less often in the processor's cache the more queries there are. The trees
-are a little ahead as long as a batch is a handful of elements, but never by as much as it takes to move;
-so who begins with the batch method stays with it.
+are a little ahead as long as a batch is a handful of elements, but never by as much as it takes to move.
+A run begins with the batch method, and so never leaves it; the trees are for comparison, and are left
+where a caller began with them.
 """
 
 from __future__ import annotations

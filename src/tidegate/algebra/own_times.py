@@ -1,0 +1,92 @@
+"""FIRST and LAST by a column that holds the own times of elements, carried from below what moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, count
+
+from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Changes,
+    CountWindow,
+    Filter,
+    Granularity,
+    Join,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    Split,
+    Stamp,
+    Union,
+    Window,
+    rewrite,
+    walk,
+)
+from tidegate.algebra.properties import granule, sees_own_times
+from tidegate.algebra.properties.calls import sees_own_times as goes_by_time
+from tidegate.errors import InternalError
+from tidegate.expressions.nodes import Call, Column, Expression
+from tidegate.schema import Schema, Type
+
+
+def stamp_own_times(plan: Plan) -> Plan:
+    """Give every FIRST and LAST a column of own times to order by; the plan itself if it has none of them.
+
+    Above, the plan is plain algebra: no operator looks at where validities begin but the stamps.
+    """
+    taken = frozenset(name for node in walk(plan) for name in node.schema.names)
+    names = (name for name in chain(["began"], (f"began_{n}" for n in count(2))) if name not in taken)
+    return rewrite(plan, lambda node: _ordered(node, names) if sees_own_times(node) else node)
+
+
+def _ordered(plan: Plan, names: Iterator[str]) -> Plan:
+    assert isinstance(plan, Aggregate)
+    source, time = _stamped(plan.source, names)
+    return replace(plan, source=source, calls=tuple(_by_column(call, time) for call in plan.calls))
+
+
+def _by_column(call: AggregateCall, time: str) -> AggregateCall:
+    return replace(call, others=(time,), distinct=False) if goes_by_time(call) else call
+
+
+def _stamped(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
+    """The plan with one more column, the last, and its name: the own times of the elements."""
+    match plan:
+        case Scan() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
+            time = next(names)
+            return Stamp(plan, time, plan.span), time
+        case Window(source=source, span=span) | CountWindow(source=source, span=span):
+            # Every instant of what is below is an element by itself.
+            time = next(names)
+            return replace(plan, source=Stamp(Split(source, granule(source), span), time, span)), time
+        case Filter(source=source) | Granularity(source=source):
+            below, time = _stamped(source, names)
+            return replace(plan, source=below), time
+        case SemiJoin(left=left):
+            below, time = _stamped(left, names)
+            return replace(plan, left=below), time
+        case Map(source=source, outputs=outputs):
+            below, time = _stamped(source, names)
+            return replace(plan, source=below, outputs=(*outputs, Output(time, Column(time, Type.BIGINT)))), time
+        case Union(inputs=many):
+            stamped = [_stamped(each, names) for each in many]
+            return replace(plan, inputs=tuple(each for each, _ in stamped)), stamped[0][1]
+        case Join(left=left, right=right):
+            return _of_pairs(plan, _stamped(left, names), _stamped(right, names), next(names))
+    raise InternalError("I204", f"rows of {type(plan).__name__} have no time of their own")
+
+
+def _of_pairs(join: Join, left: tuple[Plan, str], right: tuple[Plan, str], time: str) -> tuple[Plan, str]:
+    """A pair begins with the later one of its elements."""
+    later: Expression = Call("greatest", tuple(Column(t, Type.BIGINT) for _, t in (left, right)), Type.BIGINT)
+    pairs = replace(join, left=left[0], right=right[0])
+    return Map(pairs, (*_columns(join.schema), Output(time, later)), join.span), time
+
+
+def _columns(schema: Schema) -> Iterator[Output]:
+    return (Output(f.name, Column(f.name, f.type)) for f in schema)

@@ -1,0 +1,25 @@
+"""What is said on standard error before a run starts: where results go, and what is waited for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tidegate.connectors.files import is_uri
+from tidegate.runtime.port import DEAD_LETTERS, Job
+from tidegate.runtime.shedding import SHEDDING
+
+_OTHER_OUTPUTS = {DEAD_LETTERS: "dead letters", SHEDDING: "figures on shedding"}
+
+
+def announce(job: Job) -> None:
+    """Print the place of every file sink, and of every stream that has no file yet."""
+    for name, sink in job.sinks.items():
+        what = _OTHER_OUTPUTS.get(name, f"results of {name}")
+        print(f"{what} go to {_resolved(sink.folder)} ({sink.format})", file=sys.stderr)
+    for stream, place in job.awaited.items():
+        print(f"stream '{stream}' has no file yet: waiting for the first one at {place}", file=sys.stderr)
+
+
+def _resolved(folder: str) -> str:
+    return folder if is_uri(folder) else str(Path(folder).resolve())

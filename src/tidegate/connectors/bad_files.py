@@ -1,0 +1,61 @@
+"""Files that cannot be read as their stream is declared: each becomes one dead letter, and the run goes on.
+
+A bad file travels as a raw batch of its own, in place of its rows, so that every runtime counts and delivers it
+as it does all other dead letters. Its position says that the file is done: it is not opened again, also not
+after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from tidegate.connectors.files import Progress
+from tidegate.connectors.formats import Position
+from tidegate.errors import BadFileError
+from tidegate.physical.deadletters import DEAD_LETTER, Reason
+
+Read = Callable[[Position | None], Iterator[tuple[pa.RecordBatch, Position]]]
+"""Reads raw batches from a position on."""
+
+_MARK = b"tidegate.bad_file"
+
+
+def read_past_bad_files(read: Read, position: Position | None) -> Iterator[tuple[pa.RecordBatch, Position]]:
+    """Read all files; one that is bad gives a single raw batch that says what is wrong with it."""
+    reached, is_over = position, False
+    while not is_over:
+        try:
+            for batch, after in read(reached):
+                reached = after
+                yield batch, after
+            is_over = True
+        except BadFileError as bad:
+            reached = Progress.of(reached).set_aside(bad.name).position
+            yield bad_file_batch(bad), reached
+
+
+def bad_file_batch(bad: BadFileError) -> pa.RecordBatch:
+    """Return the raw batch that stands for a bad file."""
+    content = pa.RecordBatch.from_pydict({"detail": [bad.in_one_line()], "path": [bad.path]})
+    return content.replace_schema_metadata({_MARK: b""})
+
+
+def is_bad_file(raw: pa.RecordBatch) -> bool:
+    return _MARK in (raw.schema.metadata or {})
+
+
+def bad_file_letter(raw: pa.RecordBatch, stream: str) -> pa.RecordBatch:
+    """Return the dead letter of a bad file."""
+    (content,) = raw.to_pylist()
+    letter = {
+        "origin": stream,
+        "reason": Reason.BAD_FILE.value,
+        "detail": content["detail"],
+        "time": None,
+        "row": None,
+        "file": content["path"],
+        "line": None,
+    }
+    return pa.RecordBatch.from_pylist([letter], schema=DEAD_LETTER)

@@ -1,0 +1,94 @@
+"""Keys of JSON objects that differ from a declared name in case only.
+
+A key counts if it is the name, or else if it differs in case only; of several such keys the first one counts. Arrow's
+reader knows keys by their exact spelling, so the other spellings of a block of lines are looked up first. Only lines
+without a value under the exact name are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ESCAPED_LETTER = r"\\u00(3[0-9]|[46][1-9a-fA-F]|5[0-9aAfF]|4[fF]|7[0-9aA])"
+"""A letter, digit or underscore that is written as an escape: such a key is not found by its spelling."""
+
+
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a declared column in an object, None if it has none.
+
+    Examples
+    --------
+    >>> value_of({"Temp": 1}, "temp"), value_of({"Temp": 1, "temp": 2}, "temp"), value_of({}, "temp")
+    (1, 2, None)
+    """
+    if name in row:
+        return row[name]
+    folded = name.lower()
+    return next((value for key, value in row.items() if key.lower() == folded), None)
+
+
+def has_key(row: Mapping[str, Any], name: str) -> bool:
+    return name in row or any(key.lower() == name.lower() for key in row)
+
+
+def may_have_key(texts: pa.Array, name: str) -> bool:
+    """Whether a key of that name, in any case, may be in one of the lines; a string may look like one."""
+    return _any(pc.match_substring(texts, f'"{name}"', ignore_case=True))
+
+
+def have_escapes(texts: pa.Array, names: Sequence[str]) -> bool:
+    """Whether some of the names could be written with escapes in one of the lines."""
+    pattern = _ESCAPED_LETTER if all(name.isascii() for name in names) else r"\\u"
+    return _any(pc.match_substring_regex(texts, pattern))
+
+
+def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the keys in the lines that differ from a name in case only, by name.
+
+    Examples
+    --------
+    >>> other_spellings(pa.array(['{"Temp": 1}', '{"temp": 2, "t": 3}']), ["temp", "t"])
+    {'temp': ['Temp']}
+    """
+    patterns = {name: pattern for name in names if (pattern := _differs_in_case(name)) is not None}
+    if not patterns or not _any(pc.match_substring_regex(texts, _key(rf"(?:{'|'.join(patterns.values())})"))):
+        return {}
+    found = {}
+    for name, pattern in patterns.items():
+        keys = pc.extract_regex(texts, _key(f"(?P<key>{pattern})"))
+        if spelt := pc.struct_field(keys, "key").drop_null().unique().to_pylist():
+            found[name] = spelt
+    return found
+
+
+def has_spelling(texts: pa.Array, name: str) -> pa.Array:
+    """Tell for each line whether it has a key of exactly this spelling, or a string that looks like one."""
+    return pc.match_substring_regex(texts, _key(re.escape(name)))
+
+
+def _key(pattern: str) -> str:
+    return rf'"{pattern}"\s*:'
+
+
+def _differs_in_case(name: str) -> str | None:
+    """Return a pattern of the spellings of a name that are not the name itself, None if there are none."""
+    pattern: str | None = None
+    rest = ""  # what follows, in any case
+    for letter in reversed(name):
+        other = letter.swapcase()
+        exact, swapped = re.escape(letter), re.escape(other)
+        has_case = other != letter and len(other) == 1
+        choices = [f"{swapped}{rest}"] if has_case else []
+        choices += [f"{exact}{pattern}"] if pattern is not None else []
+        pattern = f"(?:{'|'.join(choices)})" if choices else None
+        rest = (f"[{exact}{swapped}]" if has_case else exact) + rest
+    return pattern
+
+
+def _any(mask: pa.Array) -> bool:
+    return bool(pc.any(mask, min_count=0).as_py())

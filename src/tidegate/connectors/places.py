@@ -1,0 +1,54 @@
+"""Where raw rows come from: their file, and their line or row within it.
+
+The places travel with a raw batch as metadata of its schema, since its columns belong to the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
+
+_FILE, _FIRST, _OFFSETS = b"tidegate.file", b"tidegate.first", b"tidegate.offsets"
+
+
+def with_places(batch: pa.RecordBatch, file: str, first: int, offsets: Ints | None = None) -> pa.RecordBatch:
+    """Return the batch with its file and the number of its first row.
+
+    Rows follow each other without gaps, unless `offsets` says how far each is from the first one.
+    """
+    metadata = {**(batch.schema.metadata or {}), _FILE: file.encode(), _FIRST: str(first).encode()}
+    if offsets is not None:
+        metadata[_OFFSETS] = offsets.astype(np.int64).tobytes()
+    return batch.replace_schema_metadata(metadata)
+
+
+def file_of(batch: pa.RecordBatch) -> str | None:
+    """Return the path of the file that a raw batch was read from."""
+    found = (batch.schema.metadata or {}).get(_FILE)
+    return None if found is None else found.decode()
+
+
+def first_number(batch: pa.RecordBatch) -> int | None:
+    """Return the line or row of the file with which a raw batch begins, counted from 1."""
+    found = (batch.schema.metadata or {}).get(_FIRST)
+    return None if found is None else int(found)
+
+
+def numbers_of(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.Array:
+    """Return the lines or rows within their file of some rows of a raw batch; NULL if it has no file.
+
+    Examples
+    --------
+    >>> batch = with_places(pa.RecordBatch.from_pydict({"line": ["a", "b"]}), "x.csv", 7)
+    >>> numbers_of(batch, np.array([1])).to_pylist()
+    [8]
+    """
+    first = first_number(batch)
+    if first is None:
+        return pa.nulls(len(rows), pa.int64())
+    offsets = (batch.schema.metadata or {}).get(_OFFSETS)
+    steps = rows.astype(np.int64) if offsets is None else np.frombuffer(offsets, np.int64)[rows]
+    return pa.array(first + steps)

@@ -1,0 +1,243 @@
+"""Text files as raw batches of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
+from tidegate.connectors.formats import Position, count
+from tidegate.connectors.lines import LINE, MARK, with_cut_lines
+from tidegate.connectors.places import Ints, with_places
+from tidegate.errors import DataError
+from tidegate.physical.kernels.quoted_lines import record_starts
+
+BLOCK = 4 << 20
+"""How many bytes are read at once."""
+
+MAX_LINE = "max_line_bytes"
+MAX_LINE_BYTES = 4 << 20
+"""The longest line, unless the option `max_line_bytes` says otherwise."""
+
+KEPT_BYTES = 1000
+"""How much is kept at most of a line that is too long."""
+
+_FIRST_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LineRules:
+    """Where lines end: with a `quote`, not within fields that stand in quotes. No line is longer than `limit`."""
+
+    limit: int = MAX_LINE_BYTES
+    delimiter: str = ","
+    quote: str = ""
+
+    @property
+    def kept(self) -> int:
+        """How many bytes are kept of a line that is too long."""
+        return min(self.limit, KEPT_BYTES)
+
+    @staticmethod
+    def of(stream: SourceStream, *, delimiter: str = ",", quote: str = "") -> LineRules:
+        """The rules of a stream's files."""
+        return LineRules(count(stream, MAX_LINE) or MAX_LINE_BYTES, delimiter, quote)
+
+
+About = Callable[[File], Mapping[bytes, bytes]]
+"""What is to be said of a file with each of its raw batches, as metadata; asked when there is something to read."""
+
+_NOTHING: Mapping[bytes, bytes] = {}
+
+
+def read_lines(
+    files: FileSet,
+    position: Position | None,
+    rows: int,
+    rules: LineRules,
+    *,
+    growing: bool,
+    about: About = lambda _: _NOTHING,
+) -> Iterator[tuple[pa.RecordBatch, Position]]:
+    """Raw batches of all files in order of name, from a position on.
+
+    Plain files are known by how many bytes of them were read, so that lines appended later are
+    found; a compressed file is done once its end was reached.
+    """
+    progress = Progress.of(position)
+    for file in files.files():
+        if file.name not in progress.done:
+            begin = progress.point(file)
+            # A compressed file is not opened again: what is there now is all of it.
+            is_growing = growing and not file.is_compressed
+            said = about(file) if file.is_compressed else None
+            for batch, point, is_last in _file_batches(files, file, begin, rows, rules, growing=is_growing):
+                said = about(file) if said is None else said
+                progress = progress.after(file, point, is_done=is_last and file.is_compressed)
+                yield batch.replace_schema_metadata({**(batch.schema.metadata or {}), **said}), progress.position
+
+
+def first_line(files: FileSet, file: File, rules: LineRules) -> str:
+    """The first line of a file, without its end; empty if the file is."""
+    text, found = b"", _settle(b"", rules, is_final=False)
+    with files.opened(file) as data:
+        while not len(found.texts) and len(text) <= rules.limit and (block := data.read(_FIRST_BLOCK)):
+            text += block
+            found = _settle(text, rules, is_final=False)
+    first = found.texts[0].as_py() if len(found.texts) else text
+    if len(first) > rules.limit:
+        message = f"the first line of {file.path} is longer than {rules.limit:,} bytes"
+        raise blamed(file, DataError("D108", message, hint=f"is it a text file? If so, set the option {MAX_LINE}"))
+    return str(first.decode("utf-8", errors="replace").removesuffix("\r").removeprefix(MARK))
+
+
+class _Part(NamedTuple):
+    """Some lines of a file, as bytes.
+
+    `offsets` says how many lines after the first one each begins, where some go over several lines; `cut` has
+    the rows of which only the beginning is there; `after` is how far the file was read.
+    """
+
+    texts: pa.Array
+    offsets: Ints | None
+    cut: Ints
+    after: Point
+
+
+def _file_batches(
+    files: FileSet, file: File, begin: Point, rows: int, rules: LineRules, *, growing: bool
+) -> Iterator[tuple[pa.RecordBatch, Point, bool]]:
+    if not file.is_compressed and file.size <= begin.offset:
+        if file.size < begin.offset:
+            message = f"{file.path} has {file.size} bytes, of which {begin.offset} were already read"
+            raise blamed(file, DataError("D104", message, hint="write new data to a new file, or append it"))
+        return
+    if file.is_compressed and not begin.offset:
+        files.verify(file)
+    held: tuple[pa.RecordBatch, Point] | None = None
+    line = begin.lines + 1
+    with files.opened(file, offset=begin.offset) as data:
+        for part in _stream_parts(data, begin, rows, rules, BLOCK, growing=growing):
+            if held is not None:
+                yield *held, False
+            held = _raw(part, rules, file, line), part.after
+            line = part.after.lines + 1
+    if held is not None:
+        yield *held, True
+
+
+def _raw(part: _Part, rules: LineRules, file: File, first: int) -> pa.RecordBatch:
+    """A raw batch of bytes called text: whether they are is for the decoder to find out."""
+    texts = pa.concat_arrays([part.texts]) if part.texts.offset else part.texts
+    _, starts, data = texts.buffers()
+    batch = pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(len(texts), starts, data)], [LINE])
+    if len(part.cut):
+        batch = with_cut_lines(batch, part.cut, rules.limit)
+    return with_places(batch, file.path, first, part.offsets)
+
+
+def _stream_parts(
+    data: Any, at: Point, rows: int, rules: LineRules, block_size: int, *, growing: bool
+) -> Iterator[_Part]:
+    """Read the lines of a file in parts of at most `rows`; the end of a file that is being written may be missing."""
+    rest = b""
+    while block := data.read(block_size):
+        rest += block
+        if b"\n" in block or len(rest) > rules.limit:
+            found = _settle(rest, rules, is_final=False)
+            yield from _parts(found, at, rows, rules)
+            rest, at = rest[found.size :], at.moved(found.size, found.lines)
+        if len(rest) > rules.limit:
+            # One line, of which only the beginning is kept: memory does not depend on how long it is.
+            skipped, after = _skip_line(data, block_size)
+            if after is None and growing:
+                return
+            at = at.moved(len(rest) + skipped, 0 if after is None else 1)
+            yield _Part(pa.array([rest[: rules.kept]], pa.binary()), None, np.zeros(1, np.int64), at)
+            rest = after or b""
+    yield from _parts(_settle(rest, rules, is_final=not growing), at, rows, rules)
+
+
+def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
+    """Read on to the end of a line: how many bytes that are, and what follows them, None at the end of the file."""
+    size = 0
+    while block := data.read(block_size):
+        line, end, after = block.partition(b"\n")
+        size += len(line) + len(end)
+        if end:
+            return size, after
+    return size, None
+
+
+class _Settled(NamedTuple):
+    """The rows at the begin of a text that are complete: with which of its lines each begins, if some go over several.
+
+    `size` and `lines` say how much of the text they are: bytes, and line ends.
+    """
+
+    texts: pa.Array
+    starts: Ints | None
+    size: int
+    lines: int
+
+
+def _settle(text: bytes, rules: LineRules, *, is_final: bool) -> _Settled:
+    """Split a text at its line ends; a last line without an end counts only if the text `is_final`."""
+    whole = len(text) if is_final else text.rfind(b"\n") + 1
+    if not whole:
+        return _Settled(pa.array([], pa.binary()), None, 0, 0)
+    is_ended = text[whole - 1] == ord("\n")
+    # The text is not copied before it is split.
+    bounds = pa.py_buffer(np.array([0, whole - is_ended], np.int32))
+    lines = pc.split_pattern(pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(text)]), "\n").values
+    if rules.quote and rules.quote.encode() in text:
+        return _join_lines(text, lines, rules, whole, is_final=is_final)
+    return _Settled(lines, None, whole, len(lines) - (not is_ended))
+
+
+def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, is_final: bool) -> _Settled:
+    """Make one row of lines that a quoted field runs over."""
+    ends = _bounds(lines)[1:] + np.arange(len(lines))
+    breaks = int((ends < whole).sum())
+    data = np.frombuffer(text, np.uint8)
+    starts, taken = record_starts(data, ends, ord(rules.delimiter), ord(rules.quote), rules.limit, is_final)
+    size = min(int(ends[taken - 1]) + 1, whole) if taken else 0
+    if len(starts) == taken:
+        return _Settled(lines.slice(0, taken), None, size, min(taken, breaks))
+    lists = pa.ListArray.from_arrays(pa.array(np.append(starts, taken), pa.int32()), lines)
+    return _Settled(pc.binary_join(lists, b"\n"), starts, size, min(taken, breaks))
+
+
+def _parts(found: _Settled, at: Point, rows: int, rules: LineRules) -> Iterator[_Part]:
+    """Split lines into parts of at most `rows`."""
+    if not len(found.texts):
+        return
+    end, bounds = at.moved(found.size, found.lines), _bounds(found.texts)
+    for first in range(0, len(found.texts), rows):
+        last = min(first + rows, len(found.texts))
+        starts = None if found.starts is None else found.starts[first : last + 1]
+        lines = last - first if starts is None else int(starts[-1] - starts[0])
+        size = int(bounds[last] - bounds[first]) + last - first
+        at = end if last == len(found.texts) else at.moved(size, lines)
+        offsets = None if starts is None else starts[: last - first] - starts[0]
+        texts, cut = _shorten(found.texts.slice(first, rows), bounds[first : last + 1], rules)
+        yield _Part(texts, offsets, cut, at)
+
+
+def _shorten(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:
+    """Cut lines that are too long, and tell which those are; what goes over several lines is never too long."""
+    if bounds[-1] - bounds[0] <= rules.limit or not (is_long := np.diff(bounds) > rules.limit).any():
+        return texts, np.zeros(0, np.int64)
+    return pc.if_else(is_long, pc.binary_slice(texts, 0, rules.kept), texts), np.flatnonzero(is_long)
+
+
+def _bounds(texts: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each text begins and ends in the bytes of all of them."""
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]

@@ -1,0 +1,124 @@
+"""Times of rows from the values of their columns: whole numbers are scaled by the unit of the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.catalog.catalog import SourceStream
+from tidegate.errors import TidegateWarning
+from tidegate.physical.batch import Times
+from tidegate.time import LATEST, TimeUnit, duration
+
+Mask = npt.NDArray[np.bool_]
+
+Spread = tuple[int, int]
+"""The smallest and the largest of some whole numbers in a time column."""
+
+_YEAR_1990, _YEAR_2100 = duration(631_152_000, "seconds"), duration(4_102_444_800, "seconds")
+_YEAR = duration(31_556_952, "seconds")
+"""The mean length of a year."""
+
+_NANOSECONDS = 1_000
+"""In a microsecond."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instants:
+    """A time for each row: its value, whether it is there at all, whether it could be read and is in range."""
+
+    values: Times
+    given: Mask
+    bad: Mask
+    in_range: Mask
+
+    @staticmethod
+    def of(values: pa.Array, bad: Mask, unit: TimeUnit | None) -> Instants:
+        counts = values.cast(pa.int64()).fill_null(0).to_numpy()
+        given = values.is_valid().to_numpy(zero_copy_only=False)
+        times, in_range = scaled(counts, unit or TimeUnit.MICROSECONDS)
+        return Instants(times, given, bad, in_range)
+
+    def with_default(self, value: int) -> Instants:
+        """Return the same with a value where none is given."""
+        values, every = np.where(self.given, self.values, value), np.ones_like(self.given)
+        return replace(self, values=values, given=every, in_range=self.in_range | ~self.given)
+
+    @staticmethod
+    def everywhere(value: int, rows: int) -> Instants:
+        yes = np.ones(rows, np.bool_)
+        return Instants(np.full(rows, value, np.int64), yes, ~yes, yes)
+
+
+def scaled(counts: Times, unit: TimeUnit) -> tuple[Times, Mask]:
+    """Return the microseconds of numbers of a unit, and which of them can be times; others may become anything."""
+    if unit is TimeUnit.NANOSECONDS:
+        return np.floor_divide(counts, _NANOSECONDS), np.ones(len(counts), np.bool_)
+    factor = unit.to_micros(1)
+    # Compared before they are multiplied: a product need not fit.
+    limit = (LATEST - 1) // factor
+    in_range = (counts >= -limit) & (counts <= limit)
+    return counts if factor == 1 else np.where(in_range, counts, 0) * factor, in_range
+
+
+def in_unit(time: int, unit: TimeUnit) -> str:
+    """Write a time as a number of units since 1970, exactly.
+
+    Examples
+    --------
+    >>> in_unit(1_500_000, TimeUnit.SECONDS), in_unit(2_000, TimeUnit.MILLISECONDS), in_unit(7, TimeUnit.NANOSECONDS)
+    ('1.5', '2', '7000')
+    """
+    if unit is TimeUnit.NANOSECONDS:
+        return str(time * _NANOSECONDS)
+    return f"{(Decimal(time) / unit.to_micros(1)).normalize():f}"
+
+
+def spread_of(values: pa.Array) -> Spread | None:
+    """Return the smallest and the largest number of a time column; None if there is none, or they have no unit."""
+    if not pa.types.is_integer(values.type) or values.null_count == len(values):
+        return None
+    ends = pc.min_max(values)
+    return ends["min"].as_py(), ends["max"].as_py()
+
+
+def joint_spread(one: Spread, other: Spread | None) -> Spread:
+    """Return the spread of all numbers of both."""
+    if other is None:
+        return one
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | None:
+    """Warn if times lie far from our days, but would not if they were counted in another unit.
+
+    Small numbers, as in examples, are far from our days in every unit. Who writes UNIT MICROSECONDS means it.
+    """
+    declared = stream.unit or TimeUnit.MICROSECONDS
+    likely = next((unit for unit in TimeUnit if _is_plausible(spread, unit)), declared)
+    if likely is declared or stream.unit is TimeUnit.MICROSECONDS:
+        return None
+    end = "" if stream.end_column is None else f" TO {stream.end_column}"
+    clause = f"{'VALID FROM' if end else 'TIMESTAMP BY'} {stream.time_column}{end} UNIT"
+    meant = f"; if they are {declared.value}, UNIT {declared.name}" if stream.unit is None else ""
+    return TidegateWarning(
+        "W301",
+        f"all times of '{stream.name}' lie {_when(declared.to_micros(spread[1]))}: are they {likely.value}?",
+        hint=f'write {clause} {likely.name} (in Python: unit="{likely.value}"){meant}',
+    )
+
+
+def _is_plausible(spread: Spread, unit: TimeUnit) -> bool:
+    first, last = (unit.to_micros(count) for count in spread)
+    return first >= _YEAR_1990 and last < _YEAR_2100
+
+
+def _when(time: int) -> str:
+    if 0 <= time < duration(31, "days"):
+        return "in January 1970"
+    return f"around the year {1970 + time // _YEAR}"

@@ -1,0 +1,49 @@
+"""Which plans have results that operators with state have cut at watermarks."""
+
+from __future__ import annotations
+
+from tidegate.algebra.counted import counted
+from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.plan import (
+    Aggregate,
+    CountWindow,
+    Distinct,
+    Filter,
+    Granularity,
+    Join,
+    Limit,
+    Map,
+    Plan,
+    SemiJoin,
+    SetOperation,
+    Union,
+    inputs,
+)
+from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.shedding import SimilarityJoin
+
+
+def is_cut(plan: Plan) -> bool:
+    """Return whether settled results of a plan may be cut at watermarks: values of it, or of what it joins, last.
+
+    Examples
+    --------
+    >>> from tidegate.algebra.plan import Scan, Window
+    >>> from tidegate.expressions.nodes import TRUE
+    >>> from tidegate.schema import Schema
+    >>> stream = Window(Scan("bid", Schema.of()), 10)
+    >>> is_cut(Join(stream, stream, TRUE)), is_cut(Join(stream, Distinct(stream), TRUE))
+    (False, True)
+    """
+    if is_chronon(plan):
+        return False
+    match plan:
+        case Aggregate() | Distinct() | Limit() | SetOperation() | SemiJoin():
+            return True
+        case CountWindow(rows=rows, slide=slide):
+            return rows is not None or slide != 1
+        case ManyOneJoin(inputs=many):
+            return any(counted(each) is not None or is_cut(each) for each in many)
+        case Join() | SimilarityJoin() | Filter() | Map() | Union() | Granularity():
+            return any(is_cut(each) for each in inputs(plan))
+    return False

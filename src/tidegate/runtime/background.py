@@ -1,0 +1,52 @@
+"""A job that runs in a thread of its own, and what others see of how it fares."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+
+from tidegate.runtime.pieces import out_of_memory
+from tidegate.runtime.port import Progress, QueryState
+
+
+class BackgroundRun(ABC):
+    """The part of a `Run` that all runtimes share: its thread, its state and its end."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        # Waited for instead of the thread: a join that a signal interrupts takes the thread as ended.
+        self._ended = threading.Event()
+        self._outcome = QueryState.RUNNING
+        self._error: BaseException | None = None
+
+    @property
+    def state(self) -> QueryState:
+        return self._outcome if self._ended.is_set() else QueryState.RUNNING
+
+    @property
+    def error(self) -> BaseException | None:
+        return self._error if self._ended.is_set() else None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        ended = self._ended.wait(timeout)
+        if (error := self.error) is not None:
+            raise error
+        return ended
+
+    @abstractmethod
+    def _work(self) -> QueryState:
+        """Run the job to its end; return how it ended."""
+
+    def _begin(self) -> None:
+        threading.Thread(target=self._guarded, name="tidegate", daemon=True).start()
+
+    def _guarded(self) -> None:
+        try:
+            self._outcome = self._work()
+        except MemoryError as error:
+            self._outcome, self._error = QueryState.FAILED, out_of_memory()
+            self._error.__cause__ = error
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits or reads results
+            self._outcome, self._error = QueryState.FAILED, error
+        finally:
+            self._ended.set()

@@ -1,0 +1,68 @@
+"""What differs between the program of a checkpoint and the one that is to be run, in words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.algebra.explain import in_words
+
+_SHOWN = 6
+"""How many lines are shown at most of what was, and of what is now."""
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    r"""Say what differs between two identities of programs: buckets, streams, functions and queries.
+
+    Examples
+    --------
+    >>> print("\n".join(differences({"buckets": 2, "streams": {"s": ["a.csv", "at", 0]}},
+    ...                            {"buckets": 3, "streams": {"s": ["b.csv", "at", 5_000_000]}})))
+    buckets
+      was: 2
+      now: 3
+    stream 's'
+      was: from 'a.csv' timestamp by at
+      now: from 'b.csv' timestamp by at delay 5 seconds
+    """
+    buckets = [{"buckets": str(each.get("buckets"))} for each in (old, new)]
+    found = [
+        *_changed("", *buckets),
+        *_changed("stream ", _texts(old, "streams", _stream), _texts(new, "streams", _stream)),
+        *_changed("function ", _functions(old), _functions(new)),
+        *_changed("query ", _texts(old, "queries", str), _texts(new, "queries", str)),
+    ]
+    return [line for what, was, now in found for line in [what, *_compared(was, now)]]
+
+
+def _texts(identity: Mapping[str, Any], part: str, text: Any) -> dict[str, str]:
+    return {name: text(each) for name, each in identity.get(part, {}).items()}
+
+
+def _functions(identity: Mapping[str, Any]) -> dict[str, str]:
+    """The signatures of users' functions, by what stands before their arguments."""
+    return {signature.partition("(")[0]: signature for signature in identity.get("functions", ())}
+
+
+def _stream(origin: list[Any]) -> str:
+    location, time, delay, *unit = origin
+    parts = [f"from '{location}'", f"timestamp by {time}" if time else "", f"unit {unit[0]}" if unit else ""]
+    parts.append(f"delay {in_words(delay)}" if delay else "")
+    return " ".join(part for part in parts if part)
+
+
+def _changed(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            yield kind + (f"'{name}'" if kind else name), old.get(name, "(none)"), new.get(name, "(none)")
+
+
+def _compared(was: str, now: str) -> Iterator[str]:
+    """The lines that differ; of a long text not all of them."""
+    lines = list(difflib.ndiff(was.splitlines(), now.splitlines()))
+    for word, sign in (("was", "- "), ("now", "+ ")):
+        differing = [line[2:].strip() for line in lines if line.startswith(sign)]
+        yield from (f"  {word}: {line}" for line in differing[:_SHOWN])
+        if len(differing) > _SHOWN:
+            yield f"  {word}: … and {len(differing) - _SHOWN} more lines"

@@ -1,0 +1,106 @@
+"""Columns that Tidegate made for itself, in the words of the query, for EXPLAIN.
+
+Plans compute parts of formulas into columns such as `alert:condensation:0`. A reader of EXPLAIN sees
+the expression instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tidegate.algebra import alerts, ranges
+from tidegate.algebra.plan import Map, Output, Plan, walk
+from tidegate.expressions.nodes import Column, Expression, transform
+from tidegate.expressions.text import to_operand, to_sql
+from tidegate.physical.plan import Apply, PhysicalPlan, Read
+from tidegate.physical.stateless import MapOperator
+from tidegate.runtime.stage import FromStage, Stage, StageGraph
+
+Names = Mapping[str, Expression]
+"""How columns of Tidegate's own are computed."""
+
+_OWN = ("alert:", "range:", "key:", "like:")
+_GIVEN = {
+    alerts.VALUE.name: "value",
+    alerts.INCIDENT.name: "incident",
+    alerts.ALARM.name: "alarm",
+    alerts.NUMBER.name: "alert_number",
+    ranges.TOTAL.name: "total",
+}
+"""Columns that an alert adds to its results, and the words for them."""
+_DEPTH = 4
+"""How often an expression is looked for other such columns."""
+
+
+def names_in(plan: Plan | PhysicalPlan) -> Names:
+    """Return the columns that a plan computes; one that has several meanings is left out."""
+    return _unambiguous(_maps(plan))
+
+
+def names_in_stage(graph: StageGraph, stage: Stage) -> Names:
+    """Return the columns that a stage computes, or gets from the stages before it."""
+    return _unambiguous(_stage_maps(graph, stage))
+
+
+def readable(text: str, names: Names) -> str:
+    """Write the expressions of columns for their names.
+
+    Examples
+    --------
+    >>> from tidegate.expressions.nodes import Call
+    >>> from tidegate.schema import Type
+    >>> names = {"alert:a:0": Call("+", (Column("l.v", Type.INT), Column("l.w", Type.INT)), Type.INT)}
+    >>> readable('Map l.v, l.v + l.w AS alert:a:0, 2 * "alert:a:0" AS x, "alert:value" AS value', names)
+    'Map l.v, l.v + l.w, 2 * (l.v + l.w) AS x, value'
+    """
+    for name, word in _GIVEN.items():
+        text = re.sub(rf'"{name}"( AS ({word}|{name})\b)?|{name}\b', word, text)
+    for _ in range(_DEPTH):
+        for name, expression in names.items():
+            text = _replaced(text, name, expression)
+    return text
+
+
+def _replaced(text: str, name: str, expression: Expression) -> str:
+    own = re.escape(name) + r"(?![\w:])"
+    text = re.sub(f'"{re.escape(name)}" AS {own}', name, text)
+    text = re.sub(f" AS {own}", "", text)
+    text = text.replace(f'"{name}"', to_operand(expression))
+    return re.sub(rf"(?<!\w){own}", lambda _: to_sql(expression), text)
+
+
+def _unambiguous(maps: Iterable[Sequence[Output]]) -> Names:
+    found: dict[str, set[Expression]] = {}
+    for outputs in maps:
+        # What is computed from a column that is renamed here is known by its new name.
+        renamed = {o.expression.name: o.name for o in outputs if isinstance(o.expression, Column)}
+        for output in outputs:
+            if output.name.startswith(_OWN) and not isinstance(output.expression, Column):
+                found.setdefault(output.name, set()).add(_with_names(output.expression, renamed))
+    return {name: next(iter(meanings)) for name, meanings in found.items() if len(meanings) == 1}
+
+
+def _with_names(expression: Expression, renamed: Mapping[str, str]) -> Expression:
+    return transform(expression, lambda e: replace(e, name=renamed.get(e.name, e.name)) if isinstance(e, Column) else e)
+
+
+def _maps(plan: Plan | PhysicalPlan) -> Iterator[Sequence[Output]]:
+    match plan:
+        case Read():
+            return
+        case Apply(operator=operator, inputs=inputs):
+            if isinstance(operator, MapOperator):
+                yield operator.outputs
+            for each in inputs:
+                yield from _maps(each)
+        case _:
+            yield from (node.outputs for node in walk(plan) if isinstance(node, Map))
+
+
+def _stage_maps(graph: StageGraph, stage: Stage) -> Iterator[Sequence[Output]]:
+    yield from (node.operator.outputs for node in stage.nodes if isinstance(node.operator, MapOperator))
+    for feed in stage.feeds:
+        if isinstance(feed, FromStage):
+            yield from _stage_maps(graph, graph.stages[feed.stage])

@@ -1,0 +1,100 @@
+"""How rows leave the system: for sinks, callbacks and results in memory, in every runtime.
+
+Inside, times are integer microseconds. Outside, they are timestamps in UTC, and a validity that
+never ends, or never began, has NULL there. `TimeFormat` "micros" keeps integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.batch import VALID_FROM, VALID_TO, Batch, concat_columns
+from tidegate.physical.deadletters import DEAD_LETTER
+from tidegate.runtime.port import DEAD_LETTERS
+from tidegate.runtime.work import Outbox
+from tidegate.schema import Schema, Type
+from tidegate.time import BEGINNING, EARLIEST, FOREVER, TimeFormat
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+_DEAD_LETTER = DEAD_LETTER.set(
+    DEAD_LETTER.get_field_index("time"), DEAD_LETTER.field("time").with_type(Type.TIMESTAMP.arrow)
+)
+
+
+def outputs(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return the results and dead letters of a step by output name, as users get them."""
+    for query, batch in outbox.results:
+        yield query, result_rows(batch, times)
+    for dead in outbox.dead:
+        yield DEAD_LETTERS, dead.cast(dead_letter_schema(times))
+
+
+def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
+    """Return elements as rows with valid_from, valid_to and the columns of the query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> columns = pa.RecordBatch.from_pydict({"a": [7]})
+    >>> rows = result_rows(Batch(np.array([1_000_000]), np.array([FOREVER]), columns))
+    >>> print(rows.column("valid_from")[0], rows.column("valid_to")[0])
+    1970-01-01 00:00:01+00:00 None
+    """
+    # No row begins before EARLIEST: what does has no beginning, even if a granularity has rounded it up.
+    start = pa.array(batch.start, mask=batch.start <= EARLIEST)
+    end = pa.array(batch.end, mask=batch.end >= FOREVER)
+    arrays = [start, end, *batch.columns.columns]
+    schema = _outside([*_VALIDITY, *batch.columns.schema], times)
+    return pa.RecordBatch.from_arrays([a.cast(t) for a, t in zip(arrays, schema.types, strict=True)], schema=schema)
+
+
+def joined(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return what a step hands to callbacks: one batch for each output, results in time order."""
+    parts: dict[str, list[pa.RecordBatch]] = {}
+    for name, rows in leaving:
+        parts.setdefault(name, []).append(rows)
+    for name, batches in parts.items():
+        yield name, in_time_order(concat_columns(batches))
+
+
+def in_time_order(rows: Rows) -> Rows:
+    """Return rows by their validity; a beginning that never was comes first, an end that never comes last."""
+    if VALID_FROM not in rows.schema.names:
+        return rows
+    start = rows.column(VALID_FROM).cast(pa.int64()).fill_null(BEGINNING).to_numpy()
+    end = rows.column(VALID_TO).cast(pa.int64()).fill_null(FOREVER).to_numpy()
+    later, same = start[1:] > start[:-1], start[1:] == start[:-1]
+    if (later | (same & (end[1:] >= end[:-1]))).all():
+        return rows
+    return rows.take(pa.array(np.lexsort((end, start))))
+
+
+def result_schema(schema: Schema, times: TimeFormat = "iso") -> pa.Schema:
+    """Return the columns of the rows of a query."""
+    return _outside([*_VALIDITY, *schema.arrow], times)
+
+
+def dead_letter_schema(times: TimeFormat = "iso") -> pa.Schema:
+    """Return the columns of dead letters."""
+    return _outside(_DEAD_LETTER, times)
+
+
+_VALIDITY = (pa.field(VALID_FROM, Type.TIMESTAMP.arrow), pa.field(VALID_TO, Type.TIMESTAMP.arrow))
+
+
+def _outside(fields: pa.Schema | list[pa.Field], times: TimeFormat) -> pa.Schema:
+    return pa.schema(fields if times == "iso" else [field.with_type(_in_micros(field.type)) for field in fields])
+
+
+def _in_micros(type_: pa.DataType) -> pa.DataType:
+    match type_:
+        case Type.TIMESTAMP.value:
+            return pa.int64()
+        case Type.ARRAY_TIMESTAMP.value:
+            return pa.list_(pa.int64())
+    return type_

@@ -1,0 +1,129 @@
+"""Run stages in pieces of a step, so that the pairs that joins make fit in memory.
+
+What comes out never depends on how input is cut into steps. So a step that would make too many pairs is
+given up and done in *pieces*: one after the other, each over the elements that start before some time, with
+watermarks that go no further. A step with few pairs, which is nearly every one, runs as a whole and pays
+nothing for it. Stages that feed each other go through a piece together: what one of them makes is used up by
+the next before more is made, and results leave with their piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.errors import DataError
+from tidegate.physical.operator import NO_STATE, Chunks, Steered, TooManyPairs
+from tidegate.runtime.extents import ALL, REST, Trials, Waiting
+from tidegate.runtime.stage import Stage
+from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, run, runs_in
+
+MOST_PAIRS = 1 << 20
+"""A piece in which a join makes more pairs than this is cut, unless it is a single element."""
+
+States = dict[tuple[int, int], Chunks]
+"""State by stage and bucket."""
+
+NO_STATES: Mapping[tuple[int, int], Chunks] = {}
+
+Deliver = Callable[[Outbox], None]
+"""Takes what a piece made: results, dead letters, and parcels for other stages."""
+
+Marks = Callable[[], Mapping[Address, int]]
+"""Tells the watermarks that ports had before the step, where they are known; asked only if a step is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Stages that feed each other, in the order in which they run, and into how many buckets they are split."""
+
+    stages: tuple[Stage, ...]
+    buckets: int
+    most_pairs: int | None = MOST_PAIRS
+    """None: a step is never cut."""
+
+    @staticmethod
+    def of(stages: tuple[Stage, ...], buckets: int, most_pairs: int) -> Part:
+        """Where operators are steered a step is not cut: what is decided after it needs one report of each bucket."""
+        is_steered = any(isinstance(node.operator, Steered) for stage in stages for node in stage.nodes)
+        return Part(stages, buckets, None if is_steered else most_pairs)
+
+
+def run_part(
+    part: Part, inboxes: Sequence[Inbox], states: States, deliver: Deliver, before: Marks
+) -> tuple[States, Outbox]:
+    """Run the stages over what has arrived in each bucket; answers their states after, and what the last piece made.
+
+    What pieces before it made is delivered as soon as they are done.
+    """
+    numbers = frozenset(stage.number for stage in part.stages)
+    waiting, extent, trials = Waiting.of(inboxes, numbers), ALL, Trials()
+    while True:
+        piece = waiting.cut(extent)
+        most = part.most_pairs if piece.extent.is_bounded else None
+        try:
+            states, out = _attempt(part, piece.inboxes, states, most)
+        except (TooManyPairs, MemoryError) as reason:
+            if most is None:
+                raise out_of_memory(part.stages, states) from reason
+            waiting = waiting if waiting.reached else waiting.after(before())
+            trials = trials.after(reason)
+            extent = REST if trials.are_futile else waiting.smaller(piece, getattr(reason, "cut", None))
+            continue
+        if piece.rest is None:
+            return states, out
+        out.marks.clear()
+        deliver(out)
+        extent, waiting = waiting.following(piece, out.pairs / (part.most_pairs or MOST_PAIRS)), piece.rest
+        trials = Trials()
+
+
+def _attempt(part: Part, inboxes: Sequence[Inbox], states: States, most: int | None) -> tuple[States, Outbox]:
+    """Run the stages once; what they send each other stays here."""
+    by_bucket = {inbox.bucket: inbox for inbox in inboxes}
+    numbers = {stage.number for stage in part.stages}
+    after, out = dict(states), Outbox()
+    for stage in part.stages:
+        for bucket, inbox in by_bucket.items():
+            if runs_in(stage, bucket):
+                made, key = Outbox(), (stage.number, bucket)
+                after[key] = run(stage, states.get(key, NO_STATE), inbox, made, part.buckets, most_pairs=most)
+                for parcel in made.parcels:
+                    _put(parcel, by_bucket if parcel.to[0] in numbers else {}, out)
+                for mark in made.marks:
+                    _mark(mark, inboxes if mark.to[0] in numbers else (), out)
+                _collect(out, made)
+    return after, out
+
+
+def _put(parcel: Parcel, inboxes: Mapping[int, Inbox], out: Outbox) -> None:
+    if parcel.bucket in inboxes:
+        inboxes[parcel.bucket].put(parcel)
+    else:
+        out.parcels.append(parcel)
+
+
+def _mark(mark: Mark, inboxes: Sequence[Inbox], out: Outbox) -> None:
+    for inbox in inboxes:
+        inbox.mark(mark)
+    if not inboxes:
+        out.marks.append(mark)
+
+
+def _collect(out: Outbox, made: Outbox) -> None:
+    out.results += made.results
+    out.dead += made.dead
+    out.reports += made.reports
+    out.pairs = max(out.pairs, made.pairs)
+
+
+def out_of_memory(stages: Sequence[Stage] = (), states: Mapping[tuple[int, int], Chunks] = NO_STATES) -> DataError:
+    """Return the error for a step that does not fit in memory, however small its pieces."""
+    kept = sum(chunk.nbytes for chunks in states.values() for chunk in chunks.values())
+    queries = ", ".join(dict.fromkeys(stage.query for stage in stages))
+    return DataError(
+        "D420",
+        f"out of memory in {queries}, which keeps {kept / 1e6:,.1f} MB of state" if stages else "out of memory",
+        hint="use shorter windows, join on an equality (a.key = b.key), or aggregate before the join; "
+        "on Spark, --buckets spreads the state over more workers",
+    )

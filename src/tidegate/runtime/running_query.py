@@ -1,0 +1,157 @@
+"""The handle that users have on queries that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidegate.catalog.catalog import Program, Query
+from tidegate.errors import QueryError, TidegateWarning, nearest
+from tidegate.expressions.parse_time import instant_in_words
+from tidegate.runtime.answers import explain_program
+from tidegate.runtime.port import Progress, QueryState, Run
+from tidegate.runtime.results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+OnWarnings = Callable[[Iterable[TidegateWarning]], None]
+"""Takes warnings, to show or to raise them."""
+
+
+class RunningQuery:
+    """A handle on the queries of one text, running together.
+
+    Results, dead letters and figures of shedding can be read at any time. Of a query that failed, reading
+    them raises its error; of a query with ``once``, reading them waits for the end. ``partial=True`` returns
+    what has come out so far instead.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        run: Run,
+        results: Results,
+        warn: OnWarnings,
+        warned: Sequence[TidegateWarning] = (),
+        *,
+        once: bool = False,
+    ) -> None:
+        self.program, self._run, self._results, self._warn, self._once = program, run, results, warn, once
+        self._before = (*program.warnings, *warned)
+        self._warned = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(q.name for q in self.program.queries)
+
+    @property
+    def state(self) -> QueryState:
+        """Whether it is running, finished, stopped or failed; never waits."""
+        return self._run.state
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the query badly, if something did."""
+        return self._run.error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.state is not QueryState.RUNNING
+
+    def explain(self) -> str:
+        """The plans before and after the optimiser, and the stages."""
+        return explain_program(self.program)
+
+    def progress(self) -> Progress:
+        """Rows in and out, dead letters, watermarks and bytes of state so far."""
+        return self._run.progress
+
+    def results(self, name: str | None = None, *, partial: bool = False) -> pa.Table:
+        """The rows that have come out so far, with ``valid_from`` and ``valid_to``."""
+        query = self._query(name)
+        self._settle(partial=partial)
+        return self._results.table(query.name, query.plan.schema)
+
+    def dead_letters(self, *, partial: bool = False) -> pa.Table:
+        """Rows that could not take part, with the reason."""
+        self._settle(partial=partial)
+        return self._results.dead()
+
+    def shedding(self, *, partial: bool = False) -> pa.Table:
+        """Of each step, which share of its comparisons was made, and which share of the results that found."""
+        self._settle(partial=partial)
+        return self._results.shed()
+
+    def to_pandas(self, name: str | None = None, *, partial: bool = False) -> pd.DataFrame:
+        """The results as a pandas frame."""
+        return self.results(name, partial=partial).to_pandas()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; answers whether it has come. Raises what ended the query badly."""
+        ended = self.has_ended(timeout)
+        self._pass_on_warnings()
+        return ended
+
+    def has_ended(self, timeout: float | None = None) -> bool:
+        """Wait as `wait` does, but leave warnings about the data to the caller: they are in `warnings`."""
+        return self._run.wait(timeout)
+
+    def finish(self, name: str | None = None) -> pa.Table:
+        """Take the inputs as finished: read all that is there, end, and answer the results."""
+        self._run.finish()
+        self._pass_on_warnings()
+        return self.results(name)
+
+    def stop(self) -> None:
+        """End after the current step."""
+        self._run.stop()
+
+    @property
+    def warnings(self) -> tuple[TidegateWarning, ...]:
+        """What looks wrong in the text or in the data that was read so far."""
+        return (*self._before, *self._run.progress.warnings)
+
+    def summary(self) -> str:
+        """State and figures in one line."""
+        progress, state = self.progress(), str(self.state)
+        if (error := self.error) is not None:
+            state = f"{state} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+        rows = f"{progress.rows_in:,} rows in, {sum(progress.rows_out.values()):,} rows out"
+        return f"{state}, {rows}, watermark {instant_in_words(progress.watermark)}"
+
+    def __repr__(self) -> str:
+        return f"<RunningQuery {', '.join(self.names)}: {self.summary()}>"
+
+    def _settle(self, *, partial: bool) -> None:
+        """Make sure that what is read is what the query promises: all of it with `once`, and nothing after an error."""
+        if partial:
+            return
+        if self._once:
+            self.wait()
+        if (error := self.error) is not None:
+            raise error
+        if self._once and self.state is QueryState.STOPPED:
+            message = f"{', '.join(self.names)} was stopped before it had read all of its input"
+            raise QueryError(
+                "Q313", message, hint="wait() before it is stopped, or read what there is with partial=True"
+            )
+
+    def _pass_on_warnings(self) -> None:
+        """Warn of what the run noticed in the data since the last call."""
+        found = self._run.progress.warnings[self._warned :]
+        self._warned += len(found)
+        self._warn(found)
+
+    def _query(self, name: str | None) -> Query:
+        if name is None and len(self.names) == 1:
+            return self.program.queries[0]
+        for query in self.program.queries:
+            if query.name == name:
+                return query
+        message = "there are several queries: say which one" if name is None else f"there is no query '{name}'"
+        raise QueryError("Q301", message, hint=nearest(name or "", self.names))

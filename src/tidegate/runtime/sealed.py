@@ -1,0 +1,69 @@
+"""JSON files of a checkpoint, sealed with a format number and a checksum of both.
+
+A sealed file is one JSON object whose layout is fixed, so every byte of it is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.errors import DataError
+
+FORMAT = 1
+"""The format of all files of a checkpoint. A change of records, state files or what operators keep increases it."""
+
+RESTORE = "restore the file from a copy, or start from the beginning with an empty checkpoint folder"
+
+_SEALED = re.compile(rb'\{"format": (\d{1,9}), "crc32": "([0-9a-f]{8})", "content": (.*)\}\n', re.DOTALL)
+_UNSEALED = (b'{"step": ', b'{"queries": ', b'{"functions": ')
+"""How the files of versions without a seal begin."""
+
+
+def seal(content: Mapping[str, Any], format_: int = FORMAT) -> bytes:
+    r"""Return the bytes of a sealed file.
+
+    Examples
+    --------
+    >>> seal({"step": 3})
+    b'{"format": 1, "crc32": "976ffe57", "content": {"step": 3}}\n'
+    """
+    return _enclose(format_, json.dumps(content).encode())
+
+
+def unseal(data: bytes, path: str) -> Any:
+    """Return the content of a sealed file; refuse a damaged one and one of another format."""
+    if data.startswith(_UNSEALED):
+        raise other_format(path)
+    parts = _SEALED.fullmatch(data)
+    if parts is None or _enclose(int(parts[1]), parts[3]) != data:
+        raise damaged(path)
+    if int(parts[1]) != FORMAT:
+        raise other_format(path)
+    return json.loads(parts[3])
+
+
+def damaged(path: str) -> DataError:
+    """Return the error for a file whose checksum is wrong."""
+    return DataError("D302", f"the file {path} of the checkpoint is damaged", hint=RESTORE)
+
+
+def other_format(path: str) -> DataError:
+    """Return the error for a file that another version of Tidegate wrote."""
+    hint = "use the version that wrote it, or start from the beginning with an empty checkpoint folder"
+    message = f"the file {path} of the checkpoint was written by another version of Tidegate"
+    return DataError("D307", message, hint=hint)
+
+
+def unreadable(path: str, error: OSError) -> DataError:
+    """Return the error for a file that exists and cannot be read."""
+    message = f"the file {path} of the checkpoint cannot be read: {error}"
+    return DataError("D308", message, hint="is it a file, and may it be read?")
+
+
+def _enclose(format_: int, content: bytes) -> bytes:
+    crc = zlib.crc32(content, zlib.crc32(b"%d" % format_))
+    return b'{"format": %d, "crc32": "%08x", "content": %s}\n' % (format_, crc, content)

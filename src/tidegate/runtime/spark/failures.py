@@ -1,0 +1,82 @@
+"""What goes wrong on Spark, as one error with a hint."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from tidegate.errors import DataError, InternalError, TidegateError
+from tidegate.runtime.spark.gateway import has_lost_java, java_process
+
+GO_ON = "start the same command again: with --checkpoint it goes on where it was"
+
+UNEXPLAINED = "D401"
+"""The code of an error of Spark of which only its own words are known."""
+
+_OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
+
+
+def explain(error: Exception) -> TidegateError | None:
+    """Return the error of ours that an error of PySpark or Py4J stands for, if it is one of theirs."""
+    if has_lost_java(error):
+        return java_ended()
+    return _explain_spark(error) if isinstance(error, (PySparkException, Py4JJavaError)) else None
+
+
+def _explain_spark(error: Exception) -> TidegateError:
+    """Return what a task of ours said, in its own words; else what Spark says."""
+    text = str(error)
+    if told := _OURS.search(text):
+        code, message, hint = told.groups()
+        return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
+    if "No module named 'tidegate" in text:
+        return workers_lack_tidegate()
+    if "Python worker exited unexpectedly" in text:
+        message = "Python workers of Spark were killed or crashed several times in one step; the checkpoint is intact"
+        hint = f"do they run out of memory? With more buckets each holds less. {GO_ON.capitalize()}"
+        return DataError("D404", message, hint=hint)
+    return DataError(UNEXPLAINED, f"Spark ended the query: {reason_of(error)}", hint=_LOG)
+
+
+_LOG = "set TIDEGATE_SPARK_LOG=error to see Spark's log"
+
+
+def java_ended() -> DataError:
+    """Return the error for a Java process that has ended while it was needed."""
+    process = java_process()
+    status = "" if process is None else f" ({_status(process.returncode)})"
+    message = f"the Java process of Spark ended while the query ran{status}; the checkpoint is intact"
+    return DataError("D402", message, hint=f"{GO_ON}. Was it killed for want of memory?")
+
+
+def workers_lack_tidegate() -> DataError:
+    """Return the error for Python workers that cannot import Tidegate."""
+    hint = (
+        "install the same version of Tidegate in the Python of the workers (PYSPARK_PYTHON), "
+        "or set spark.executorEnv.PYTHONPATH"
+    )
+    return DataError("D405", "the Python workers of Spark cannot import tidegate", hint=hint)
+
+
+def not_started(master: str, reason: str) -> DataError:
+    """Return the error for a Spark that did not start."""
+    hint = "is the address right, and does the master run? --master 'local[*]' runs on this machine"
+    return DataError("D403", f"Spark did not start on {master}: {reason}", hint=hint)
+
+
+def _status(code: int | None) -> str:
+    return f"killed by signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line of an error that tells: under a traceback of Python the first that is not indented."""
+    text = str(error)
+    _, traceback, below = text.rpartition("Traceback (most recent call last):\n")
+    lines = (below if traceback else text).splitlines()
+    if traceback:
+        telling = (line for line in lines if not line.startswith((" ", "\t")))
+    else:
+        telling = (line for line in lines if "Error" in line or "Exception" in line)
+    return next(telling, text).strip()[:500]

@@ -1,0 +1,80 @@
+"""The Java process of Spark: whether it is alive, and how it ends.
+
+PySpark starts it as a child of this process, with a pipe as its standard input. When this process
+ends, however that comes about, the pipe is closed, and the Java process ends by itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+LOST = (Py4JError, PySparkException, OSError)
+"""What calls raise when the Java process has ended, among other causes."""
+
+_SECONDS_TO_BE_SEEN = 2.0
+"""A connection may break a moment before the end of the process can be seen."""
+_SECONDS_TO_END = 10.0
+
+
+def java_process() -> subprocess.Popen[bytes] | None:
+    """Return the Java process that this process started, if any."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    return process
+
+
+def has_lost_java(error: Exception) -> bool:
+    """Return whether an error came about because the Java process has ended."""
+    process = java_process()
+    if process is None:
+        return isinstance(error, ConnectionError)
+    if isinstance(error, PySparkException):
+        return process.poll() is not None
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_SECONDS_TO_BE_SEEN)
+    return process.poll() is not None
+
+
+def end_java(spark: SparkSession) -> None:
+    """Stop a session and end its Java process, dead or alive; another session may be started then."""
+    process = java_process()
+    if process is not None and process.poll() is not None:
+        spark.sparkContext._jsc = None  # noqa: SLF001 - else PySpark calls it
+    with suppress(*LOST):
+        spark.stop()
+    discard_java()
+
+
+def discard_java() -> None:
+    """End the Java process, and let PySpark start another."""
+    process = java_process()
+    if process is None:
+        return
+    _end(process)
+    with suppress(*LOST):
+        SparkContext._gateway.shutdown()  # type: ignore[union-attr]  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+
+
+def kill_java() -> None:
+    """End the Java process at once."""
+    process = java_process()
+    if process is not None:
+        process.kill()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(_SECONDS_TO_END)

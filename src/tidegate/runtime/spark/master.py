@@ -1,0 +1,98 @@
+"""The master that Spark runs on: whether it can be reached, and what is changed of its name."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import DataError
+from tidegate.runtime.spark.failures import not_started
+
+SECONDS_TO_CONNECT = 3.0
+SECONDS_TO_ANSWER = 15.0
+"""A master that has not answered by then does not."""
+SECONDS_TO_GRANT = 30.0
+"""A master that has granted no executor by then has none to grant."""
+
+ATTEMPTS = 3
+"""How often Spark tries a task: a Python worker may be killed. Locally it would try once."""
+
+_MASTER = re.compile(r"local(\[[^\]]*\])?$|local-cluster\[|spark://|yarn$|k8s://")
+_LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*\])?")
+
+
+def with_attempts(master: str) -> str:
+    """Return a local master that tries a task again; others do so anyway.
+
+    Examples
+    --------
+    >>> [with_attempts(m) for m in ("local", "local[2]", "local[*]", "local[2,1]", "spark://head:7077")]
+    ['local[1,3]', 'local[2,3]', 'local[*,3]', 'local[2,1]', 'spark://head:7077']
+    """
+    local = _LOCAL.fullmatch(master)
+    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
+
+
+def is_standalone(master: str) -> bool:
+    """Return whether the master is that of a standalone cluster of Spark."""
+    return master.startswith("spark://")
+
+
+def is_on_loopback(master: str) -> bool:
+    """Return whether only this machine takes part, so that no address of it need be known elsewhere.
+
+    Examples
+    --------
+    >>> [is_on_loopback(m) for m in ("local[2]", "spark://127.0.0.1:7077", "spark://head:7077", "yarn")]
+    [True, True, False, False]
+    """
+    return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def check_master(master: str) -> None:
+    """Refuse what is no master, and a standalone one that cannot be reached: Spark would try for a minute."""
+    if not _MASTER.match(master):
+        hint = "available: local[*], local[N], spark://host:port, yarn, k8s://address"
+        raise DataError("D403", f"'{master}' is no master of Spark", hint=hint)
+    if not is_standalone(master):
+        return
+    failures = []
+    for address in master.removeprefix("spark://").split(","):
+        failure = _failure_to_connect(address)
+        if failure is None:
+            return
+        failures.append(failure)
+    raise not_started(master, "; ".join(failures))
+
+
+def wait_for_executor(spark: SparkSession, master: str) -> None:
+    """Wait until a standalone cluster has granted an executor: without one, a query would wait for ever."""
+    if not is_standalone(master):
+        return
+    context = spark.sparkContext
+    until = time.monotonic() + SECONDS_TO_GRANT
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # noqa: SLF001 - the driver is one of them
+        if time.monotonic() > until:
+            hint = "has it workers with free cores and memory? Its web page shows who uses them"
+            raise DataError("D406", f"{master} has granted no executor in {SECONDS_TO_GRANT:.0f} seconds", hint=hint)
+        time.sleep(0.1)
+
+
+def _failure_to_connect(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return f"'{address}' is no host:port"
+    try:
+        connection = socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT)
+    except TimeoutError:
+        return f"{address} does not answer"
+    except (OSError, OverflowError) as error:
+        return f"{address} cannot be reached ({getattr(error, 'strerror', None) or error})"
+    with suppress(OSError):
+        connection.close()
+    return None

@@ -1,0 +1,70 @@
+"""What the tasks of a step report to the driver, and the record that it makes of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.connectors.time_values import Spread, joint_spread
+from tidegate.physical.operator import Facts
+from tidegate.runtime.checkpoint import Record
+from tidegate.runtime.spark.orders import Orders, Setup, arrived_after, watermarks_after
+from tidegate.runtime.spark.rows import Kind, read_rows
+from tidegate.runtime.steering import decided
+
+
+class Outcome:
+    """What came back from all tasks of a step."""
+
+    def __init__(
+        self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], seconds: Callable[[], float]
+    ) -> None:
+        self.setup, self.orders, self.seconds = setup, orders, seconds
+        reports: list[tuple[int, Mapping[str, Any]]] = []
+        self.results: list[tuple[str, pa.RecordBatch]] = []
+        latest: dict[str, int] = {}
+        rows = Counter[str]()
+        for row in read_rows(batches):
+            match row.kind:
+                case Kind.REPORT:
+                    reports.append((row.bucket, row.value))
+                case Kind.RESULT:
+                    self.results.append((setup.outputs[row.number], row.batch))
+                case Kind.LATEST:
+                    stream = setup.streams[row.number]
+                    latest[stream] = max(row.value, latest.get(stream, row.value))
+                case Kind.ARRIVED:
+                    # Every bucket was told: one of them has it all.
+                    rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
+                case Kind.NOTHING:
+                    pass
+                case _:
+                    raise AssertionError(row.kind)
+        self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
+        self.heard = [stream for stream, count in rows.items() if count]
+        self.watermarks = watermarks_after(setup, orders, latest)
+        self.arrived = arrived_after(setup, orders, rows)
+
+    @cached_property
+    def steering(self) -> dict[str, Facts]:
+        """What steered operators are told in the next step."""
+        reports = (report["steering"] for report in self.reports)
+        return decided(self.setup.graph, self.orders.steering, reports, self.seconds())
+
+    @property
+    def spreads(self) -> dict[str, Spread]:
+        """The smallest and the largest number in the time column of each stream."""
+        found: dict[str, Spread] = {}
+        for stream, (low, high) in (each for report in self.reports for each in report["spreads"].items()):
+            found[stream] = joint_spread((low, high), found.get(stream))
+        return found
+
+    def record(self, positions: Mapping[str, str]) -> Record:
+        files = {key: file for report in self.reports for key, file in report["files"].items()}
+        state = {**self.orders.files, **files}
+        return Record(self.orders.step, self.watermarks, state, positions, self.arrived, self.steering)
