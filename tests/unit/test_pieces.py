@@ -15,8 +15,11 @@ from strategies.streams import Streams
 
 from tidegate.errors import DataError
 from tidegate.language.binder import bind
+from tidegate.runtime import pieces
 from tidegate.runtime.embedded.engine import Engine
+from tidegate.runtime.extents import Extent, Waiting
 from tidegate.runtime.spark.tasks import told_of_memory
+from tidegate.runtime.work import Inbox
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -33,19 +36,19 @@ def results(query: str, starts: list[int], watermarks: list[int], most_pairs: in
     """At how many instants each row is valid, and the sizes of all outputs."""
     (bound,) = bind(STREAM + query + ";").queries
     engine = Engine(job_of(bound.plan, Streams({"bid": SCHEMA}, {}), buckets=1, most_pairs=most_pairs))
-    pieces = []
-    engine.on_piece = pieces.append
+    made = []
+    engine.on_piece = made.append
     elements = [(start, start + 1, {"price": at * 7919 % 101}) for at, start in enumerate(starts)]
     for watermark in watermarks:
-        pieces.append(engine.advance([("bid", batch_of(SCHEMA, elements))], {"bid": watermark}))
+        made.append(engine.advance([("bid", batch_of(SCHEMA, elements))], {"bid": watermark}))
         elements = []
     found: Counter = Counter()
-    batches = [batch for out in pieces for _, batch in out.results]
+    batches = [batch for out in made for _, batch in out.results]
     for batch in batches:
         lengths = (batch.end - batch.start).tolist()
         for row, length in zip(batch.columns.to_pylist(), lengths, strict=True):
             found[tuple(row.values())] += length
-    return found, [sum(len(batch) for _, batch in out.results) for out in pieces]
+    return found, [sum(len(batch) for _, batch in out.results) for out in made]
 
 
 CASES = pytest.mark.parametrize(
@@ -78,6 +81,42 @@ def test_results_of_a_join_leave_the_step_in_pieces_of_bounded_size(starts):
 def test_a_step_with_few_pairs_is_not_cut():
     _, sizes = results(PAIRS, list(range(0, 3000, 10)), [FOREVER], 1 << 20)
     assert len(sizes) == 1
+
+
+NESTED = """
+SELECT a.price FROM (SELECT price, COUNT(*) AS n FROM bid WINDOW(RANGE 50) GROUP BY price) a,
+  (SELECT b.price FROM bid WINDOW(RANGE 40) b, bid WINDOW(RANGE 40) c) d WHERE a.n = d.price
+"""
+
+
+def test_a_piece_is_cut_by_what_arrived_not_by_what_stages_sent_each_other(monkeypatch):
+    """Else a cut may be chosen before everything that waits, and the same pieces are tried for ever."""
+    attempt, sizes = pieces._attempt, []
+
+    def recorded(part, inboxes, states, most):
+        sizes.append(_sizes(inboxes))
+        try:
+            return attempt(part, inboxes, states, most)
+        finally:
+            sizes.append(_sizes(inboxes))
+
+    monkeypatch.setattr(pieces, "_attempt", recorded)
+    results(NESTED, list(range(100)), [FOREVER], MOST)
+    assert len(sizes) > 2
+    assert sizes[::2] == sizes[1::2]
+
+
+def test_time_without_rows_goes_to_its_end_in_few_pieces():
+    """Groups that stay as they are may make too many pairs in every piece, however much time it has."""
+    port = (0, 0)
+    waiting, extent, count = Waiting((Inbox(watermarks={port: FOREVER}),), {port: 4}, at=4), Extent(5), 0
+    while (piece := waiting.cut(extent)).rest is not None:
+        extent, waiting, count = waiting.following(piece, used=4.0), piece.rest, count + 1
+        assert count < 100
+
+
+def _sizes(inboxes):
+    return [{address: sum(map(len, some)) for address, some in inbox.batches.items()} for inbox in inboxes]
 
 
 def test_a_worker_that_lacks_memory_says_so_in_words_of_ours():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Hashable, Iterator
@@ -132,15 +133,14 @@ def _write(lines: bytes) -> None:
 
 
 class _Source:
-    """Standard input, until it ends or a signal comes."""
+    """Standard input, until it ends or a signal comes.
 
-    def __init__(self) -> None:
-        self._stopped = self._reading = False
+    A signal is a byte in a pipe of its own, so that one that comes just before a read ends it as well.
+    """
 
-    def stop(self, *_signal: object) -> None:
-        self._stopped = True
-        if self._reading:
-            raise KeyboardInterrupt
+    def __init__(self, signals: int) -> None:
+        self._signals = signals
+        self._stopped = False
 
     def blocks(self) -> Iterator[list[bytes]]:
         """Lines that have come together; the last one need not be ended, unless it was cut off by a signal."""
@@ -154,22 +154,23 @@ class _Source:
             yield [rest]
 
     def _read(self) -> bytes:
-        try:
-            self._reading = True
-            return b"" if self._stopped else os.read(sys.stdin.fileno(), _BLOCK)
-        except KeyboardInterrupt:
-            return b""
-        finally:
-            self._reading = False
+        ready, _, _ = select.select([sys.stdin.fileno(), self._signals], [], [])
+        self._stopped = self._signals in ready
+        return b"" if self._stopped else os.read(sys.stdin.fileno(), _BLOCK)
 
 
 @contextmanager
 def _signals() -> Iterator[_Source]:
     """Let signals end the input rather than the command: what is held is still passed on."""
-    source = _Source()
-    before = {each: signal.signal(each, source.stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    receiver, sender = os.pipe()
+    os.set_blocking(sender, False)
+    wakeup = signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
+    before = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield source
+        yield _Source(receiver)
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(receiver)
+        os.close(sender)

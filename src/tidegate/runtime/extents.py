@@ -111,9 +111,9 @@ class Waiting:
         return replace(self, reached=marks)
 
     def cut(self, extent: Extent) -> Piece:
-        """Take a piece out of what waits; it shares no lists with it."""
+        """Take a piece out of what waits."""
         if extent in (ALL, REST):
-            return Piece(extent, tuple(_with(i, i.batches, i.watermarks) for i in self.inboxes), None)
+            return Piece(extent, self.inboxes, None)
         taken, left = [], []
         for inbox, batches in zip(self.inboxes, self._divided(extent), strict=True):
             rest = {address: [after] for address, (_, after) in batches.items() if len(after)}
@@ -146,8 +146,13 @@ class Waiting:
         if rows is not None and (until is None or (_starts(piece.rest.inboxes) < until).any()):
             return Extent(until, max(1, int(rows * factor)))
         assert until is not None
-        span = until - max(self.at, int(piece.starts.min(initial=until - 1)))
-        return Extent(until + max(span + 1, int(span * factor)))
+        starts = piece.starts
+        if not len(starts):  # only time goes on, perhaps to FOREVER: not in equal steps
+            span, factor = until - self.at, max(factor, 2.0)
+        else:
+            span = until - max(self.at, int(starts.min()))
+        after = until + max(span + 1, int(span * factor))
+        return Extent(after) if after < FOREVER else ALL
 
     def _divided(self, extent: Extent) -> list[dict[Address, tuple[Batch, Batch]]]:
         """The elements of each bucket and port: those that are part of the extent, and those that wait."""
@@ -183,7 +188,7 @@ def _select(inbox: Inbox, stages: AbstractSet[int]) -> Inbox:
 
 
 def _with(inbox: Inbox, batches: Mapping[Address, list[Batch]], watermarks: Mapping[Address, int]) -> Inbox:
-    return replace(inbox, batches={a: list(some) for a, some in batches.items()}, watermarks=dict(watermarks))
+    return replace(inbox, batches=dict(batches), watermarks=dict(watermarks))
 
 
 def _starts(inboxes: Sequence[Inbox]) -> Times:

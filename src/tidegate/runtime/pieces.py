@@ -79,7 +79,12 @@ def run_part(
 
 
 def _attempt(part: Part, inboxes: Sequence[Inbox], states: States, most: int | None) -> tuple[States, Outbox]:
-    """Run the stages once; what they send each other stays here."""
+    """Run the stages once; what they send each other stays here.
+
+    It goes into copies of the inboxes: a piece that is too large is cut by what had arrived, not by what stages sent
+    each other, which may start long before.
+    """
+    inboxes = [inbox.copy() for inbox in inboxes]
     by_bucket = {inbox.bucket: inbox for inbox in inboxes}
     numbers = {stage.number for stage in part.stages}
     after, out = dict(states), Outbox()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,11 @@ class Inbox:
     orders: OrdersByOperator = field(default_factory=lambda: NO_ORDERS)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Raw rows of each source stream, those of this step included."""
+
+    def copy(self) -> Inbox:
+        """Return an inbox that can be filled without changing this one."""
+        batches = {address: list(some) for address, some in self.batches.items()}
+        return replace(self, batches=batches, watermarks=dict(self.watermarks))
 
     def put(self, parcel: Parcel) -> None:
         self.batches.setdefault(parcel.to, []).append(parcel.batch)
