@@ -225,12 +225,15 @@ def test_a_table_whose_times_cannot_have_the_unit_is_refused(column, unit, error
         (None, NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3, "lie in January 1970: are they milliseconds?"),
         (None, 4_000_000_000_000, 4_000_000_000_001, "lie around the year 1970: are they milliseconds?"),
         (None, NOVEMBER_2023 * 10**9, NOVEMBER_2023 * 10**9, "lie around the year 55840: are they nanoseconds?"),
+        (None, 0, 100, "lie in January 1970: are they microseconds?"),
+        (None, 1000, 300_000_000, "lie in January 1970: are they microseconds?"),
+        (None, 10**16, 10**16, "lie around the year 2286: are they microseconds?"),
         (TimeUnit.SECONDS, NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3, "are they milliseconds?"),
         (TimeUnit.SECONDS, NOVEMBER_2023 * 10**9, NOVEMBER_2023 * 10**9, "are they nanoseconds?"),
         (TimeUnit.NANOSECONDS, NOVEMBER_2023 * 10**6, NOVEMBER_2023 * 10**6, "are they microseconds?"),
     ],
 )
-def test_times_that_would_be_of_our_days_in_another_unit_are_warned_of(unit, first, last, message):
+def test_times_of_january_1970_of_the_far_future_or_of_another_unit_are_warned_of(unit, first, last, message):
     warning = unlikely_unit(stream(unit), (first, last))
     assert warning is not None
     assert warning.code == "W301"
@@ -242,8 +245,10 @@ def test_times_that_would_be_of_our_days_in_another_unit_are_warned_of(unit, fir
     [
         (None, NOVEMBER_2023 * 10**6, NOVEMBER_2023 * 10**6),  # right
         (TimeUnit.SECONDS, NOVEMBER_2023, NOVEMBER_2023),
-        (None, 0, 100),  # as in examples
-        (None, 0, 3_600_000_000),  # an hour from 1970 on, as in tests
+        (TimeUnit.SECONDS, 0, 100),  # counted from the beginning of something, and said so
+        (TimeUnit.MICROSECONDS, 0, 100),
+        (None, 0, 31 * 24 * 3_600_000_000),  # one of them is of February
+        (None, -1, 100),
         (None, NOVEMBER_2023, NOVEMBER_2023 * 10**6),  # of all sorts
         (TimeUnit.MICROSECONDS, NOVEMBER_2023, NOVEMBER_2023),  # meant
         (None, -(2**62), 2**62),
@@ -258,6 +263,12 @@ def test_the_warning_says_what_to_write():
     assert warning is not None
     assert warning.hint == (
         'write TIMESTAMP BY at UNIT MILLISECONDS (in Python: unit="milliseconds"); '
+        "if they are microseconds, UNIT MICROSECONDS"
+    )
+    small = unlikely_unit(stream(None), (0, 100))
+    assert small is not None
+    assert small.hint == (
+        'write TIMESTAMP BY at UNIT SECONDS or MILLISECONDS or NANOSECONDS (in Python: unit="seconds"); '
         "if they are microseconds, UNIT MICROSECONDS"
     )
     valid = unlikely_unit(stream(TimeUnit.SECONDS, end="until"), (NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3))
@@ -280,8 +291,16 @@ def test_a_run_warns_once_by_the_first_times_of_a_stream(tmp_path):
             query.finish()
 
 
+def test_a_run_over_times_of_january_1970_warns(tmp_path):
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps({"at": at}) + "\n" for at in range(5)))
+    with Session(runtime="embedded") as session:
+        query = session.sql(text("TIMESTAMP BY at", "at BIGINT", tmp_path / "s.jsonl"))
+        with pytest.warns(TidegateWarning, match="lie in January 1970: are they microseconds"):
+            query.finish()
+
+
 def test_a_run_whose_times_are_not_all_alike_does_not_warn(tmp_path):
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps({"at": at}) + "\n" for at in (0, NOVEMBER_2023)))
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps({"at": at}) + "\n" for at in (0, NOVEMBER_2023 * 10**6)))
     with Session(runtime="embedded") as session:
         query = session.sql(text("TIMESTAMP BY at", "at BIGINT", tmp_path / "s.jsonl"))
         query.finish()

@@ -21,6 +21,7 @@ Spread = tuple[int, int]
 """The smallest and the largest of some whole numbers in a time column."""
 
 _YEAR_1990, _YEAR_2100 = duration(631_152_000, "seconds"), duration(4_102_444_800, "seconds")
+_FEBRUARY_1970, _YEAR_2200 = duration(31, "days"), duration(7_258_118_400, "seconds")
 _YEAR = duration(31_556_952, "seconds")
 """The mean length of a year."""
 
@@ -95,22 +96,31 @@ def joint_spread(one: Spread, other: Spread | None) -> Spread:
 
 
 def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | None:
-    """Warn if times lie far from our days, but would not if they were counted in another unit.
+    """Warn if times lie in January 1970 or beyond 2200, or would lie in our days in another unit.
 
-    Small numbers, as in examples, are far from our days in every unit. Who writes UNIT MICROSECONDS means it.
+    A unit that is written is meant, unless times are of our days in another one; UNIT MICROSECONDS is always meant.
     """
+    if stream.unit is TimeUnit.MICROSECONDS:
+        return None
     declared = stream.unit or TimeUnit.MICROSECONDS
-    likely = next((unit for unit in TimeUnit if _is_plausible(spread, unit)), declared)
-    if likely is declared or stream.unit is TimeUnit.MICROSECONDS:
+    likely = next((unit for unit in TimeUnit if _is_plausible(spread, unit)), None)
+    if likely is declared or (likely is None and (stream.unit is not None or not _is_odd(spread))):
         return None
     end = "" if stream.end_column is None else f" TO {stream.end_column}"
     clause = f"{'VALID FROM' if end else 'TIMESTAMP BY'} {stream.time_column}{end} UNIT"
+    others = " or ".join(unit.name for unit in (TimeUnit.SECONDS, TimeUnit.MILLISECONDS, TimeUnit.NANOSECONDS))
+    unit, example = (likely.name, likely.value) if likely else (others, TimeUnit.SECONDS.value)
     meant = f"; if they are {declared.value}, UNIT {declared.name}" if stream.unit is None else ""
     return TidegateWarning(
         "W301",
-        f"all times of '{stream.name}' lie {_when(declared.to_micros(spread[1]))}: are they {likely.value}?",
-        hint=f'write {clause} {likely.name} (in Python: unit="{likely.value}"){meant}',
+        f"all times of '{stream.name}' lie {_when(declared.to_micros(spread[1]))}: are they {(likely or declared).value}?",
+        hint=f'write {clause} {unit} (in Python: unit="{example}"){meant}',
     )
+
+
+def _is_odd(spread: Spread) -> bool:
+    """Whether numbers that are taken as microseconds lie in January 1970, or beyond the year 2200."""
+    return 0 <= spread[0] <= spread[1] < _FEBRUARY_1970 or spread[0] >= _YEAR_2200
 
 
 def _is_plausible(spread: Spread, unit: TimeUnit) -> bool:
@@ -119,6 +129,6 @@ def _is_plausible(spread: Spread, unit: TimeUnit) -> bool:
 
 
 def _when(time: int) -> str:
-    if 0 <= time < duration(31, "days"):
+    if 0 <= time < _FEBRUARY_1970:
         return "in January 1970"
     return f"around the year {1970 + time // _YEAR}"
