@@ -39,8 +39,9 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import is_reducible
-from tidegate.expressions.nodes import TRUE, Call, Cast, Column, Expression, Literal, conjunction
+from tidegate.expressions.nodes import TRUE, Call, Cast, Column, Expression, Literal, conjunction, conjuncts
 from tidegate.optimizer.columns import prune_columns
+from tidegate.optimizer.constants import FALSE
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.optimize import RULES, optimize
 from tidegate.optimizer.rule import Scope, apply_rule
@@ -144,6 +145,30 @@ class Maker:
         if self.draw(st.booleans()):
             terms.append(self.equal(left, right))
         return SemiJoin(left, right, conjunction(tuple(terms)), self.draw(st.booleans()))
+
+    def divided_semi(self) -> SemiJoin:
+        """With a comparison of v or a side that is NULL, and perhaps equal k."""
+        semi = self.compared_semi()
+        names = [side.schema.names[1] for side in (semi.left, semi.right)]
+        nulls = [Call("is_null", (Column(name, Type.INT),), Type.BOOLEAN) for name in names]
+        compared, *rest = conjuncts(semi.predicate)
+        for each in self.draw(st.lists(st.sampled_from(nulls), min_size=1, max_size=2)):
+            sides = (compared, each) if self.draw(st.booleans()) else (each, compared)
+            compared = Call("or", sides, Type.BOOLEAN)
+        return replace(semi, predicate=conjunction((compared, *rest)))
+
+    def with_literals(self, plan: Filter | Join) -> Plan:
+        """With conditions that are always true, false or unknown, somewhere in the predicate."""
+        predicate = plan.predicate
+        for _ in range(self.draw(st.integers(1, 3))):
+            literal: Expression = Literal(self.draw(st.sampled_from([True, False, None])), Type.BOOLEAN)
+            if self.draw(st.booleans()):
+                literal = Call(self.draw(st.sampled_from(["not", "is_null"])), (literal,), Type.BOOLEAN)
+            sides = (predicate, literal) if self.draw(st.booleans()) else (literal, predicate)
+            predicate = Call(self.draw(st.sampled_from(["and", "or"])), sides, Type.BOOLEAN)
+            if not self.draw(st.integers(0, 2)):
+                predicate = Call("not", (predicate,), Type.BOOLEAN)
+        return replace(plan, predicate=predicate)
 
     def with_own_extreme(self) -> Plan:
         """A stream and its own greatest or smallest v, of all rows or of each k; or of each v, which is no such."""
@@ -283,6 +308,12 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "drop_distinct_below_blind_aggregate": lambda m: m.group(Distinct(m.leaf()), ("max",)),
     "push_aggregate_below_join": lambda m: m.grouped_join(),
     "keep_only_extreme_rows": lambda m: m.with_own_extreme(),
+    "fold_constant_conditions": lambda m: m.with_literals(m.draw(st.sampled_from([m.filtered(m.leaf()), m.join()]))),
+    "push_false_to_left": lambda m: replace(m.draw(st.sampled_from([m.join(), m.semi()])), predicate=FALSE),
+    "drop_empty_union_inputs": lambda m: Union((Filter(m.leaf(), FALSE), m.leaf(), m.window(Filter(m.leaf(), FALSE)))),
+    "split_anti_join_on_or": lambda m: replace(m.divided_semi(), anti=True),
+    "split_semi_join_on_or": lambda m: replace(m.divided_semi(), anti=False),
+    "split_anti_join_on_left": lambda m: replace(semi := m.semi(), predicate=m.term(semi.left), anti=True),
     "make_semi_join_a_join": lambda m: m.semi(m.unique()),
     "keep_only_the_extreme_partner": lambda m: m.compared_semi(),
     "find_threshold_join": lambda m: m.crossing(),

@@ -6,6 +6,9 @@ import pytest
 
 from tidegate.errors import QueryError
 from tidegate.language.binder import bind
+from tidegate.optimizer import rule
+from tidegate.optimizer.optimize import optimize
+from tidegate.optimizer.rule import apply_rule
 from tidegate.runtime.answers import explain_program
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain_format import ExplainFormat
@@ -91,3 +94,22 @@ def test_explain_cuts_long_expressions():
     shown = explain_program(bind(STREAM + f"SELECT * FROM bid WHERE {conditions};"), ExplainFormat.TEXT)
     assert max(map(len, shown.splitlines())) < 1_100
     assert "characters more)" in shown
+
+
+def tries_of_a_chain(joins: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a rule is tried while a chain of joins is optimised."""
+    tries = []
+    monkeypatch.setattr(rule, "apply_rule", lambda *given: tries.append(1) or apply_rule(*given))
+    windows = ", ".join(f"s WINDOW(RANGE 9) a{i}" for i in range(joins))
+    equalities = " AND ".join(f"a{i}.v = a{i + 1}.v" for i in range(joins - 1))
+    (query,) = bind(f"{CHAINED} SELECT a0.v FROM {windows} WHERE {equalities}").queries
+    optimize(query.plan)
+    return len(tries)
+
+
+CHAINED = "CREATE STREAM s (v INT, at BIGINT) FROM 's' TIMESTAMP BY at;"
+
+
+def test_a_chain_of_joins_takes_tries_in_proportion_to_its_length(monkeypatch):
+    few, many = (tries_of_a_chain(joins, monkeypatch) for joins in (30, 150))
+    assert many < 6 * few

@@ -6,9 +6,9 @@ import pytest
 
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import explain
-from tidegate.algebra.plan import Map, Output, Scan
+from tidegate.algebra.plan import Join, Map, Output, Scan, SemiJoin, walk
 from tidegate.algebra.ranges import Dimension, Subscribed, Waiting
-from tidegate.expressions.nodes import Column
+from tidegate.expressions.nodes import TRUE, Call, Column
 from tidegate.language.binder import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import shape, share
@@ -158,3 +158,23 @@ def test_all_columns_of_what_is_counted_stay_since_they_decide_which_element_is_
         plan, _ = optimize(Map(alarms, (Output("total", Column("alert:total", Type.BIGINT)),)))
         assert plan.schema.names == ("total",)
         assert plan.source == alarms
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a.x >= ALL (SELECT z FROM b WINDOW(RANGE 5)) OR a.y IN (SELECT z FROM b WINDOW(RANGE 5))",
+        "NOT (a.x < ANY (SELECT z FROM b WINDOW(RANGE 5)) AND a.y NOT IN (SELECT z FROM b WINDOW(RANGE 5)))",
+        "(a.y NOT IN (SELECT z FROM b WINDOW(RANGE 5))) IS NULL",
+    ],
+)
+def test_queries_in_a_larger_condition_are_not_compared_in_pairs(condition):
+    """Each is an equality or a comparison with an extreme value; what NULLs need is known of one side."""
+    streams = "CREATE STREAM a (x INT, y INT, t BIGINT) FROM 'a' TIMESTAMP BY t;"
+    streams += "CREATE STREAM b (x INT, z INT, t BIGINT) FROM 'b' TIMESTAMP BY t;"
+    (bound,) = bind(f"{streams} SELECT a.x FROM a WINDOW(RANGE 9) WHERE {condition};").queries
+    plan, _ = optimize(bound.plan)
+    predicates = [node.predicate for node in walk(plan) if isinstance(node, SemiJoin | Join)]
+    assert len(predicates) > 1
+    for predicate in predicates:
+        assert predicate == TRUE or (isinstance(predicate, Call) and predicate.function in ("=", "<"))

@@ -36,6 +36,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal, conjunction
+from tidegate.optimizer.constants import FALSE
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.optimize import LAWS, RULES
 from tidegate.optimizer.rule import apply_rule
@@ -65,6 +66,14 @@ def fails(name: str) -> Expression:
     """A condition that can fail: 1 div name = 1."""
     quotient = Call("div", (Literal(1, Type.INT), column(name)), Type.INT)
     return Call("=", (quotient, Literal(1, Type.INT)), Type.BOOLEAN)
+
+
+def is_null(name: str) -> Expression:
+    return Call("is_null", (column(name),), Type.BOOLEAN)
+
+
+def either(*terms: Expression) -> Expression:
+    return Call("or", terms, Type.BOOLEAN)
 
 
 def equal(left: str, right: str) -> Expression:
@@ -135,6 +144,12 @@ CASES: dict[str, Plan] = {
         columns(top(columns(S, i="sk", j="sv"), "i", of="j"), a="i", b="top"),
         both(equal("k", "a"), equal("v", "b")),
     ),
+    "fold_constant_conditions": Filter(S, Call("or", (both(more("sv"), FALSE), more("sk")), Type.BOOLEAN)),
+    "push_false_to_left": Join(S, R, FALSE),
+    "drop_empty_union_inputs": Union((Window(Filter(R, FALSE), 10), S, T)),
+    "split_anti_join_on_or": SemiJoin(S, R, both(ON_KEYS, either(less("sv", "rv"), is_null("rv"))), anti=True),
+    "split_semi_join_on_or": SemiJoin(S, R, either(is_null("sv"), less("sv", "rv"))),
+    "split_anti_join_on_left": SemiJoin(S, R, more("sv"), anti=True),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(ON_KEYS, less("sv", "rv")), anti=True),
     "find_threshold_join": Distinct(
@@ -166,6 +181,12 @@ REFUSED: dict[str, Plan] = {
     "drop_distinct_below_set_operation": SetOperation(Distinct(S), R, SetRule.EXCEPT_ALL),
     "push_aggregate_below_join": top(Join(S, R, ON_KEYS), "sk", of="sv"),
     "keep_only_extreme_rows": SemiJoin(S, top(R, "rk", of="rv"), both(ON_KEYS, equal("sv", "top"))),
+    "fold_constant_conditions": Filter(S, either(more("sv"), more("sk"))),
+    "push_false_to_left": Join(S, R, TRUE),
+    "drop_empty_union_inputs": Union((Filter(S, FALSE),)),
+    "split_anti_join_on_or": SemiJoin(S, R, either(less("sv", "rv"), ON_KEYS), anti=True),
+    "split_semi_join_on_or": SemiJoin(S, R, either(fails("sv"), less("sv", "rv"))),
+    "split_anti_join_on_left": SemiJoin(S, R, fails("sv"), anti=True),
     "make_semi_join_a_join": SemiJoin(S, top(R, "rk", of="rv"), ON_KEYS, anti=True),
     "keep_only_the_extreme_partner": SemiJoin(S, R, both(less("sv", "rv"), less("rk", "sk"))),
     "find_threshold_join": Distinct(columns(Join(Window(S, 9), Window(R, 5), both(ON_KEYS, less("sv", "rv"))), v="rv")),

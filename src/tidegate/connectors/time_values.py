@@ -111,9 +111,10 @@ def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | Non
     others = " or ".join(unit.name for unit in (TimeUnit.SECONDS, TimeUnit.MILLISECONDS, TimeUnit.NANOSECONDS))
     unit, example = (likely.name, likely.value) if likely else (others, TimeUnit.SECONDS.value)
     meant = f"; if they are {declared.value}, UNIT {declared.name}" if stream.unit is None else ""
+    when, asked = _when(declared.to_micros(spread[1])), (likely or declared).value
     return TidegateWarning(
         "W301",
-        f"all times of '{stream.name}' lie {_when(declared.to_micros(spread[1]))}: are they {(likely or declared).value}?",
+        f"all times of '{stream.name}' lie {when}: are they {asked}?",
         hint=f'write {clause} {unit} (in Python: unit="{example}"){meant}',
     )
 

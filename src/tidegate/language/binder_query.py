@@ -20,6 +20,7 @@ from tidegate.language.binder_subqueries import Inner, Subqueries
 from tidegate.language.conditions import has_query
 from tidegate.language.names import Scope, all_unique, expand, output_name, unique
 from tidegate.language.of_nothing import value_of_nothing
+from tidegate.language.polarity import narrow_marks
 from tidegate.language.surroundings import Read, Surroundings
 from tidegate.language.unnesting import Test, refuse_unknown, with_steps, with_tests
 from tidegate.language.unwindowed import COMPARED, DISTINCT_ROWS, GROUPED, warn_instants, warn_unwindowed
@@ -116,6 +117,8 @@ def _selected(select: syntax.Select, around: Surroundings) -> _Selected:
     pairs = [_equality(term, plan) for term in correlation]
     every_key = tuple(dict.fromkeys((*keys, *(inner for inner, _ in pairs))))
     grouped = group(plan, every_key, aggregates.calls, select.span)
+    tested = [part for test in tests for part in test.expressions]
+    queries.steps = narrow_marks(queries.steps, having, [*(item.expression for item in items), *tested])
     plan = _having(grouped, having, tests, queries)
     over = replace(grouped, plan=plan).over
     items = [replace(item, expression=over(item.expression)) for item in items]
@@ -190,7 +193,8 @@ def _restricted(
     later = [term for term in plain if columns_of(term) & made]
     correlation = tuple(term for term in plain if term not in here and term not in later)
     plan = with_tests(_filtered(plan, here), (t for t in tests if not columns_of(t.predicate) & made), _as_it_is)
-    plan = with_steps(plan, queries.steps, _as_it_is)
+    tested = [part for test in tests for part in test.expressions]
+    plan = with_steps(plan, narrow_marks(queries.steps, later, [*correlation, *tested]), _as_it_is)
     plan = with_tests(plan, (t for t in tests if columns_of(t.predicate) & made), _as_it_is)
     for term in later:
         refuse_unknown(term, plan.schema.names)

@@ -31,6 +31,10 @@ class Test:
     held: Expression = TRUE
     unknowable: tuple[Expression, ...] = ()
 
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.predicate, self.held, *self.unknowable)
+
 
 @dataclass(frozen=True, slots=True)
 class Lookup:

@@ -213,7 +213,10 @@ def _over_groups(
 
 def _by_side(plan: Join | SemiJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...], Expression]:
     """The terms of the predicate that read only the left, those that read only the right, and the rest."""
-    terms = conjuncts(plan.predicate)
-    left = tuple(t for t in terms if reads_only(t, plan.left.schema.names) and not can_fail(t))
-    right = tuple(t for t in terms if t not in left and reads_only(t, plan.right.schema.names) and not can_fail(t))
-    return left, right, conjunction(tuple(t for t in terms if t not in left and t not in right))
+    names = [frozenset(side.schema.names) for side in (plan.left, plan.right)]
+    terms: tuple[list[Expression], ...] = ([], [], [])
+    for term in conjuncts(plan.predicate):
+        side = 2 if can_fail(term) else next((at for at in (0, 1) if reads_only(term, names[at])), 2)
+        terms[side].append(term)
+    left, right, rest = map(tuple, terms)
+    return left, right, conjunction(rest)

@@ -91,10 +91,11 @@ def _badness(plan: Plan) -> tuple[int, int]:
     plan = _bare(plan)
     if not isinstance(plan, Join):
         return (0, 0)
-    left, right = frozenset(plan.left.schema.names), frozenset(plan.right.schema.names)
     terms = conjuncts(plan.predicate)
     below = [_badness(plan.left), _badness(plan.right)]
-    bare, loose = not terms, not any(_is_equality(t, left, right) for t in terms)
+    # What is not of the right is of the left, whose schema is that of all joins below.
+    right = frozenset(plan.right.schema.names)
+    bare, loose = not terms, not any(_is_equality(t, columns_of(t) - right, right) for t in terms)
     return (bare + sum(b for b, _ in below), loose + sum(n for _, n in below))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.algebra.plan import Filter, Map, Output, Plan
@@ -32,14 +32,22 @@ def exactly(plan: Plan, names: Sequence[str]) -> Plan:
     return Map(plan, tuple(Output(n, Column(n, plan.schema.type_of(n))) for n in names))
 
 
+def named(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with other names for its columns."""
+    if plan.schema.names == tuple(names):
+        return plan
+    return Map(plan, tuple(Output(n, Column(f.name, f.type)) for n, f in zip(names, plan.schema, strict=True)))
+
+
 def filtered(plan: Plan, terms: tuple[Expression, ...]) -> Plan:
     """The plan where all terms hold; the plan itself if there are none."""
     return Filter(plan, conjunction(terms)) if terms else plan
 
 
-def reads_only(term: Expression, names: Sequence[str]) -> bool:
+def reads_only(term: Expression, names: Collection[str]) -> bool:
     """Whether the term reads something, and only columns of these names."""
-    return bool(columns_of(term)) and columns_of(term) <= frozenset(names)
+    read = columns_of(term)
+    return bool(read) and read.issubset(names)
 
 
 def is_safe(*expressions: Expression) -> bool:

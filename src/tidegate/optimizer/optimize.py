@@ -8,6 +8,8 @@ from tidegate.algebra.plan import Plan
 from tidegate.algebra.shedding import NEVER, Shedding
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
+from tidegate.optimizer.constants import CONSTANT_RULES
+from tidegate.optimizer.disjunctions import DISJUNCTION_RULES
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.joins import reorder_joins
@@ -23,11 +25,13 @@ from tidegate.optimizer.windows import WINDOW_RULES, extend_whole_elements
 
 RULES: tuple[Rule, ...] = (
     *SIMPLIFYING_RULES,
+    *CONSTANT_RULES,
     *FILTER_RULES,
     *WINDOW_RULES,
     *PLACEMENT_RULES,
     *AGGREGATE_RULES,
     *EXTREME_RULES,
+    *DISJUNCTION_RULES,
     *SEMI_JOIN_RULES,
     *THRESHOLD_RULES,
 )

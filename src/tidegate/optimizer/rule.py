@@ -10,6 +10,9 @@ from tidegate.algebra.plan import Plan, inputs, with_inputs
 from tidegate.algebra.properties import is_reducible
 from tidegate.errors import InternalError
 
+MOST_APPLICATIONS = 1_000_000
+"""Rules that undo each other would be applied for ever."""
+
 
 class Scope(Enum):
     """Where a rule holds (PIPES, section 10.3)."""
@@ -43,30 +46,30 @@ def apply_rule(each: Rule, node: Plan) -> Plan | None:
     return better
 
 
-def apply_rules(plan: Plan, rules: Sequence[Rule], *, passes: int = 200) -> tuple[Plan, tuple[str, ...]]:
+def apply_rules(plan: Plan, rules: Sequence[Rule]) -> tuple[Plan, tuple[str, ...]]:
     """Apply the rules bottom-up until none applies; also answer the names of those that did."""
-    applied: list[str] = []
+    applied: dict[str, int] = {}
     # A rule looks at an operator and what is below it: where none applied, none will as long as it stays the same.
     final: dict[int, Plan] = {}
 
-    def visit(node: Plan) -> Plan:
-        if id(node) in final:
-            return node
-        below = inputs(node)
-        new = tuple(visit(each) for each in below)
-        is_settled = all(a is b and id(a) in final for a, b in zip(below, new, strict=True))
-        node = with_inputs(node, new)
-        for each in rules:
-            if (better := apply_rule(each, node)) is not None:
-                applied.append(each.name)
-                return better
-        if is_settled:
-            final[id(node)] = node
+    def finished(node: Plan) -> Plan:
+        while id(node) not in final:
+            # Not a comprehension: that would double the depth of recursion.
+            node = with_inputs(node, tuple(map(finished, inputs(node))))
+            better = next((found for each in rules if (found := _tried(each, node, applied)) is not None), None)
+            if better is None:
+                final[id(node)] = node
+            else:
+                node = better
         return node
 
-    for _ in range(passes):
-        before = len(applied)
-        plan = visit(plan)
-        if len(applied) == before:
-            return plan, tuple(dict.fromkeys(applied))
-    raise InternalError("I202", f"no fixed point after {passes} passes; last rules: {applied[-4:]}")
+    return finished(plan), tuple(applied)
+
+
+def _tried(each: Rule, node: Plan, applied: dict[str, int]) -> Plan | None:
+    better = apply_rule(each, node)
+    if better is not None:
+        applied[each.name] = applied.get(each.name, 0) + 1
+        if applied[each.name] > MOST_APPLICATIONS:
+            raise InternalError("I202", f"no fixed point; rules that applied: {applied}")
+    return better

@@ -14,9 +14,9 @@ from tidegate.errors import DataError
 from tidegate.runtime.spark.failures import not_started
 
 SECONDS_TO_CONNECT = 3.0
-SECONDS_TO_ANSWER = 15.0
+SECONDS_TO_ANSWER = 30.0
 """A master that has not answered by then does not."""
-SECONDS_TO_GRANT = 30.0
+SECONDS_TO_GRANT = 45.0
 """A master that has granted no executor by then has none to grant."""
 
 ATTEMPTS = 3
