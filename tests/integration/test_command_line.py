@@ -26,7 +26,7 @@ from tidegate.schema import Schema, Type
 COMMAND = [sys.executable, "-m", "tidegate.cli.main"]
 
 STREAM = """CREATE STREAM reading (sensor INT, celsius DOUBLE, room STRING, at BIGINT)
-  FROM '{path}' TIMESTAMP BY at DELAY 2 MICROSECONDS;
+  FROM '{path}' TIMESTAMP BY at UNIT MICROSECONDS DELAY 2 MICROSECONDS;
 """
 WARM = "SELECT sensor, celsius, room FROM reading WHERE celsius > 20;\n"
 COUNT = "SELECT sensor, COUNT(*) AS readings FROM reading WINDOW(RANGE 10) GROUP BY sensor;\n"

@@ -305,3 +305,11 @@ def test_a_run_whose_times_are_not_all_alike_does_not_warn(tmp_path):
         query = session.sql(text("TIMESTAMP BY at", "at BIGINT", tmp_path / "s.jsonl"))
         query.finish()
     assert query.warnings == ()
+
+
+def test_made_up_times_are_not_warned_of():
+    with Session(runtime="embedded") as session:
+        made = "CREATE STREAM made (k INT, at BIGINT) FROM 'generator://?rows=5&keys=2' TIMESTAMP BY at;"
+        query = session.sql(f"{made} SELECT k FROM made")
+        query.finish()
+    assert query.warnings == ()

@@ -99,8 +99,9 @@ def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | Non
     """Warn if times lie in January 1970 or beyond 2200, or would lie in our days in another unit.
 
     A unit that is written is meant, unless times are of our days in another one; UNIT MICROSECONDS is always meant.
+    Times that are made up are what their maker means.
     """
-    if stream.unit is TimeUnit.MICROSECONDS:
+    if stream.unit is TimeUnit.MICROSECONDS or stream.location.startswith("generator:"):
         return None
     declared = stream.unit or TimeUnit.MICROSECONDS
     likely = next((unit for unit in TimeUnit if _is_plausible(spread, unit)), None)
