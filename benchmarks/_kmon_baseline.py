@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.kernels.compiled import compiled, inlined
-from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.model import Arrivals, Combinations
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.model import Arrivals, Combinations
 
 Ints = npt.NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from benchmarks import _kmon_data as made
 from benchmarks._kmon_data import Interleaved
 from benchmarks._kmon_runs import Cost, Course, compared, lived
 from benchmarks._kmon_setups import CHILDREN, ONE_EDGE, PARENTS, Feed, feed
-from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.model import Bound, Constraints
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
 
 SEED = 5
 SIZES = (2_000, 10_000)

@@ -12,21 +12,21 @@ from benchmarks import _kmon_data as made
 from benchmarks._kmon_baseline import WindowJoin
 from benchmarks._kmon_data import Interleaved, Ints
 from benchmarks._kmon_setups import CHILDREN, PARENTS, WINDOW, feed
-from tidegate.physical.kernels.hashing import Hashes, hash_columns
-from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import Bound, Combinations, Constraints
-from tidegate.physical.kernels.synopses.monitor import Arrivals, Limits, Observed
-from tidegate.physical.kernels.synopses.monitor_clusters import ClustersSeen, observe_clusters
-from tidegate.physical.kernels.synopses.monitor_control import (
+from benchmarks.baselines.monitor_control import (
     Adherence,
     MonitorSettings,
     Record,
     decide,
     limits_in_force,
 )
-from tidegate.physical.kernels.synopses.monitor_joins import JoinsSeen, observe_joins
-from tidegate.physical.kernels.synopses.monitor_orders import OrderedArrivals, OrdersSeen, observe_orders
+from tidegate.physical.common.kernels.hashing import Hashes, hash_columns
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
+from tidegate.physical.keyed_join.kernels.model import Bound, Combinations, Constraints
+from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed
+from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
+from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
+from tidegate.physical.keyed_join.kernels.monitor_orders import OrderedArrivals, OrdersSeen, observe_orders
 
 SIZE = 1_000
 """Elements of a batch."""

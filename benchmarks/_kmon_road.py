@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from benchmarks._kmon_data import Ints, Mask
 from benchmarks._kmon_runs import Course, lived
 from benchmarks._kmon_setups import Feed
-from tidegate.physical.kernels.synopses.graph import Edge, Graph
-from tidegate.physical.kernels.synopses.model import NEVER, Arrivals, Bound, Constraints
+from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
+from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Bound, Constraints
 
 DATA = Path(os.environ.get("TIDEGATE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REPORTS = DATA / "linear_road" / "gen45min_position_reports.parquet"

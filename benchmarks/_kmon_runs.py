@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks._kmon_baseline import WindowJoin
 from benchmarks._kmon_setups import Feed
 from benchmarks._kmon_simulation import simulated
-from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import Combinations, Constraints
+from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
+from tidegate.physical.keyed_join.kernels.model import Combinations, Constraints
 
 Cost = tuple[float, float]
 """Processor time for an element in microseconds, by us and by the window join."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._kmon_data import Interleaved, Ints
-from tidegate.physical.kernels.synopses.graph import Edge, Graph
-from tidegate.physical.kernels.synopses.model import NEVER, Arrivals, Moment
+from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
+from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Moment
 
 WINDOW = 50_000
 """Rows of each stream."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks._kmon_setups import Feed
-from tidegate.physical.kernels.synopses.graph import Graph
-from tidegate.physical.kernels.synopses.model import Constraints
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.model import Constraints
 
 
 @dataclass(slots=True, eq=False)

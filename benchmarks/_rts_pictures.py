@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks._report import say
 from benchmarks._rts_runs import SAMPLED, Costs
 from benchmarks._rts_setups import BATCH, Setup, short
-from tidegate.physical.kernels.ranges.model import Ints
+from tidegate.physical.common.arrays import Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks._rts_setups import BATCH, Load, World
-from tidegate.physical.kernels.ranges.batch import BatchTracker
-from tidegate.physical.kernels.ranges.model import Elements, Floats, Ints, Matured, Ranges, RangeTracker
-from tidegate.physical.kernels.ranges.scan import ScanTracker
-from tidegate.physical.kernels.ranges.stabbing import StabbingTracker
-from tidegate.physical.kernels.ranges.tracking import DistributedTracker
+from benchmarks.baselines.scan import ScanTracker
+from benchmarks.baselines.stabbing import StabbingTracker
+from benchmarks.baselines.tracking import DistributedTracker
+from tidegate.physical.common.arrays import Floats, Ints
+from tidegate.physical.subscriptions.kernels.batch import BatchTracker
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, RangeTracker
 
 SAMPLED = ("scan", "stabbing")
 FEWEST = 250

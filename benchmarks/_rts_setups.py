@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from tidegate.physical.kernels.ranges.model import Elements, Floats, Ints, Mask, Ranges
+from tidegate.physical.common.arrays import Floats, Ints, Mask
+from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
 
 DOMAIN = 100_000
 BATCH = 10_000

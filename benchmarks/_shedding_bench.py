@@ -12,8 +12,8 @@ from benchmarks import _shedding_tuples as tuples
 from benchmarks._report import say
 from benchmarks._shedding_data import Workload, batches
 from benchmarks._shedding_runs import Run, Way, dropped, full, knowing, shed
-from tidegate.physical.kernels.shedding.matching import Method
-from tidegate.physical.kernels.shedding.values import Floats
+from tidegate.physical.common.arrays import Floats
+from tidegate.physical.similarity_join.kernels.matching import Method
 
 WINDOW = 20
 """Seconds of a window: results count from when windows are full."""

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tidegate.physical.kernels.shedding.slots import Arrivals
-from tidegate.physical.kernels.shedding.values import Ints, Sets
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.kernels.values import Sets
 
 SECOND = 1_000_000
 

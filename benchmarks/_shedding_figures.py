@@ -12,8 +12,8 @@ from benchmarks._shedding_bench import AT_ONCE, LATE, WINDOW, capacity_for_all, 
 from benchmarks._shedding_data import BURST, Workload
 from benchmarks._shedding_pictures import Panel, Picture
 from benchmarks._shedding_runs import Way, full, shed
-from tidegate.physical.kernels.shedding.conditions import Overlap
-from tidegate.physical.kernels.shedding.values import Floats
+from tidegate.physical.common.arrays import Floats
+from tidegate.physical.similarity_join.kernels.conditions import Overlap
 
 COMPARISONS, POSTINGS = 156_250.0, 1_760_000.0
 """What the paper's machine does in a second, by what its Figure 7 says: comparisons, or entries of lists."""

@@ -9,13 +9,13 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks._shedding_data import SECOND, Workload, batches, kept
-from tidegate.physical.kernels.shedding.conditions import Condition, Overlap
-from tidegate.physical.kernels.shedding.evidence import Tally
-from tidegate.physical.kernels.shedding.join import SheddingJoin
-from tidegate.physical.kernels.shedding.matching import Method
-from tidegate.physical.kernels.shedding.model import Answer, Settings, Utilities
-from tidegate.physical.kernels.shedding.slots import Arrivals
-from tidegate.physical.kernels.shedding.values import Floats, Ints
+from tidegate.physical.common.arrays import Floats, Ints
+from tidegate.physical.shedding.kernels.evidence import Tally
+from tidegate.physical.similarity_join.kernels.conditions import Condition, Overlap
+from tidegate.physical.similarity_join.kernels.join import SheddingJoin
+from tidegate.physical.similarity_join.kernels.matching import Method
+from tidegate.physical.similarity_join.kernels.model import Answer, Settings, Utilities
+from tidegate.physical.similarity_join.kernels.slots import Arrivals
 
 _THREE = Overlap(3)
 

@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from benchmarks._shedding_data import SECOND, Workload, streams
-from tidegate.physical.kernels.shedding.values import Floats, Ints, Sets, Words
+from tidegate.physical.common.arrays import Floats, Ints, Words
+from tidegate.physical.similarity_join.kernels.values import Sets
 
 DROP, RATE, TIME, DIRECTION = range(4)
 """What is adapted: nothing, so that input is dropped; then one more thing each."""

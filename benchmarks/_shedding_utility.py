@@ -13,8 +13,8 @@ from benchmarks._shedding_data import Workload
 from benchmarks._shedding_figures import COMPARISONS, POSTINGS, Sizes
 from benchmarks._shedding_pictures import Panel, Picture
 from benchmarks._shedding_runs import Way, dropped, full, shed
-from tidegate.physical.kernels.shedding.conditions import Equal, Overlap
-from tidegate.physical.kernels.shedding.matching import Method
+from tidegate.physical.similarity_join.kernels.conditions import Equal, Overlap
+from tidegate.physical.similarity_join.kernels.matching import Method
 
 LOOKUPS = (0, 2, 8)
 """What finding a list may cost, in entries of lists."""

@@ -24,7 +24,7 @@ from benchmarks._report import say
 from benchmarks._spark import Bench, Rate, files
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.generator import generate
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.session import Session
 
 PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "condensation" / "condensation.sql"

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the customary name
 from benchmarks._report import Report, main, say
 from benchmarks._spark import Bench, Rate, files
 from examples.nexmark import generate
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import Engine
 

@@ -18,7 +18,7 @@ from benchmarks._rts_figures import draw_figures
 from benchmarks._rts_pictures import HEAD, Outcome, write_table
 from benchmarks._rts_setups import Setup, world
 from benchmarks._rts_spark import spark_figures
-from tidegate.physical.kernels.ranges.batch import BatchTracker
+from tidegate.physical.subscriptions.kernels.batch import BatchTracker
 
 NOTES = """Scan and stabbing are sampled: from some moments of a life, with what is live then, they count for a short
 while; what they cost in between is interpolated, and their registrations and terminations cost nothing, which

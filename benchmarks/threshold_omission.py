@@ -22,8 +22,8 @@ import pyarrow.csv as arrow_csv
 from benchmarks._greedy import Greedy
 from benchmarks._report import Report, main, say
 from tidegate.edge import Brackets, sides
-from tidegate.physical.kernels.brackets import bracketed
-from tidegate.physical.kernels.retention import Elements
+from tidegate.physical.threshold_alert.kernels.brackets import bracketed
+from tidegate.physical.threshold_alert.kernels.retention import Elements
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

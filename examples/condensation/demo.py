@@ -20,7 +20,7 @@ from tidegate.cli.table import aligned
 from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.generator import Recipe, generate
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.session import Session
 
 PROGRAM = Path(__file__).with_name("condensation.sql")

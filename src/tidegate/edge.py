@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.errors import DataError, QueryError, nearest
-from tidegate.physical.kernels.brackets import is_sorted, reach
-from tidegate.physical.kernels.retention import Elements, Sides, absorb, due, room_for, taken
+from tidegate.physical.threshold_alert.kernels.brackets import is_sorted, reach
+from tidegate.physical.threshold_alert.kernels.retention import Elements, Sides, absorb, due, room_for, taken
 from tidegate.time import BEGINNING, EARLIEST, FOREVER, LATEST
 
 Shape = Literal["quasiconvex", "rising", "falling"]

@@ -19,10 +19,10 @@ import pyarrow as pa
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.registration import Registration
 from tidegate.connectors.files import is_uri
-from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
 from tidegate.errors import QueryError, TidegateWarning
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.answers import answers, explain_program, found_by
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
@@ -322,13 +322,12 @@ def _check_settings(runtime: str, buckets: int | None) -> None:
 
 
 def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
-    sinks = {q.name: FileSink(_absolute(q.into), format_) for q in program.queries if q.into is not None}
+    sinks = {q.name: open_sink(q.into, format=format_) for q in program.queries if q.into is not None}
     if out is None:
         return sinks
-    folder = _absolute(out)
-    named = {q.name: FileSink(posixpath.join(folder, q.name), format_) for q in program.queries if q.into is None}
-    told = [*([SHEDDING] if any(q.may_shed for q in program.queries) else []), DEAD_LETTERS]
-    return {**sinks, **named, **{name: FileSink(posixpath.join(folder, name), "jsonl") for name in told}}
+    named = {q.name: open_sink(posixpath.join(out, q.name), format=format_) for q in program.queries if q.into is None}
+    reported = [*([SHEDDING] if any(q.may_shed for q in program.queries) else []), DEAD_LETTERS]
+    return {**sinks, **named, **{name: open_sink(posixpath.join(out, name), format="jsonl") for name in reported}}
 
 
 def _time_unit(name: str | None) -> TimeUnit | None:

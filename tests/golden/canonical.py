@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from micros import in_micros
 from reference.instants import OutputRow
 from reference.values import Row, canonical_row
+from support.micros import in_micros
 
 from tidegate.schema import Schema
 from tidegate.time import FOREVER

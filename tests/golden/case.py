@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from reference.semantics import Raw
 
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.schema import Type
 
 HERE = Path(__file__).parent

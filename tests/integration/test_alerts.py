@@ -12,7 +12,7 @@ import pytest
 
 from tidegate.connectors.memory import MemorySource
 from tidegate.edge import ThresholdFilter
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import Engine
 from tidegate.session import Session

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from micros import in_micros
 from pyspark.sql import SparkSession
+from support.micros import in_micros
+from support.paths import ROOT
 
 from tidegate.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TIDEGATE_DATA", ROOT.parent / "shared" / "data"))
 FILES = 5
 SECOND = 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from micros import in_micros
+from support.micros import in_micros
 
 from tidegate.cli.main import main
 from tidegate.errors import DataError, TidegateWarning

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration._auctions import program, write_auctions
-from integration._cluster import Cluster
-from integration._processes import Process, tidegate
-from integration._results import Published, leftovers, published
+from support.auctions import program, write_auctions
+from support.cluster import Cluster
+from support.processes import Process, tidegate
+from support.results import Published, leftovers, published
 
 from tidegate.session import Session
 

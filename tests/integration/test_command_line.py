@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import canonical_text, output_rows
-from integration._commands import PATIENCE, Ended, forked
-from micros import in_micros
+from support.commands import PATIENCE, Ended, forked
+from support.micros import in_micros
 
 from tidegate import __version__
 from tidegate.cli import main as cli

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from micros import in_micros
 from pyspark.sql import SparkSession
+from support.micros import in_micros
+from support.paths import ROOT
 
 from examples.dns.prepare import prepare
 from tidegate.runtime.port import Progress
 from tidegate.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TIDEGATE_DATA", ROOT.parent / "shared" / "data"))
 LOG = SHARED / "zeek_network" / "dns.csv.gz"
 FILES = 8

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from support.paths import ROOT
 
 from tidegate.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "dns" / "answered.sql"
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from micros import in_micros
+from support.micros import in_micros
 
 from tidegate.errors import TidegateWarning
 from tidegate.session import RunningQuery, Session

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from integration._auctions import FILES, program, write_auctions
-from integration._processes import PATIENCE, Process, descendants, is_running, tidegate
-from integration._results import Published, leftovers, published
 from pyspark.sql import SparkSession
+from support.auctions import FILES, program, write_auctions
+from support.processes import PATIENCE, Process, descendants, is_running, tidegate
+from support.results import Published, leftovers, published
 
 from tidegate.runtime.state import CLEAN_EVERY
 from tidegate.session import Session
@@ -43,9 +43,9 @@ CREATE ALERT busy FROM bid MATCHING auction REPEAT WHEN COUNT(*) >= 4;
 REQUESTS = """
 SET constraints = monitored;
 SET monitor_events = 5; SET monitor_window = 20;
-CREATE STREAM request (id INT, size INT, at BIGINT) FROM '{folder}/request' TIMESTAMP BY at DELAY 20
+CREATE STREAM request (id INT, size INT, at BIGINT) FROM '{folder}/request' TIMESTAMP BY at UNIT MICROSECONDS DELAY 20
   KEY (id) CONSTRAINT (id) REFERENCES reply (id) WITHIN 40 MICROSECONDS WITH (files_per_batch = 1);
-CREATE STREAM reply (id INT, code INT, at BIGINT) FROM '{folder}/reply' TIMESTAMP BY at DELAY 20
+CREATE STREAM reply (id INT, code INT, at BIGINT) FROM '{folder}/reply' TIMESTAMP BY at UNIT MICROSECONDS DELAY 20
   KEY (id) ORDERED BY id WITHIN 30 ROWS WITH (files_per_batch = 1);
 """
 ANSWERED = """

@@ -14,7 +14,7 @@ import pytest
 
 from tidegate.cli.announce import announce
 from tidegate.errors import DataError
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
 from tidegate.session import RunningQuery, Session

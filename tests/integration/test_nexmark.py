@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from micros import in_micros
 from pyspark.sql import SparkSession
+from support.micros import in_micros
 
 from examples.nexmark import generate
 from tidegate.session import Session

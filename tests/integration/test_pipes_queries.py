@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from golden.canonical import output_rows
-from integration import _pipes as pipes
 from pyspark.sql import SparkSession
 from reference import functions
 from reference.instants import OutputRow, interesting_instants_of, snapshots
 from reference.semantics import relations_of
+from support import pipes
 
 from examples.nexmark import generate
 from tidegate.algebra.plan import Plan
 from tidegate.catalog.catalog import Program, SourceStream
 from tidegate.connectors.memory import MemorySource
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.schema import Type

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from micros import in_micros
 from pyspark.sql import SparkSession
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import relations_of
 from reference.values import canonical_row
 from strategies.plans import plans, sources
 from strategies.streams import Sources
+from support.micros import in_micros
 
 from tidegate.algebra.plan import Plan, Scan, Validity, walk
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream

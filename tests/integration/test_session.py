@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import coalesced, output_rows
-from micros import in_micros
+from support.micros import in_micros
 
 import tidegate
 from tidegate import DataError, QueryError, RunningQuery, Session

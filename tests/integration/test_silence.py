@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from micros import in_micros
+from support.micros import in_micros
+from support.paths import ROOT
 
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.port import DEAD_LETTERS, Job, Run
 
 SECOND = 1_000_000
 START = 1_767_225_600  # 2026-01-01
-MANUAL = (Path(__file__).resolve().parents[2] / "docs" / "language.md").read_text()
+MANUAL = (ROOT / "docs" / "language.md").read_text()
 
 
 @dataclass

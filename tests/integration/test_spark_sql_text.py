@@ -12,7 +12,7 @@ import pytest
 
 from tidegate.errors import NOWHERE
 from tidegate.expressions.evaluate import evaluate
-from tidegate.expressions.functions import resolve
+from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Case, Column, InList, Literal
 from tidegate.expressions.spark import spark_sql
 from tidegate.schema import Schema, Type

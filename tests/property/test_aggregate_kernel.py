@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.physical.aggregate import AggregateOperator
-from tidegate.physical.batch import Batch
-from tidegate.physical.emit import Emit
-from tidegate.physical.kernels.aggregate import sweep
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.physical.aggregate.kernels.sweep import sweep
+from tidegate.physical.aggregate.operator import AggregateOperator
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -17,12 +17,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.expressions.aggregates import AGGREGATES
-from tidegate.physical.aggregate import AggregateOperator, slots_of
-from tidegate.physical.batch import Batch
-from tidegate.physical.emit import Emit
-from tidegate.physical.kernels import slot_order, slot_sums, slots
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.expressions.functions.aggregates import AGGREGATES
+from tidegate.physical.aggregate.kernels import slot_order, slot_sums, slots
+from tidegate.physical.aggregate.operator import AggregateOperator, slots_of
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.slot_order import quantiles
-from tidegate.physical.kernels.slot_sums import double_sums, integer_sums, variances
-from tidegate.physical.kernels.slots import Slots, Spans
+from tidegate.physical.aggregate.kernels.slot_order import quantiles
+from tidegate.physical.aggregate.kernels.slot_sums import double_sums, integer_sums, variances
+from tidegate.physical.aggregate.kernels.slots import Slots, Spans
 
 FINITE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),

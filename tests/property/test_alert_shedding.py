@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms
 
-from tidegate.algebra.alerts import Alert, Demand, Link, Whole
-from tidegate.algebra.shedding import NEVER, Policy, Shedding
+from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
+from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
 from tidegate.optimizer.omission import omission_window
-from tidegate.physical.alert_shedding import CELLS
-from tidegate.physical.batch import Batch
-from tidegate.physical.operator import NO_FACTS, NO_STATE, Chunks, Facts, Step
-from tidegate.physical.threshold_join import ThresholdJoinOperator
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Chunks, Facts, Step
+from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
+from tidegate.physical.threshold_alert.shedding import CELLS
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -43,10 +43,10 @@ class Run:
     def many(self) -> int:
         return len(self.alert.members)
 
-    def operator(self, shedding: Shedding) -> ThresholdJoinOperator:
+    def operator(self, shedding: Shedding) -> ThresholdAlertOperator:
         keys = tuple((f"{i}.k",) for i in range(self.many))
         schemas = tuple(schema(i) for i in range(self.many))
-        return ThresholdJoinOperator(schemas, keys, (replace(self.alert, shedding=shedding),))
+        return ThresholdAlertOperator(schemas, keys, (replace(self.alert, shedding=shedding),))
 
     def reference(self, threshold: int) -> set[Combination]:
         near = Near(tuple((x.left, x.right, x.before, x.after, False, False) for x in self.alert.links))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from itertools import product
 
 import pyarrow as pa
-from harness import rows_of, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
 from strategies.streams import Delivery, Streams, deliveries
+from support.harness import rows_of, run
 
 from tidegate.algebra.alarms import ThresholdJoin
-from tidegate.algebra.alerts import Alert, Demand
 from tidegate.algebra.plan import walk
+from tidegate.algebra.threshold_alert import Alert, Demand
 from tidegate.connectors.memory import MemorySource
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.embedded.runner import Engine

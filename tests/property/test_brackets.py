@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reference.brackets import in_order, kept, optimum
 
 from tidegate.edge import Brackets, KeyedThresholdFilter, ThresholdFilter, sides
-from tidegate.physical.kernels.brackets import bracketed, by_group_and_time, duplicates
-from tidegate.physical.kernels.retention import Elements
+from tidegate.physical.threshold_alert.kernels.brackets import bracketed, by_group_and_time, duplicates
+from tidegate.physical.threshold_alert.kernels.retention import Elements
 
 SHAPES = {"quasiconvex": (True, True), "rising": (True, False), "falling": (False, True)}
 

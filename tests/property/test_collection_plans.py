@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from harness import rows_of, run_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import relations_of
 from reference.values import canonical
+from support.harness import rows_of, run_elements
 
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 
 DECLARED = """
     CREATE STREAM s (a ARRAY<INT>, m MAP<STRING, DOUBLE>) FROM 's.csv';

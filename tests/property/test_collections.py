@@ -17,13 +17,13 @@ from tidegate.entries import identity
 from tidegate.errors import NOWHERE
 from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.evaluate import ERRORS, evaluate
-from tidegate.expressions.functions import can_fail, resolve
+from tidegate.expressions.functions.resolve import can_fail, resolve
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Literal
-from tidegate.expressions.parse import parse_column
-from tidegate.physical.kernels.groups import canonical as written_alike
-from tidegate.physical.kernels.groups import group_rows
-from tidegate.physical.kernels.hashing import hash_columns
-from tidegate.physical.kernels.order_codes import order_codes
+from tidegate.expressions.parse.values import parse_column
+from tidegate.physical.common.kernels.groups import canonical as written_alike
+from tidegate.physical.common.kernels.groups import group_rows
+from tidegate.physical.common.kernels.hashing import hash_columns
+from tidegate.physical.common.kernels.order_codes import order_codes
 from tidegate.schema import Schema, Type
 
 # Small domains on purpose: equal elements meet often.

@@ -8,7 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.combinations import Cells, Choice, Members, Nearness, combinations, counted
+from tidegate.physical.threshold_alert.kernels.combinations import (
+    Cells,
+    Choice,
+    Members,
+    Nearness,
+    combinations,
+    counted,
+)
 
 Element = tuple[int, bool]
 

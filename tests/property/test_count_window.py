@@ -7,7 +7,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stepping import (
+from support.stepping import (
     INSTANTS,
     Bag,
     Delivery,
@@ -23,8 +23,8 @@ from stepping import (
 )
 
 from tidegate.algebra.plan import CountWindow, Scan
-from tidegate.physical.emit import Emit
-from tidegate.physical.kernels.count_window import count_windows
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.relation.kernels.count_window import count_windows
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from tidegate.expressions.coercion import cast_can_fail, castable
 from tidegate.expressions.evaluate import Failure, evaluate
-from tidegate.expressions.functions import can_fail
+from tidegate.expressions.functions.resolve import can_fail
+from tidegate.expressions.functions.signatures import FUNCTIONS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, InList, Literal
-from tidegate.expressions.parse import parse_column
-from tidegate.expressions.signatures import FUNCTIONS
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.parse.values import parse_column
+from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Type
 
 DAY = 86_400_000_000

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels import exact_sum
-from tidegate.physical.kernels.accumulators import Layout, moved, trimmed
-from tidegate.physical.kernels.aggregate import DOUBLE, INTEGER
+from tidegate.physical.aggregate.kernels import exact_sum
+from tidegate.physical.aggregate.kernels.accumulators import Layout, moved, trimmed
+from tidegate.physical.aggregate.kernels.sweep import DOUBLE, INTEGER
 
 SPECIALS, DIGITS = 0, exact_sum.SPECIALS
 SMALLEST, LARGEST = 5e-324, 1.7976931348623157e308

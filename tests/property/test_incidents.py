@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.incidents import Incidents
+from tidegate.physical.threshold_alert.kernels.incidents import Incidents
 
 ALARM = st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(0, 4))
 

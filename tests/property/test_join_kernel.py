@@ -18,12 +18,12 @@ from reference.expressions import evaluate
 from reference.values import Failed, is_equal
 
 from tidegate.errors import NOWHERE
-from tidegate.expressions.functions import resolve
+from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
-from tidegate.physical.batch import Batch
-from tidegate.physical.join import JoinOperator
-from tidegate.physical.kernels.tiers import Tiers
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.physical.join.kernels.tiers import Tiers
+from tidegate.physical.join.operator import JoinOperator
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.plan import Order
-from tidegate.physical.batch import Batch
-from tidegate.physical.emit import Emit
-from tidegate.physical.limit import LimitOperator
-from tidegate.physical.operator import NO_STATE, Chunks, Step
-from tidegate.physical.prune import PruneOperator
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.operator import NO_STATE, Chunks, Step
+from tidegate.physical.relation.limit import LimitOperator
+from tidegate.physical.relation.prune import PruneOperator
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from harness import rows_of, run, run_elements, run_sources
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from reference.changes import is_finite
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import Elements, elements_of, relations_of
 from strategies.plans import FUNCTIONS, KINDS, deliveries, plans, sources, streams
+from support.harness import rows_of, run, run_elements, run_sources
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Join, Plan, Scan, Window, walk
 from tidegate.expressions.nodes import Call, Column

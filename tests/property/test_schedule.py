@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.schedule import MOST_RUNS, Schedule
+from tidegate.physical.common.kernels.schedule import MOST_RUNS, Schedule
 
 steps = st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 4)), max_size=25)
 

@@ -8,11 +8,23 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stepping import INSTANTS, Bag, Delivery, at_once, bag_at, canonical, check, deliveries, intervals, lengths, run
+from support.stepping import (
+    INSTANTS,
+    Bag,
+    Delivery,
+    at_once,
+    bag_at,
+    canonical,
+    check,
+    deliveries,
+    intervals,
+    lengths,
+    run,
+)
 
 from tidegate.algebra.plan import Change, Changes, Plan, SemiJoin, SetOperation, SetRule
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, Literal
-from tidegate.physical.emit import Emit
+from tidegate.physical.common.emit import Emit
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

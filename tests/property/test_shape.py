@@ -15,13 +15,13 @@ import pytest
 from tidegate.errors import NOWHERE
 from tidegate.expressions.coercion import cast
 from tidegate.expressions.evaluate import evaluate
-from tidegate.expressions.functions import resolve
+from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Case, Column, Literal, columns_of
 from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify, defined, proof
 from tidegate.expressions.shape.enclose import Box, enclose
 from tidegate.expressions.shape.intervals import Interval
 from tidegate.expressions.shape.jets import jet
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Domain, Type
 
 MANY = int(os.environ.get("SHAPE_FORMULAS", "1500"))

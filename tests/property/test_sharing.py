@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness import _table, job_of, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
 from strategies.plans import deliveries, plans, streams
+from support.harness import _table, job_of, rows_of
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Join, Map, Output, Plan
 from tidegate.expressions.nodes import Call, Column

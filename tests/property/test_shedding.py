@@ -16,8 +16,9 @@ from reference.shedding import Shedding, Tuple, window_join
 
 from benchmarks._shedding_data import SECOND, Workload, batches
 from benchmarks._shedding_paper import best_by_vertices, random_case, utility_adapted, utility_of
-from tidegate.physical.kernels.shedding import matching, slots
-from tidegate.physical.kernels.shedding.conditions import (
+from tidegate.physical.shedding.kernels.budget import best_first, knapsack
+from tidegate.physical.similarity_join.kernels import matching, slots
+from tidegate.physical.similarity_join.kernels.conditions import (
     Anything,
     Equal,
     InnerProduct,
@@ -27,12 +28,11 @@ from tidegate.physical.kernels.shedding.conditions import (
     Subset,
     Superset,
 )
-from tidegate.physical.kernels.shedding.join import SheddingJoin
-from tidegate.physical.kernels.shedding.matching import Method
-from tidegate.physical.kernels.shedding.model import Settings, Utilities
-from tidegate.physical.kernels.shedding.plan import best_first, knapsack
-from tidegate.physical.kernels.shedding.slots import Arrivals
-from tidegate.physical.kernels.shedding.values import Numbers, sets_of
+from tidegate.physical.similarity_join.kernels.join import SheddingJoin
+from tidegate.physical.similarity_join.kernels.matching import Method
+from tidegate.physical.similarity_join.kernels.model import Settings, Utilities
+from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.kernels.values import Numbers, sets_of
 
 seeds = st.integers(0, 10**9)
 SETS = [Overlap(2), Overlap(1), Overlap(0), Subset(), Superset(), Equal(), Jaccard(0.5), Jaccard(0.4), Jaccard(0.0)]

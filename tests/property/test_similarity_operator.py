@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.algebra.shedding import NEVER, Likeness, Measure, Policy, Shedding, Utility
+from tidegate.algebra.similarity_join import NEVER, Likeness, Measure, Policy, Shedding, Utility
 from tidegate.errors import NOWHERE
-from tidegate.expressions.functions import resolve
+from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
-from tidegate.physical.batch import Batch
-from tidegate.physical.join import JoinOperator
-from tidegate.physical.operator import NO_FACTS, NO_STATE
-from tidegate.physical.shedding.operator import SimilarityJoinOperator
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE
+from tidegate.physical.join.operator import JoinOperator
+from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER

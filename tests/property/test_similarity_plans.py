@@ -6,19 +6,19 @@ import math
 from collections import Counter
 
 import pytest
-from harness import rows_of, run_elements
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import Elements, failures_of, relations_of
 from reference.values import Row, canonical, fit
+from support.harness import rows_of, run_elements
 
 from tidegate.algebra.plan import Plan, walk
-from tidegate.algebra.shedding import NEVER, Policy, Shedding, SimilarityJoin
-from tidegate.language.binder import bind
+from tidegate.algebra.similarity_join import NEVER, Policy, Shedding, SimilarityJoin
+from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import RULES, optimize
 from tidegate.optimizer.rule import apply_rules
-from tidegate.optimizer.similarity import find_similarity_joins
+from tidegate.optimizer.similarity_join import find_similarity_joins
 from tidegate.schema import Type
 from tidegate.time import BEGINNING, FOREVER
 

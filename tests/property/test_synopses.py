@@ -22,10 +22,10 @@ from reference.synopses import (
     window_join,
 )
 
-from tidegate.physical.kernels.synopses import cold
-from tidegate.physical.kernels.synopses.graph import Edge, Graph
-from tidegate.physical.kernels.synopses.join import SynopsisJoin
-from tidegate.physical.kernels.synopses.model import NO, YES, Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.kernels import cold
+from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
+from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
+from tidegate.physical.keyed_join.kernels.model import NO, YES, Arrivals, Bound, Constraints, Moment
 from tidegate.time import FOREVER
 
 SHAPES = ["tree", "acyclic", "cyclic"]

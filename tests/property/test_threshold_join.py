@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms, needed
 
-from tidegate.algebra.alerts import Alert, Demand, Link, Whole, demands_on
+from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole, demands_on
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
 from tidegate.optimizer.omission import omission_window
-from tidegate.physical.batch import Batch
-from tidegate.physical.omission import OmitOperator
-from tidegate.physical.operator import NO_STATE, Chunks, Step
-from tidegate.physical.threshold_join import ThresholdJoinOperator
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_STATE, Chunks, Step
+from tidegate.physical.threshold_alert.omission import OmitOperator
+from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, CHRONON, FOREVER
 
@@ -95,7 +95,7 @@ class Run:
 
     def outcomes(self) -> Iterator[Step]:
         keys = tuple((f"{i}.k",) for i in range(self.many))
-        operator = ThresholdJoinOperator(tuple(schema(i) for i in range(self.many)), keys, self.alerts)
+        operator = ThresholdAlertOperator(tuple(schema(i) for i in range(self.many)), keys, self.alerts)
         state: Chunks = NO_STATE
         for elements, watermarks in self.steps:
             step = operator.step(state, [self.batch(i, e) for i, e in enumerate(elements)], watermarks)

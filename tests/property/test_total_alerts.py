@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from harness import rows_of, run_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import total_alarms
 from reference.values import canonical_row
-from stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, in_steps, named, run
+from support.harness import rows_of, run_elements
+from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, in_steps, named, run
 
 from tidegate.algebra.alarms import TotalThreshold
 from tidegate.algebra.plan import Scan
-from tidegate.algebra.ranges import Waiting
+from tidegate.algebra.subscriptions import Waiting
 from tidegate.schema import Schema, Type
 
 ELEMENTS = Schema.of(k=Type.STRING, x=Type.INT, w=Type.BIGINT)

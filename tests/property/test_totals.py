@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.physical.kernels.totals import Totals, Weighed, add_up, forget
+from tidegate.physical.subscriptions.kernels.totals import Totals, Weighed, add_up, forget
 
 GROUPS = 3
 rows = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.sampled_from([0, 0, 1, 2, 5]), st.integers(1, 3)), max_size=12)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stepping import INSTANTS, LAST, Bag, Delivery, bag_at, check, deliveries, intervals, lengths, run
+from support.stepping import INSTANTS, LAST, Bag, Delivery, bag_at, check, deliveries, intervals, lengths, run
 
 from tidegate.algebra.plan import Coalesce, Granularity, Split, Window
 from tidegate.schema import Schema, Type

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from reference.members import Elements
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Changes,
     CountWindow,
@@ -27,7 +27,7 @@ from tidegate.algebra.plan import (
     inputs,
     walk,
 )
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.time import BEGINNING, FOREVER
 
 
@@ -42,7 +42,7 @@ def is_chronon(plan: Plan) -> bool:
             return False
         case Join() | SimilarityJoin():
             return is_chronon(plan.left) or is_chronon(plan.right)
-        case ManyOneJoin():
+        case KeyedJoin():
             return any(is_chronon(each) for each in plan.inputs)
         case SemiJoin():
             return is_chronon(plan.left)
@@ -60,7 +60,7 @@ def is_finite(plan: Plan) -> bool:
             return all(scan.validity is not Validity.RELATION for scan in scans(plan))
         case Join() | SimilarityJoin() | SetOperation(rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return is_finite(plan.left) or is_finite(plan.right)
-        case ManyOneJoin():
+        case KeyedJoin():
             return any(is_finite(each) for each in plan.inputs)
         case SemiJoin() | SetOperation(rule=SetRule.EXCEPT | SetRule.EXCEPT_ALL | SetRule.STRICT_EXCEPT_ALL):
             return is_finite(plan.left)
@@ -86,7 +86,7 @@ def has_own_times(plan: Plan) -> bool:
             return True
         case SemiJoin():
             return has_own_times(plan.left)
-        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
+        case Filter() | Map() | Granularity() | Union() | Join() | KeyedJoin() | SimilarityJoin():
             return all(has_own_times(each) for each in inputs(plan))
     return False
 

@@ -7,10 +7,10 @@ from itertools import product
 
 from reference.members import Member
 from reference.values import is_equal
-from tidegate.algebra.many_one import JoinEdge, ManyOneJoin
+from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 
 
-def combined_along_edges(plan: ManyOneJoin, sides: Sequence[Sequence[Member]]) -> list[Member]:
+def combined_along_edges(plan: KeyedJoin, sides: Sequence[Sequence[Member]]) -> list[Member]:
     """The combinations of one row of each input, as plain joins would have them."""
     return [
         Member(
@@ -23,7 +23,7 @@ def combined_along_edges(plan: ManyOneJoin, sides: Sequence[Sequence[Member]]) -
     ]
 
 
-def _agrees(plan: ManyOneJoin, edge: JoinEdge, chosen: Sequence[Member]) -> bool:
+def _agrees(plan: KeyedJoin, edge: JoinEdge, chosen: Sequence[Member]) -> bool:
     pairs = zip(edge.parent_keys, edge.child_keys, strict=True)
     return all(_equal(_value(plan, edge.parent, chosen, a), _value(plan, edge.child, chosen, b)) for a, b in pairs)
 
@@ -33,5 +33,5 @@ def _equal(one: object, other: object) -> bool:
     return one is not None and other is not None and is_equal(one, other)
 
 
-def _value(plan: ManyOneJoin, which: int, chosen: Sequence[Member], name: str) -> object:
+def _value(plan: KeyedJoin, which: int, chosen: Sequence[Member], name: str) -> object:
     return chosen[which].values[plan.inputs[which].schema.names.index(name)]

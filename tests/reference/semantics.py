@@ -22,7 +22,7 @@ from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -44,7 +44,7 @@ from tidegate.algebra.plan import (
     Window,
     walk,
 )
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -168,7 +168,7 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return _joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))
         case SimilarityJoin():
             return _similar(plan, history.members(plan.left, instant), history.members(plan.right, instant))
-        case ManyOneJoin():
+        case KeyedJoin():
             return Outcome(combined_along_edges(plan, [history.members(each, instant) for each in plan.inputs]), [])
         case SemiJoin():
             return _semi_joined(plan, history.members(plan.left, instant), history.members(plan.right, instant))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.physical.kernels.shedding.conditions import (
+from tidegate.physical.similarity_join.kernels.conditions import (
     Anything,
     Equal,
     InnerProduct,

@@ -7,7 +7,7 @@ from typing import Any
 
 from reference.sets import SETS
 from reference.values import Row, is_less
-from tidegate.algebra.shedding import Measure, SimilarityJoin
+from tidegate.algebra.similarity_join import Measure, SimilarityJoin
 
 MEASURED: dict[Measure, Callable[[Any, Any, Any], bool]] = {
     Measure.OVERLAP: lambda a, b, bound: SETS["overlap"](a, b) >= bound,

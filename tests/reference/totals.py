@@ -10,7 +10,7 @@ from reference.members import History, Member
 from reference.values import Row, is_equal, is_less, order_key, row_order
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.ranges import Dimension, Waiting
+from tidegate.algebra.subscriptions import Dimension, Waiting
 
 Named = Mapping[str, object]
 

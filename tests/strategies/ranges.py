@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 from reference.ranges import BruteForce, Query
 
-from tidegate.physical.kernels.ranges.model import Elements, Matured, Ranges, in_order
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, in_order
 
 LEAST, GREATEST = -(2**63) + 1, 2**63 - 2
 """The first and the last value among integers."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.algebra.alerts import ALARM, INCIDENT, NUMBER, VALUE, Alert
-from tidegate.algebra.ranges import TOTAL, Subscribed, Waiting
+from tidegate.algebra.subscriptions import TOTAL, Subscribed, Waiting
+from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.many_one import JoinEdge, ManyOneJoin
+from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -30,8 +30,8 @@ from tidegate.algebra.plan import (
     Window,
     inputs,
 )
-from tidegate.algebra.ranges import Dimension, Waiting
-from tidegate.algebra.shedding import Measure, SimilarityJoin
+from tidegate.algebra.similarity_join import Measure, SimilarityJoin
+from tidegate.algebra.subscriptions import Dimension, Waiting
 from tidegate.expressions import nodes
 from tidegate.expressions.coercion import cast_can_fail
 from tidegate.expressions.nodes import (
@@ -45,7 +45,7 @@ from tidegate.expressions.nodes import (
     conjuncts,
     transform,
 )
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Type
 from tidegate.time import MICROSECONDS
 
@@ -108,7 +108,7 @@ def describe(plan: Plan) -> str:
             return "Union all"
         case Join(predicate=predicate):
             return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
-        case ManyOneJoin(edges=edges):
+        case KeyedJoin(edges=edges):
             return "Many-one join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
         case SimilarityJoin():
             kind, words = "comparison" if plan.likeness is None else "likeness", pair_words(plan)
@@ -127,7 +127,7 @@ def describe(plan: Plan) -> str:
             return f"Range threshold {_subscribed(plan)}"
 
 
-def edge_words(join: ManyOneJoin, edge: JoinEdge, between: str) -> str:
+def edge_words(join: KeyedJoin, edge: JoinEdge, between: str) -> str:
     """The keys of an edge, pair by pair: those of the many, and those of the one."""
     parent, child = join.inputs[edge.parent], join.inputs[edge.child]
     pairs = zip(edge.parent_keys, edge.child_keys, strict=True)

@@ -13,10 +13,10 @@ from enum import Enum
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.constraints import Constraint
-from tidegate.algebra.many_one import ManyOneJoin
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.keyed_join import KeyedJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.errors import NOWHERE, Span
-from tidegate.expressions.aggregates import AggregateFunction
+from tidegate.expressions.functions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Domain, Field, Schema, Type
 
@@ -352,7 +352,7 @@ Plan = (
     | ThresholdJoin
     | TotalThreshold
     | RangeThreshold
-    | ManyOneJoin
+    | KeyedJoin
     | SimilarityJoin
 )
 
@@ -364,7 +364,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan():
             return ()
-        case Union(inputs=many) | ThresholdJoin(inputs=many) | ManyOneJoin(inputs=many):
+        case Union(inputs=many) | ThresholdJoin(inputs=many) | KeyedJoin(inputs=many):
             return many
         case Join() | SemiJoin() | SetOperation() | SimilarityJoin():
             return (plan.left, plan.right)
@@ -381,7 +381,7 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
     match plan:
         case Scan():
             return plan
-        case Union() | ThresholdJoin() | ManyOneJoin():
+        case Union() | ThresholdJoin() | KeyedJoin():
             return replace(plan, inputs=new)
         case Join() | SemiJoin() | SetOperation() | SimilarityJoin():
             return replace(plan, left=new[0], right=new[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.algebra.plan import Aggregate, Filter, Join, Map, Plan, SemiJoin, walk
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.expressions import nodes
 from tidegate.expressions.nodes import Call, Expression
 

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from tidegate.algebra.constraints import Constraint, Settings
 from tidegate.algebra.plan import Plan, Validity
-from tidegate.algebra.shedding import NEVER, Policy, Shedding
+from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
 from tidegate.errors import QueryError, TidegateWarning
-from tidegate.expressions.aggregates import aggregate_named
-from tidegate.expressions.functions import function_names
-from tidegate.expressions.user import UserDefined
+from tidegate.expressions.functions.aggregates import aggregate_named
+from tidegate.expressions.functions.resolve import function_names
+from tidegate.expressions.functions.user import UserDefined
 from tidegate.schema import Domain, Schema
 from tidegate.time import TimeUnit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reference
-from tidegate.algebra.explain_many_one import reach_in_words
+from tidegate.algebra.explain_keyed_join import reach_in_words
 from tidegate.catalog.catalog import SourceStream
 
 COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "history", "saves")

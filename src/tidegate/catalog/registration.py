@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.catalog.catalog import Catalog
 from tidegate.errors import QueryError
-from tidegate.expressions.user import user_aggregate, user_function
+from tidegate.expressions.functions.user import user_aggregate, user_function
 
 
 class Registration:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from tidegate.errors import DataError, nearest
-from tidegate.expressions.parse_time import parse_timestamps
+from tidegate.expressions.parse.times import parse_timestamps
 from tidegate.time import EARLIEST, LATEST
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")

@@ -16,16 +16,16 @@ from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError
-from tidegate.language.binder import bind
+from tidegate.language.bind.program import bind
 from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_queries, idle_shedding, program_identity
+from tidegate.runtime.control import NO_ORDERS, OrdersByOperator
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.outputs import result_schema
 from tidegate.runtime.port import QueryState
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import shed_by
-from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator
 from tidegate.session import Session
 from tidegate.time import TimeFormat
 

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from tidegate.cli.warnings import Warnings
-from tidegate.expressions.parse_time import instant_in_words
+from tidegate.expressions.parse.times import instant_in_words
+from tidegate.runtime.control import Losses
 from tidegate.runtime.port import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import shed_facts, shed_in_words
-from tidegate.runtime.steering import Losses
 
 
 def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:

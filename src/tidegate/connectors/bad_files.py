@@ -14,7 +14,7 @@ import pyarrow as pa
 from tidegate.connectors.files import Progress
 from tidegate.connectors.formats import Position
 from tidegate.errors import BadFileError
-from tidegate.physical.deadletters import DEAD_LETTER, Reason
+from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason
 
 Read = Callable[[Position | None], Iterator[tuple[pa.RecordBatch, Position]]]
 """Reads raw batches from a position on."""

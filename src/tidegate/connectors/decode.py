@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import in_words
 from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
-from tidegate.connectors.places import file_of, first_number, numbers_of
+from tidegate.connectors.origins import file_of, first_number, numbers_of
 from tidegate.connectors.texts import human_duration
 from tidegate.connectors.time_values import Instants, Spread, in_unit, spread_of
 from tidegate.errors import InternalError, printable
 from tidegate.expressions.column_texts import column_texts, json_rows
-from tidegate.expressions.parse import parse_column
-from tidegate.physical.batch import Batch, Times
-from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
+from tidegate.expressions.parse.values import parse_column
+from tidegate.physical.common.batch import Batch, Times
+from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.schema import Domain, Schema, Type
 from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST, TimeUnit
 

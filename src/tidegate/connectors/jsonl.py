@@ -27,7 +27,7 @@ from tidegate.connectors.json_keys import has_key, has_spelling, have_escapes, m
 from tidegate.connectors.lines import Lines, any_true, clean_lines, joined
 from tidegate.connectors.text_files import LineRules, read_lines
 from tidegate.entries import entries_of, is_collection
-from tidegate.expressions.json_reading import DECODER, is_unicode, text_of
+from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Field, Type
 
 _PLAIN = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING)

@@ -14,7 +14,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, requested
 from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
 from tidegate.connectors.formats import Format, Position, check_options
-from tidegate.connectors.places import with_places
+from tidegate.connectors.origins import with_places
 from tidegate.connectors.typed import check_column, check_schema, typed_decoder
 from tidegate.errors import DataError
 

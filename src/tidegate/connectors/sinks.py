@@ -110,7 +110,7 @@ def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A00
     chosen = next((f for f in _FORMATS if f == format.lower()), None)
     if chosen is None:
         raise DataError("D101", f"results cannot be written as '{format}'", hint=nearest(format, _FORMATS))
-    return FileSink(location if is_uri(location) else str(Path(location).resolve()), chosen)
+    return FileSink(location if is_uri(location) else str(Path(location).absolute()), chosen)
 
 
 def render(rows: pa.RecordBatch, format: TextFormat, *, header: bool = True) -> str:  # noqa: A002

@@ -15,9 +15,9 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
 from tidegate.connectors.formats import Position, count
 from tidegate.connectors.lines import LINE, MARK, with_cut_lines
-from tidegate.connectors.places import Ints, with_places
+from tidegate.connectors.origins import Ints, with_places
+from tidegate.connectors.quoted_lines import record_starts
 from tidegate.errors import DataError
-from tidegate.physical.kernels.quoted_lines import record_starts
 
 BLOCK = 4 << 20
 """How many bytes are read at once."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.errors import TidegateWarning
-from tidegate.physical.batch import Times
+from tidegate.physical.common.batch import Times
 from tidegate.time import LATEST, TimeUnit, duration
 
 Mask = npt.NDArray[np.bool_]

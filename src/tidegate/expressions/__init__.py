@@ -1,1 +1,1 @@
-"""Expressions over columns: nodes, functions, typing, evaluation, Spark SQL text."""
+"""Expressions over columns: nodes, functions, evaluation, text."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Cast, Expression, Literal
-from tidegate.expressions.parse import parse_column
+from tidegate.expressions.parse.values import parse_column
 from tidegate.schema import Type
 
 _WIDENINGS = {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.entries import entries_of, is_collection
-from tidegate.expressions.parse_time import format_intervals, format_timestamps
+from tidegate.expressions.parse.times import format_intervals, format_timestamps
 from tidegate.schema import Type
 
 

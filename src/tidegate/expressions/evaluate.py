@@ -16,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions import casts
-from tidegate.expressions.arithmetic import ARITHMETIC
-from tidegate.expressions.array_functions import ARRAY_FUNCTIONS
 from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant, nulls, spread, truths, without
-from tidegate.expressions.comparison import COMPARISONS, is_in
 from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, failing, merge, only_where
-from tidegate.expressions.instants import INSTANTS
-from tidegate.expressions.mathematics import MATHEMATICS
+from tidegate.expressions.functions import casts
+from tidegate.expressions.functions.arithmetic import ARITHMETIC
+from tidegate.expressions.functions.collections import ARRAY_FUNCTIONS
+from tidegate.expressions.functions.comparison import COMPARISONS, is_in
+from tidegate.expressions.functions.mathematics import MATHEMATICS
+from tidegate.expressions.functions.similarity import SIMILARITY
+from tidegate.expressions.functions.strings import STRINGS
+from tidegate.expressions.functions.time_functions import INSTANTS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
-from tidegate.expressions.similarity import SIMILARITY
-from tidegate.expressions.strings import STRINGS
-from tidegate.expressions.user import UserFunction
+from tidegate.expressions.user_function import UserFunction
 from tidegate.schema import Type
 
 __all__ = ["ERRORS", "Evaluated", "Failure", "evaluate"]

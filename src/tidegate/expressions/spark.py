@@ -14,8 +14,8 @@ from typing import assert_never
 
 import numpy as np
 
-from tidegate.expressions.functions import can_fail
-from tidegate.expressions.likeness import ANY, ONE, tokens
+from tidegate.expressions.functions.like_patterns import ANY, ONE, tokens
+from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Value
 from tidegate.schema import Type
 

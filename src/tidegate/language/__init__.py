@@ -1,1 +1,1 @@
-"""From SQL text to a bound logical plan."""
+"""From SQL text to a bound logical plan: parse, syntax, bind."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.alerts import Demand
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -29,8 +28,9 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties.calls import call_can_fail
-from tidegate.algebra.shedding import SimilarityJoin
-from tidegate.expressions.functions import can_fail
+from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.threshold_alert import Demand
+from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Expression, columns_of
 from tidegate.optimizer.names import exactly
 from tidegate.schema import Schema
@@ -84,7 +84,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
-        case ManyOneJoin(inputs=inputs, edges=edges):
+        case KeyedJoin(inputs=inputs, edges=edges):
             wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges))
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:

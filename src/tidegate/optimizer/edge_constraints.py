@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import Clustered, Ordered, Reach, Reference
 from tidegate.algebra.explain import in_words
-from tidegate.algebra.explain_many_one import reach_in_words
-from tidegate.algebra.graphs import sources
-from tidegate.algebra.many_one import EdgeConstraint, JoinEdge, Kind, why_unordered
+from tidegate.algebra.explain_keyed_join import reach_in_words
+from tidegate.algebra.join_graph import sources
+from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind, why_unordered
 from tidegate.algebra.plan import Scan
 from tidegate.schema import Type
 

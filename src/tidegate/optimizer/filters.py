@@ -28,7 +28,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import is_chronon, is_source
-from tidegate.expressions.functions import can_fail
+from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidegate.optimizer.names import filtered, is_safe, reads_only, rename_by_position, substitute
 from tidegate.optimizer.rule import Scope, rule

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.algebra.plan import Filter, Map, Output, Plan
-from tidegate.expressions.functions import can_fail
+from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Column, Expression, columns_of, conjunction, transform
 
 

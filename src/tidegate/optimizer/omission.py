@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tidegate.algebra.alarms import ThresholdJoin
-from tidegate.algebra.alerts import Alert, Demand, Link, Whole
 from tidegate.algebra.plan import Map, Output, Plan, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
+from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
 from tidegate.expressions.shape import Proved, Refuted, Shape, Verdict, certify
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import exactly
 from tidegate.schema import Domain, Type
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.algebra.constraints import DEFAULT_SETTINGS, Settings
 from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.shedding import NEVER, Shedding
+from tidegate.algebra.similarity_join import NEVER, Shedding
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.constants import CONSTANT_RULES
@@ -13,14 +13,14 @@ from tidegate.optimizer.disjunctions import DISJUNCTION_RULES
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.joins import reorder_joins
-from tidegate.optimizer.many_one import find_many_one_joins
+from tidegate.optimizer.keyed_join import find_keyed_joins
 from tidegate.optimizer.omission import omit_what_cannot_alarm
 from tidegate.optimizer.placement import PLACEMENT_RULES
 from tidegate.optimizer.rule import Rule, apply_rules
 from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
-from tidegate.optimizer.similarity import find_similarity_joins
+from tidegate.optimizer.similarity_join import find_similarity_joins
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
-from tidegate.optimizer.thresholds import THRESHOLD_RULES
+from tidegate.optimizer.threshold_alert import THRESHOLD_RULES
 from tidegate.optimizer.windows import WINDOW_RULES, extend_whole_elements
 
 RULES: tuple[Rule, ...] = (
@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
 """Rules that only ever help; they are applied wherever they can be, until none can."""
 
 STAMPING, PRUNING, OMISSION = "stamp_own_times", "prune_columns", "omit_what_cannot_alarm"
-MANY_ONE, SIMILARITY = "find_many_one_joins", "find_similarity_joins"
+MANY_ONE, SIMILARITY = "find_keyed_joins", "find_similarity_joins"
 LAWS = {each.name: each.law for each in (*RULES, reorder_joins, extend_whole_elements)} | {
     STAMPING: "FIRST and LAST by own time = by a column that holds it, from below the windows that move elements",
     PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
@@ -63,7 +63,7 @@ def optimize(
         applied += names
     less = omit_what_cannot_alarm(plan)
     applied += [] if less == plan else [OMISSION]
-    joined = find_many_one_joins(less, settings)
+    joined = find_keyed_joins(less, settings)
     applied += [] if joined == less else [MANY_ONE]
     compared = find_similarity_joins(joined, shedding)
     applied += [] if compared == joined else [SIMILARITY]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Stamp, Validity, Window
 from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import Cast, Column, Expression
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import substitute
 from tidegate.schema import Type
 
@@ -57,7 +57,7 @@ def origin(plan: Plan) -> Origin | str:
             return origin(source)
         case CountWindow():
             return _counted(plan)
-        case ManyOneJoin():
+        case KeyedJoin():
             return "it is a many-one join by itself"
     return "it is computed"
 

@@ -11,8 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.alerts import Alert, Demand
-from tidegate.algebra.many_one import JoinEdge, ManyOneJoin
+from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -37,8 +36,9 @@ from tidegate.algebra.plan import (
     walk,
     with_inputs,
 )
-from tidegate.algebra.ranges import Subscribed, Waiting
-from tidegate.algebra.shedding import Likeness, Shedding, SimilarityJoin
+from tidegate.algebra.similarity_join import Likeness, Shedding, SimilarityJoin
+from tidegate.algebra.subscriptions import Subscribed, Waiting
+from tidegate.algebra.threshold_alert import Alert, Demand
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import rename
 from tidegate.optimizer.rule import apply_rules
@@ -107,7 +107,7 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("union",)
         case Join(predicate=predicate):
             return ("join", rename(predicate, at))
-        case ManyOneJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
+        case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
             known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
             return ("many-one join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
         case SimilarityJoin(likeness=likeness, predicate=predicate, shedding=shedding, width=width):

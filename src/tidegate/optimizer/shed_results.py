@@ -18,7 +18,7 @@ from tidegate.algebra.plan import (
     inputs,
     walk,
 )
-from tidegate.algebra.shedding import Policy, SimilarityJoin
+from tidegate.algebra.similarity_join import Policy, SimilarityJoin
 from tidegate.errors import QueryError, Span
 
 _SUBTRACTING = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)

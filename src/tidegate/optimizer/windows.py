@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tidegate.algebra.plan import CountWindow, Map, Plan, Union, Window
 from tidegate.algebra.properties import granule, is_chronon
-from tidegate.algebra.whole import extend_as_sets
+from tidegate.algebra.whole_elements import extend_as_sets
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import is_safe
 from tidegate.optimizer.rule import Scope, rule

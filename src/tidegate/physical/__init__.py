@@ -1,1 +1,1 @@
-"""Physical operators, their kernels and state."""
+"""Physical operators by feature, each with its state and kernels, over what all have in common."""

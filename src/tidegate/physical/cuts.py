@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.counted import counted
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.count_windows import counted
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     CountWindow,
@@ -20,7 +20,7 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.properties import is_chronon
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 
 
 def is_cut(plan: Plan) -> bool:
@@ -42,7 +42,7 @@ def is_cut(plan: Plan) -> bool:
             return True
         case CountWindow(rows=rows, slide=slide):
             return rows is not None or slide != 1
-        case ManyOneJoin(inputs=many):
+        case KeyedJoin(inputs=many):
             return any(counted(each) is not None or is_cut(each) for each in many)
         case Join() | SimilarityJoin() | Filter() | Map() | Union() | Granularity():
             return any(is_cut(each) for each in inputs(plan))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.alerts import demands_on
-from tidegate.algebra.counted import counted
+from tidegate.algebra.count_windows import counted
 from tidegate.algebra.equalities import equalities
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -31,30 +30,31 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
-from tidegate.physical.aggregate import AggregateOperator
-from tidegate.physical.changes import ChangesOperator
-from tidegate.physical.coalesce import UNBOUNDED, CoalesceOperator
-from tidegate.physical.count_window import CountWindowOperator
+from tidegate.physical.aggregate.operator import AggregateOperator
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.cuts import is_cut
-from tidegate.physical.emit import Emit
-from tidegate.physical.join import JoinOperator
-from tidegate.physical.limit import LimitOperator
-from tidegate.physical.omission import OmitOperator
-from tidegate.physical.plan import Apply, PhysicalPlan, Read
-from tidegate.physical.prune import PruneOperator
-from tidegate.physical.ranges.checks import AdmitOperator, WeighOperator
-from tidegate.physical.ranges.operator import RangeThresholdOperator
-from tidegate.physical.ranges.total import TotalThresholdOperator
-from tidegate.physical.semi_join import SemiJoinOperator
-from tidegate.physical.sets import RepeatOperator, amounts, counter, tag
-from tidegate.physical.shedding.operator import SimilarityJoinOperator
-from tidegate.physical.stateless import FilterOperator, MapOperator, UnionOperator, WindowOperator
-from tidegate.physical.synopses.counted import counted_input
-from tidegate.physical.synopses.operator import SynopsisJoinOperator
-from tidegate.physical.threshold_join import ThresholdJoinOperator
-from tidegate.physical.validities import GranularityOperator, SplitOperator, StampOperator
+from tidegate.physical.join.operator import JoinOperator
+from tidegate.physical.keyed_join.count_windows import counted_input
+from tidegate.physical.keyed_join.operator import KeyedJoinOperator
+from tidegate.physical.relation.changes import ChangesOperator
+from tidegate.physical.relation.coalesce import UNBOUNDED, CoalesceOperator
+from tidegate.physical.relation.count_window import CountWindowOperator
+from tidegate.physical.relation.limit import LimitOperator
+from tidegate.physical.relation.prune import PruneOperator
+from tidegate.physical.relation.semi_join import SemiJoinOperator
+from tidegate.physical.relation.sets import RepeatOperator, amounts, counter, tag
+from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
+from tidegate.physical.stateless.operators import FilterOperator, MapOperator, UnionOperator, WindowOperator
+from tidegate.physical.stateless.validities import GranularityOperator, SplitOperator, StampOperator
+from tidegate.physical.subscriptions.checks import AdmitOperator, WeighOperator
+from tidegate.physical.subscriptions.operator import SubscriptionsOperator
+from tidegate.physical.subscriptions.total_operator import TotalThresholdOperator
+from tidegate.physical.threshold_alert.omission import OmitOperator
+from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.schema import Schema
 
 
@@ -101,7 +101,7 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
             return _reported(_lower_join(plan), plan, emit)
-        case ManyOneJoin():
+        case KeyedJoin():
             return _reported(_lower_many_one(plan), plan, emit)
         case SimilarityJoin():
             return _reported(_lower_similarity(plan), plan, emit)
@@ -131,7 +131,7 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
         demands = demands_on(which, plan.alerts)
         sides.append(Apply(OmitOperator(source.schema, keys, demands), (below,)) if demands else below)
     schemas = tuple(source.schema for source in plan.inputs)
-    return Apply(ThresholdJoinOperator(schemas, plan.keys, plan.alerts), tuple(sides))
+    return Apply(ThresholdAlertOperator(schemas, plan.keys, plan.alerts), tuple(sides))
 
 
 def _lower_total(plan: TotalThreshold) -> PhysicalPlan:
@@ -148,7 +148,7 @@ def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
     admit = AdmitOperator(rows, plan.waiting.name, plan.keys[1], plan.subscribed)
     weighed = Apply(weigh, (lower(plan.elements, emit=Emit.SETTLED),))
     admitted = Apply(admit, (lower(plan.subscriptions, emit=Emit.SETTLED),))
-    return Apply(RangeThresholdOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
+    return Apply(SubscriptionsOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
 
 
 def _reported(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:
@@ -219,7 +219,7 @@ def _lower_join(join: Join) -> PhysicalPlan:
     return Apply(MapOperator(_columns(join.schema)), (joined,))
 
 
-def _lower_many_one(plan: ManyOneJoin) -> PhysicalPlan:
+def _lower_many_one(plan: KeyedJoin) -> PhysicalPlan:
     """Windows of rows are counted by the join itself, which so keeps no more of them than it needs."""
     schemas = tuple(each.schema for each in plan.inputs)
     windows = tuple(counted(each) for each in plan.inputs)
@@ -227,7 +227,7 @@ def _lower_many_one(plan: ManyOneJoin) -> PhysicalPlan:
     below = tuple(lower(each, emit=Emit.SETTLED) for each in sources)
     known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
     numbered = tuple(map(counted_input, plan.inputs)) if any(windows) else ()
-    return Apply(SynopsisJoinOperator(schemas, *known, numbered), below)
+    return Apply(KeyedJoinOperator(schemas, *known, numbered), below)
 
 
 def _lower_similarity(plan: SimilarityJoin) -> PhysicalPlan:

@@ -10,11 +10,11 @@ from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
 from tidegate.catalog.constraints import Found
 from tidegate.catalog.shedding import Shed
-from tidegate.physical.operator import Facts
+from tidegate.physical.common.operator import Facts
 from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.control import OrdersByOperator, found_rows
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.steering import OrdersByOperator, found_rows
 
 
 def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT) -> str:

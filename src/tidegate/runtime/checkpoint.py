@@ -21,8 +21,8 @@ from typing import Any
 from pyarrow import fs
 
 from tidegate.errors import DataError
-from tidegate.physical.operator import Facts
-from tidegate.runtime.differences import differences
+from tidegate.physical.common.operator import Facts
+from tidegate.runtime.program_differences import differences
 from tidegate.runtime.sealed import RESTORE, damaged, seal, unreadable, unseal
 from tidegate.runtime.state import file_system
 

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 
 from tidegate.algebra.constraints import Settings
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_alerts import certificates
-from tidegate.algebra.explain_many_one import join_graphs
-from tidegate.algebra.explain_shedding import kept_words
+from tidegate.algebra.explain_keyed_join import join_graphs
+from tidegate.algebra.explain_similarity_join import kept_words
+from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.shedding import Shedding
+from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.user_functions import signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, check_start, open_source
 from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning, deep_recursion
-from tidegate.optimizer.grouping import group_alerts
+from tidegate.optimizer.alert_grouping import group_alerts
+from tidegate.optimizer.explain_fallback import plain_joins
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.plain import plain_joins
 from tidegate.optimizer.sharing import share
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
-from tidegate.optimizer.similarity import plain_pairs
-from tidegate.physical.emit import Emit
+from tidegate.optimizer.similarity_join import plain_pairs
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.physical.lower import lower
-from tidegate.physical.plan import PhysicalPlan
 from tidegate.runtime.cut import cut
 from tidegate.runtime.port import Job
 from tidegate.runtime.stage import StageGraph

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.algebra.plan import Output
 from tidegate.expressions.nodes import Column
-from tidegate.physical.operator import Meeting, Operator
-from tidegate.physical.plan import Apply, PhysicalPlan, Read
-from tidegate.physical.stateless import MapOperator, UnionOperator
+from tidegate.physical.common.operator import Operator, PartitionKeys
+from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
+from tidegate.physical.stateless.operators import MapOperator, UnionOperator
 from tidegate.runtime.stage import (
     FromStage,
     FromStream,
@@ -79,7 +79,7 @@ def shared_parts(plans: Sequence[PhysicalPlan]) -> frozenset[PhysicalPlan]:
 def _keeps_state(plan: PhysicalPlan) -> bool:
     if isinstance(plan, Read):
         return False
-    return plan.operator.meeting is not None or any(_keeps_state(each) for each in plan.inputs)
+    return plan.operator.partition_keys is not None or any(_keeps_state(each) for each in plan.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,13 @@ class _Cutter:
                 return [_Fragment(Port(0, schema), (FromStream(stream, wanted),), None)]
             case Apply(operator=UnionOperator(schema=schema), inputs=inputs):
                 return [_renamed(f, schema) for each in inputs for f in self.fragments(each)]
-            case Apply(operator=operator, inputs=(source,)) if operator.meeting is None:
+            case Apply(operator=operator, inputs=(source,)) if operator.partition_keys is None:
                 return [_extended(f, operator) for f in self.fragments(source)]
-            case Apply(operator=operator, inputs=inputs) if operator.meeting is not None:
-                return [self.gather(operator, [self.fragments(each) for each in inputs], operator.meeting)]
+            case Apply(operator=operator, inputs=inputs) if operator.partition_keys is not None:
+                return [self.gather(operator, [self.fragments(each) for each in inputs], operator.partition_keys)]
         raise AssertionError(plan)
 
-    def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: Meeting) -> _Fragment:
+    def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: PartitionKeys) -> _Fragment:
         """One fragment in which elements that agree in the keys meet, with the operator on top."""
         chosen = _positions(sides, keys)
         inputs: list[Node | Port] = []
@@ -197,7 +197,7 @@ def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
     return tuple("=".join(sorted(held)) for held in fragment.partitioning)
 
 
-def _positions(sides: list[list[_Fragment]], keys: Meeting) -> tuple[int, ...]:
+def _positions(sides: list[list[_Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
     """Which of the keys to hash by: those that some branch is hashed by already, else all."""
     hashed = [(branches, names) for branches, names in zip(sides, keys, strict=True) if names is not None]
     for branches, names in hashed:

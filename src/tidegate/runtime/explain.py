@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_alerts import certificates
-from tidegate.algebra.explain_many_one import join_graphs, what_differs
-from tidegate.algebra.explain_shedding import joins_by_likeness
+from tidegate.algebra.explain_keyed_join import join_graphs, what_differs
+from tidegate.algebra.explain_similarity_join import joins_by_likeness
+from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.errors import deep_recursion
-from tidegate.physical.plan import PhysicalPlan, Read
+from tidegate.physical.common.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.cut import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
@@ -88,7 +88,7 @@ def _operators(
         known[plan] = f"shared part {len(known) + 1}"
         mark = f"{known[plan]}: "
     below = [line for each in plan.inputs for line in _operators(each, shared, known, indent + "  ")]
-    return [indent + mark + plan.operator.words, *below]
+    return [indent + mark + plan.operator.describe(), *below]
 
 
 # ---- stages
@@ -128,4 +128,4 @@ def _tree(node: Node | Port, stage: Stage, depth: int, *, end: Node | Port | Non
     if isinstance(node, Port):
         return [indent + feed_words(stage.feeds[node.index], node)]
     below = [line for each in node.inputs for line in _tree(each, stage, depth + 1, end=end)]
-    return [indent + node.operator.words, *below]
+    return [indent + node.operator.describe(), *below]

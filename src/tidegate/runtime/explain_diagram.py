@@ -67,7 +67,7 @@ class _Stages:
             self.arrive(stage.feeds[node.index], own)
         else:
             below = [self.node(each, stage, group, known) for each in node.inputs]
-            own = self.drawn.box(readable(node.operator.words, self.names), group)
+            own = self.drawn.box(readable(node.operator.describe(), self.names), group)
             for each in below:
                 self.drawn.arrow(each, own)
         known[id(node)] = own

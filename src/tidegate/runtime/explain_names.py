@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tidegate.algebra import alerts, ranges
+from tidegate.algebra import subscriptions, threshold_alert
 from tidegate.algebra.plan import Map, Output, Plan, walk
 from tidegate.expressions.nodes import Column, Expression, transform
-from tidegate.expressions.text import to_operand, to_sql
-from tidegate.physical.plan import Apply, PhysicalPlan, Read
-from tidegate.physical.stateless import MapOperator
+from tidegate.expressions.sql_text import to_operand, to_sql
+from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
+from tidegate.physical.stateless.operators import MapOperator
 from tidegate.runtime.stage import FromStage, Stage, StageGraph
 
 Names = Mapping[str, Expression]
@@ -23,11 +23,11 @@ Names = Mapping[str, Expression]
 
 _OWN = ("alert:", "range:", "key:", "like:")
 _GIVEN = {
-    alerts.VALUE.name: "value",
-    alerts.INCIDENT.name: "incident",
-    alerts.ALARM.name: "alarm",
-    alerts.NUMBER.name: "alert_number",
-    ranges.TOTAL.name: "total",
+    threshold_alert.VALUE.name: "value",
+    threshold_alert.INCIDENT.name: "incident",
+    threshold_alert.ALARM.name: "alarm",
+    threshold_alert.NUMBER.name: "alert_number",
+    subscriptions.TOTAL.name: "total",
 }
 """Columns that an alert adds to its results, and the words for them."""
 _DEPTH = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.expressions.nodes import TRUE, conjunction, conjuncts
 from tidegate.expressions.spark import spark_sql
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.optimize import LAWS
 from tidegate.runtime.compile import Compiled
 from tidegate.runtime.stage import FromStage, FromStream, Port, Stage, ToQuery, ToStage
@@ -61,8 +61,8 @@ def _partitioning(stage: Stage) -> str:
 
 
 def _has_all_in_every_bucket(stage: Stage) -> bool:
-    meetings = [node.operator.meeting for node in stage.nodes]
-    return any(meeting is not None and all(names is None for names in meeting) for meeting in meetings)
+    keys = [node.operator.partition_keys for node in stage.nodes]
+    return any(each is not None and all(names is None for names in each) for each in keys)
 
 
 def _sharers(stage: Stage) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate.physical.batch import Batch, Times, concat
-from tidegate.physical.operator import TooManyPairs
+from tidegate.physical.common.batch import Batch, Times, concat
+from tidegate.physical.common.operator import TooManyPairs
 from tidegate.runtime.work import Address, Inbox
 from tidegate.time import BEGINNING, FOREVER
 

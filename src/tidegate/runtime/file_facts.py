@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidegate.connectors.decode import Ingested
 from tidegate.errors import TidegateWarning
-from tidegate.expressions.parse_time import format_timestamps
+from tidegate.expressions.parse.times import format_timestamps
 from tidegate.schema import Type
 from tidegate.time import MICROSECONDS
 

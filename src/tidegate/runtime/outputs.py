@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.batch import VALID_FROM, VALID_TO, Batch, concat_columns
-from tidegate.physical.deadletters import DEAD_LETTER
+from tidegate.physical.common.batch import VALID_FROM, VALID_TO, Batch, concat_columns
+from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.runtime.port import DEAD_LETTERS
 from tidegate.runtime.work import Outbox
 from tidegate.schema import Schema, Type

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import DataError
-from tidegate.physical.operator import NO_STATE, Chunks, Steered, TooManyPairs
+from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
 from tidegate.runtime.extents import ALL, REST, Trials, Waiting
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, run, runs_in

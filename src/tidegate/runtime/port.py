@@ -16,12 +16,12 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, version_of
 from tidegate.connectors.time_values import Spread, unlikely_unit
 from tidegate.errors import TidegateWarning
-from tidegate.physical.operator import Facts
-from tidegate.runtime.origins import meeting_streams
+from tidegate.physical.common.operator import Facts
+from tidegate.runtime.control import Losses, losses
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
-from tidegate.runtime.steering import Losses, losses
+from tidegate.runtime.stream_origins import meeting_streams
 from tidegate.runtime.watermarks import Silence
 from tidegate.time import BEGINNING, CHRONON, FOREVER, TimeFormat
 

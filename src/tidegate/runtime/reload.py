@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from tidegate.physical.operator import NO_STATE, Chunks, Forgetful
-from tidegate.physical.stateless import UnionOperator
-from tidegate.runtime.origins import origins
+from tidegate.physical.common.operator import NO_STATE, Chunks, Forgetful
+from tidegate.physical.stateless.operators import UnionOperator
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph, ToQuery
+from tidegate.runtime.stream_origins import origins
 
 
 def forget(graph: StageGraph, stage: Stage, state: Chunks, again: Collection[str], tables: Collection[str]) -> Chunks:
@@ -35,7 +35,8 @@ def is_reloadable(graph: StageGraph, table: str, tables: Collection[str]) -> boo
             mixes = len(inputs) < len(node.inputs)
             if isinstance(node.operator, UnionOperator) and mixes:
                 return False
-            if len(node.inputs) > 1 and node.operator.meeting is not None and not isinstance(node.operator, Forgetful):
+            operator = node.operator
+            if len(node.inputs) > 1 and operator.partition_keys is not None and not isinstance(operator, Forgetful):
                 return False
     return True
 

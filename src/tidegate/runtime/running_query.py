@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidegate.catalog.catalog import Program, Query
 from tidegate.errors import QueryError, TidegateWarning, nearest
-from tidegate.expressions.parse_time import instant_in_words
+from tidegate.expressions.parse.times import instant_in_words
 from tidegate.runtime.answers import explain_program
 from tidegate.runtime.port import Progress, QueryState, Run
 from tidegate.runtime.results import Results

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.catalog.shedding import Shed
-from tidegate.physical.operator import Facts
-from tidegate.runtime.steering import SHED, OrdersByOperator
+from tidegate.physical.common.operator import Facts
+from tidegate.runtime.control import SHED, OrdersByOperator
 
 SHEDDING = "shedding"
 """The output that says, of every step, which share of the comparisons was made; beside the queries by name."""

@@ -20,9 +20,9 @@ from typing import cast
 import pyarrow as pa
 
 from tidegate.expressions.nodes import Expression
-from tidegate.physical.batch import Batch, concat_columns
-from tidegate.physical.deadletters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.operator import NO_FACTS, NO_STATE, Bounded, Chunks, Facts, Operator, Placed, Steered
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Bounded, Chunks, Facts, Operator, Placed, Steered
 from tidegate.schema import Schema
 
 

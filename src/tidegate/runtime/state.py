@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tidegate.errors import DataError
-from tidegate.physical.operator import NO_STATE, Chunks
+from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.sealed import FORMAT, RESTORE, damaged, other_format, unreadable
 
 MAGIC = b"TGST"

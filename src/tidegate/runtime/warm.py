@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.batch import Batch
-from tidegate.physical.operator import NO_STATE, Warming
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_STATE, Warming
 from tidegate.runtime.stage import Stage, StageGraph
 from tidegate.runtime.work import port_schemas
 from tidegate.schema import Schema, Type

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.batch import Batch, concat
-from tidegate.physical.kernels.hashing import bucket_of, hash_columns
-from tidegate.physical.operator import NO_STATE, Chunks, Facts
+from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
+from tidegate.physical.common.operator import NO_STATE, Chunks, Facts
+from tidegate.runtime.control import NO_ORDERS, OrdersByOperator, orders_of, reports_of
 from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
-from tidegate.runtime.steering import NO_ORDERS, OrdersByOperator, orders_of, reports_of
 from tidegate.schema import Schema
 
 Address = tuple[int, int]

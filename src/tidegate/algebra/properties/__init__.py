@@ -1,4 +1,4 @@
-"""What is known of a plan's output without running it, and which plans are refused for it.
+"""What is known of a plan's output without running it.
 
 Everything is derived bottom-up from the plan alone: how long elements are valid (`reach`), whether for
 one chronon only (`is_chronon`), whether they end in the order in which they start (`ends_in_order`),
@@ -18,11 +18,9 @@ from tidegate.algebra.properties.reach import (
     reach,
     validity_bound,
 )
-from tidegate.algebra.properties.refusals import MOST_PIECES, refuse_unsupported
 from tidegate.algebra.properties.regions import Region, has_own_times, is_reducible, regions, sees_own_times
 
 __all__ = [
-    "MOST_PIECES",
     "Reach",
     "Region",
     "ends_in_order",
@@ -35,7 +33,6 @@ __all__ = [
     "is_source",
     "is_unique",
     "reach",
-    "refuse_unsupported",
     "regions",
     "sees_own_times",
     "unique_keys",

@@ -10,7 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.expressions.aggregates import AGGREGATES, AggregateFunction, Fold, Measured, Rank
+from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Fold, Measured, Rank
 from tidegate.schema import Type
 
 

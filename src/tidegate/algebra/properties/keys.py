@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import product
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.graphs import covers
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.join_graph import covers
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -29,7 +29,7 @@ from tidegate.algebra.plan import (
     Union,
     Window,
 )
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.expressions.nodes import Call, Column, Expression, conjuncts
 
 Keys = frozenset[frozenset[str]]
@@ -73,7 +73,7 @@ def unique_keys(plan: Plan) -> Keys:
             return _smallest([*unique_keys(source), frozenset(source.schema.names)])
         case Join(left=left, right=right) | SimilarityJoin(left=left, right=right):
             return _of_pairs(plan, unique_keys(left), unique_keys(right))
-        case ManyOneJoin():
+        case KeyedJoin():
             return _of_edges(plan)
         case SetOperation(left=left, right=right, rule=rule):
             return _of_rule(left, right, rule)
@@ -115,7 +115,7 @@ def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
     return _smallest(found)
 
 
-def _of_edges(join: ManyOneJoin) -> Keys:
+def _of_edges(join: KeyedJoin) -> Keys:
     """Rows of a cover, from which all others are reached, tell which combination it is."""
     below = [unique_keys(each) for each in join.inputs]
     return _smallest(

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.alerts import span
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -33,7 +32,8 @@ from tidegate.algebra.plan import (
     Window,
     inputs,
 )
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.threshold_alert import span
 from tidegate.time import CHRONON
 
 _LENGTH_THAT_KEEPS_ORDER = 2
@@ -96,7 +96,7 @@ def is_chronon(plan: Plan) -> bool:
             return all(is_chronon(each) for each in many)
         case Join(left=left, right=right) | SimilarityJoin(left=left, right=right):
             return is_chronon(left) or is_chronon(right)
-        case ManyOneJoin(inputs=many):
+        case KeyedJoin(inputs=many):
             return any(is_chronon(each) for each in many)
         case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct() | ThresholdJoin():
             return False
@@ -174,7 +174,7 @@ def reach(plan: Plan) -> Reach:
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
             return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
-        case Join() | ManyOneJoin() | SimilarityJoin():
+        case Join() | KeyedJoin() | SimilarityJoin():
             return reduce(_overlap, map(reach, inputs(plan)))
         case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
             return _overlap(reach(left), reach(right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.many_one import ManyOneJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -24,7 +24,7 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.properties import calls
-from tidegate.algebra.shedding import SimilarityJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.time import CHRONON
 
 _Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
@@ -65,7 +65,7 @@ def has_own_times(plan: Plan) -> bool:
             return length == CHRONON
         case SemiJoin(left=left):
             return has_own_times(left)
-        case Filter() | Map() | Granularity() | Union() | Join() | ManyOneJoin() | SimilarityJoin():
+        case Filter() | Map() | Granularity() | Union() | Join() | KeyedJoin() | SimilarityJoin():
             return all(has_own_times(each) for each in inputs(plan))
     return False
 

@@ -13,7 +13,7 @@ from tidegate.expressions.shape.intervals import Interval, Mask
 from tidegate.expressions.shape.samples import points
 from tidegate.expressions.shape.smooth import domain_of_tangent
 from tidegate.expressions.shape.words import shown
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Type
 
 _BOXES, _POINTS = 3_000, 32

@@ -8,10 +8,10 @@ from functools import reduce
 
 import numpy as np
 
+from tidegate.expressions.functions.signatures import FUNCTIONS, Nulls
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, columns_of, walk
 from tidegate.expressions.shape.intervals import WHOLE, ZERO, Interval, Numbers, between, down, made, point, up
 from tidegate.expressions.shape.smooth import SMOOTH, power
-from tidegate.expressions.signatures import FUNCTIONS, Nulls
 from tidegate.schema import Domain, Type
 
 INTEGERS = {Type.INT: 2.0**31, Type.BIGINT: 2.0**63}

@@ -29,7 +29,7 @@ from tidegate.expressions.shape.slopes import Found, facts_by_slope
 from tidegate.expressions.shape.smooth import SMOOTH
 from tidegate.expressions.shape.verdict import Proved, Shape, Undecided, Verdict
 from tidegate.expressions.shape.words import domain, reason, through
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Domain
 
 BUDGET, _PARTS = 12_000, 60

@@ -7,7 +7,7 @@ import math
 from tidegate.expressions.nodes import Call, Column, Expression, columns_of
 from tidegate.expressions.shape.enclose import Box
 from tidegate.expressions.shape.facts import CURVATURE, DIRECTION, Fact
-from tidegate.expressions.text import to_sql
+from tidegate.expressions.sql_text import to_sql
 
 
 def reason(expression: Expression, variable: str, box: Box, facts: Fact) -> str:

@@ -1,1 +1,1 @@
-"""Work that is left out under overload: what is decided for the next step, and what is told of the last."""
+"""Work that is left out under overload: the pace of steps, and the report of what was shed."""

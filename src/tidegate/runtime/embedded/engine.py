@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
-from tidegate.physical.batch import Batch
-from tidegate.physical.operator import Facts
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import Facts
+from tidegate.runtime.control import decided, summed
 from tidegate.runtime.file_facts import FileWatch, Found, note
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.port import Job
 from tidegate.runtime.reload import forget
 from tidegate.runtime.state import StateStore, Version, is_cold
-from tidegate.runtime.steering import decided, summed
 from tidegate.runtime.watermarks import NO_STREAMS, advanced
 from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, source_marks
 from tidegate.time import FOREVER

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.places import file_of
+from tidegate.connectors.origins import file_of
 from tidegate.connectors.source import Source, read_stream
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.connectors.time_values import Spread, joint_spread
-from tidegate.physical.operator import Facts
+from tidegate.physical.common.operator import Facts
 from tidegate.runtime.checkpoint import Record
-from tidegate.runtime.spark.orders import Orders, Setup, arrived_after, watermarks_after
+from tidegate.runtime.control import decided
+from tidegate.runtime.spark.directives import Orders, Setup, arrived_after, watermarks_after
 from tidegate.runtime.spark.rows import Kind, read_rows
-from tidegate.runtime.steering import decided
 
 
 class Outcome:

@@ -21,9 +21,9 @@ from tidegate.runtime.file_facts import FileWatch, from_report, merge
 from tidegate.runtime.outputs import joined
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear, take_back_final
 from tidegate.runtime.shedding import SHEDDING, shed_rows
+from tidegate.runtime.spark.directives import Orders, Setup
 from tidegate.runtime.spark.failures import UNEXPLAINED, explain
 from tidegate.runtime.spark.gateway import LOST, has_lost_java
-from tidegate.runtime.spark.orders import Orders, Setup
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import TRAVELLING
 from tidegate.runtime.spark.sources import heartbeats, nothing, removed_source, travelling_rows

@@ -17,12 +17,12 @@ from tidegate.connectors.files import FileSet
 from tidegate.connectors.formats import Format, count
 from tidegate.connectors.source import FileSource
 from tidegate.errors import DataError
-from tidegate.expressions.functions import can_fail
+from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.runtime.port import Job
 from tidegate.runtime.spark import generator_source
-from tidegate.runtime.spark.orders import Setup
+from tidegate.runtime.spark.directives import Setup
 from tidegate.runtime.spark.rows import TRAVELLING, Kind
 from tidegate.runtime.spark.tasks import WANTED, read_stream, read_wanted, rows_of_files, unwrapped
 from tidegate.schema import Schema, Type

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import FileSource, read_file
 from tidegate.connectors.time_values import Spread, joint_spread
-from tidegate.physical.batch import Batch
+from tidegate.physical.common.batch import Batch
 from tidegate.runtime.file_facts import Found, note, to_report
 from tidegate.runtime.outputs import outputs, result_rows
 from tidegate.runtime.pieces import Part, out_of_memory, run_part
 from tidegate.runtime.port import count_reasons
 from tidegate.runtime.reload import forget
-from tidegate.runtime.spark.orders import Orders, Setup, announced, arrived_after, task_context, watermarks_after
+from tidegate.runtime.spark.directives import Orders, Setup, announced, arrived_after, task_context, watermarks_after
 from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.state import StateStore, Version
 from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, runs_in, source_marks

@@ -1,0 +1,1 @@
+"""Methods that benchmarks compare Tidegate with: the papers' own algorithms, and naive ones."""

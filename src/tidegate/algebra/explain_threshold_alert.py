@@ -1,0 +1,74 @@
+"""What alerts keep of their streams, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.similarity_join import Policy, Shedding
+from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
+
+
+def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
+    """For each alert, and each of its streams, which elements are kept, and the reason.
+
+    What an alert may leave out under overload is told with its limits, or, without them, by its policy alone.
+    """
+    joins = [node for node in walk(plan) if isinstance(node, ThresholdJoin)]
+    return [line for join in joins for alert in join.alerts for line in _certificate(alert, join, limits=limits)]
+
+
+def _certificate(alert: Alert, join: ThresholdJoin, *, limits: bool) -> Iterator[str]:
+    yield f"{alert.name}: {nearness(alert, [label(join, m) for m in alert.members])}"
+    for member, demand in zip(alert.members, alert.demands, strict=False):
+        yield f"  {label(join, member)}: {_kept(demand)}"
+    if alert.shedding.policy is not Policy.OFF:
+        how = _left_out(alert.shedding) if limits else alert.shedding.policy.value
+        yield f"  sheds when pruning is not enough: {how}"
+
+
+def _left_out(shedding: Shedding) -> str:
+    which = "some at random" if shedding.policy is Policy.DROP else "those of the most productive spreads"
+    if shedding.budget is None:
+        return f"of more than what can be judged in {in_words(shedding.target)} a step, {which} are judged"
+    return f"of more than {shedding.budget} combinations in a step, {which} are judged"
+
+
+def label(join: ThresholdJoin, which: int) -> str:
+    """How a member is called: what stands before the names of its columns."""
+    names = join.inputs[which].schema.names
+    return names[0].rpartition(".")[0] or names[0] if names else f"input {which + 1}"
+
+
+def nearness(alert: Alert, labels: list[str]) -> str:
+    """Who must be near whom, and how near."""
+    if alert.step > 1:
+        length, step = in_words(alert.links[0].before), in_words(alert.step)
+        return f"all within one window of {length}, sliding by {step}"
+    distances = {_distance(link) for link in alert.links}
+    if len(distances) == 1 and 2 * len(alert.links) == len(labels) * (len(labels) - 1):
+        return f"every pair {distances.pop()}"
+    return ", ".join(f"{labels[x.left]} and {labels[x.right]} {_distance(x)}" for x in alert.links)
+
+
+def _distance(link: Link) -> str:
+    ends = {
+        (True, True): ", ends left out",
+        (True, False): ", the left end left out",
+        (False, True): ", the right end left out",
+    }
+    open_ends = ends.get((link.open_before, link.open_after), "")
+    if link.before == link.after:
+        return f"within {in_words(link.before)}{open_ends}"
+    return f"from {in_words(link.before)} before to {in_words(link.after)} after{open_ends}"
+
+
+def _kept(demand: Demand | Whole) -> str:
+    if isinstance(demand, Whole):
+        return f"every element is kept: {demand.why}"
+    what = {(True, False): "greatest", (False, True): "smallest"}.get(
+        (demand.above, demand.below), "greatest or smallest"
+    )
+    return f"kept are the {what} {demand.shown or demand.value} of any {in_words(demand.window)}: {demand.why}"

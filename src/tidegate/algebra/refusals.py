@@ -1,0 +1,129 @@
+"""Plans that are refused: those that would remember all, or take time apart into too many pieces."""
+
+from __future__ import annotations
+
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.plan import (
+    Aggregate,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Granularity,
+    Join,
+    Limit,
+    Plan,
+    SemiJoin,
+    SetOperation,
+    Split,
+    Window,
+    inputs,
+    rewrite,
+    walk,
+)
+from tidegate.algebra.properties import calls
+from tidegate.algebra.properties.reach import granule, is_bounded, is_chronon, reach
+from tidegate.algebra.properties.regions import has_own_times, sees_own_times
+from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.whole_elements import extend_as_sets
+from tidegate.errors import NOWHERE, QueryError, Span
+from tidegate.time import CHRONON
+
+MOST_PIECES = 1_000_000
+"""Into how many pieces one element may be split; more would take longer than anybody waits."""
+
+_Remembering = Join | SimilarityJoin | SemiJoin | SetOperation | Aggregate | Distinct | Limit | Coalesce
+
+
+def refuse_unsupported(plan: Plan) -> None:
+    """Raise a QueryError if the plan would need unbounded state, or more pieces of time than can be made."""
+    for node in walk(rewrite(plan, extend_as_sets)):
+        match node:
+            case (
+                Join()
+                | SimilarityJoin()
+                | SemiJoin()
+                | SetOperation()
+                | Aggregate()
+                | Distinct()
+                | Limit()
+                | Coalesce()
+            ):
+                _refuse_unbounded(node)
+            case Window(whole=True):
+                pass
+            case Window(source=source) | CountWindow(source=source) if not is_chronon(source):
+                _refuse_pieces(source, granule(source), "a window over", node.span)
+            case Split(source=source, length=length) if not is_chronon(source):
+                _refuse_pieces(source, length, "RSTREAM of" if length == CHRONON else "a split of", node.span)
+        _refuse_finer(node)
+        _refuse_own_times(node)
+
+
+def _refuse_unbounded(plan: _Remembering) -> None:
+    for each in inputs(plan):
+        if not is_bounded(each):
+            message = f"{_named(plan)} over an unbounded window would have to remember all elements for ever"
+            hint = "give the window a RANGE, such as RANGE 1 HOUR"
+            raise QueryError("Q201", message, _unbounded_window(each), hint=hint)
+
+
+def _named(plan: _Remembering) -> str:
+    match plan:
+        case Join() | SimilarityJoin():
+            return "a join"
+        case SemiJoin():
+            return "a subquery condition"
+        case SetOperation(rule=rule):
+            return rule.value.upper()
+        case Aggregate():
+            return "an aggregate"
+        case Distinct():
+            return "DISTINCT"
+        case Limit():
+            return "LIMIT"
+        case Coalesce():
+            return "a coalesce"
+
+
+def _unbounded_window(plan: Plan) -> Span:
+    for node in walk(plan):
+        match node:
+            case Window(size=None, span=span) | CountWindow(rows=None, span=span):
+                return span
+    return NOWHERE
+
+
+def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
+    known = reach(source)
+    hint = "take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
+    if not known.ends:
+        message = f"{what} elements that may be valid for ever would take all instants of that one by one"
+        raise QueryError("Q202", message, span, hint=hint)
+    if known.length is not None and known.length > MOST_PIECES * length:
+        pieces = -(-known.length // length)
+        message = f"{what} elements that are valid for up to {in_words(known.length)} would make {pieces} of each"
+        raise QueryError("Q202", message, span, hint=hint)
+
+
+def _refuse_own_times(node: Plan) -> None:
+    """Of grouped rows only the relation is defined, not into how many elements it is cut in time."""
+    if isinstance(node, Aggregate) and sees_own_times(node) and not has_own_times(node.source):
+        names = " and ".join(sorted({c.function.upper() for c in node.calls if calls.sees_own_times(c)}))
+        message = f"{names} over rows that were grouped, limited or compared: these have no time of their own"
+        hint = "take its rows when they appear, with ISTREAM(…), and put a window on that; or use ARG_MAX and ARG_MIN"
+        raise QueryError("Q206", message, node.span, hint=hint)
+
+
+def _refuse_finer(node: Plan) -> None:
+    """Time may only become coarser on the way to the result (PIPES, section 20.4)."""
+    match node:
+        case Granularity(source=source, size=size, span=span) if size % granule(source):
+            below = in_words(granule(source))
+            message = f"a granularity of {in_words(size)} above one of {below} would need instants that are gone"
+            raise QueryError("Q203", message, span, hint=f"take a multiple of {below}")
+        case Window(source=source, size=int(size), slide=slide, span=span) if granule(source) > 1 and (
+            size % granule(source) or (slide > 1 and slide % granule(source))
+        ):
+            below = in_words(granule(source))
+            message = f"a window over a stream of granularity {below} must move in steps of that"
+            raise QueryError("Q203", message, span, hint=f"give it a RANGE and a SLIDE that are multiples of {below}")

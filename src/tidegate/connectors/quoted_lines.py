@@ -1,0 +1,89 @@
+"""Which lines of a CSV file belong together because a quoted field runs over their ends (RFC 4180).
+
+A line that opens a quote is joined with the lines after it up to the one that closes the quote. That holds only if
+the result is well-formed, and not longer than a limit: otherwise the quote is a fault of its line alone, and the lines
+after it are rows of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+_CLOSED, _OPEN, _BAD = 0, 1, 2
+"""How a line ends: complete, within quotes, or in a way that no continuation can repair."""
+
+_RETURN = 13
+
+
+@inlined
+def _scan(data: Bytes, begin: int, end: int, before: int, delimiter: int, quote: int) -> int:
+    """Return how a line ends, by how the one before it does."""
+    if end > begin and data[end - 1] == _RETURN:
+        end -= 1
+    i, is_open = begin, before == _OPEN
+    while i < end:
+        if is_open or data[i] == quote:
+            i += 0 if is_open else 1
+            is_open = True
+            while i < end:
+                if data[i] == quote:
+                    if i + 1 == end or data[i + 1] != quote:
+                        is_open = False
+                        break
+                    i += 1
+                i += 1
+            if is_open:
+                return _OPEN
+            i += 1
+            if i < end and data[i] != delimiter:
+                return _BAD
+        else:
+            while i < end and data[i] != delimiter:
+                if data[i] == _RETURN:
+                    return _BAD
+                i += 1
+        i += 1
+    return _OPEN if is_open else _CLOSED
+
+
+@compiled
+def record_starts(
+    data: Bytes, ends: Ints, delimiter: int, quote: int, limit: int, is_final: Any
+) -> tuple[Ints, int]:  # pragma: no cover - compiled
+    """Return the lines with which records begin, and how many lines those records have together.
+
+    `ends` are the places of the line ends. Lines at the end whose quote may still be closed by later data are
+    left out, unless the data `is_final` or they are longer than the limit already.
+    """
+    lines = len(ends)
+    starts, count, line = np.empty(lines, np.int64), 0, 0
+    # Lines before `reach` leave an open quote open. No line is scanned twice for that, whatever the lines are like.
+    reach, how = 0, -1
+    while line < lines:
+        begin = 0 if line == 0 else ends[line - 1] + 1
+        last = line
+        if _scan(data, begin, ends[line], _CLOSED, delimiter, quote) == _OPEN:
+            if reach <= line:
+                reach, how = line + 1, -1
+            while reach < lines and ends[reach] - begin <= limit:
+                if how < 0:
+                    how = _scan(data, ends[reach - 1] + 1, ends[reach], _OPEN, delimiter, quote)
+                if how != _OPEN:
+                    break
+                reach, how = reach + 1, -1
+            if reach == lines and not is_final and len(data) - begin <= limit:
+                break
+            if reach < lines and ends[reach] - begin <= limit and how == _CLOSED:
+                last = reach
+        starts[count] = line
+        count += 1
+        line = last + 1
+    return starts[:count], line

@@ -1,0 +1,1 @@
+"""The functions, operators, aggregates and casts of the language."""

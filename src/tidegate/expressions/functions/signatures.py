@@ -1,0 +1,205 @@
+"""The functions and operators of the language: what they take, what they give, how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+
+from tidegate.expressions.failures import Failure
+from tidegate.expressions.functions.time_functions import PARTS
+from tidegate.schema import Type
+
+BOOLEAN, INT, BIGINT, REAL, DOUBLE = Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE
+STRING, TIMESTAMP, INTERVAL = Type.STRING, Type.TIMESTAMP, Type.INTERVAL
+ARRAYS, MAPS = tuple(t for t in Type if t.is_array), tuple(t for t in Type if t.is_map)
+DIVISION_BY_ZERO, OVERFLOW, DOMAIN = Failure.DIVISION_BY_ZERO, Failure.OVERFLOW, Failure.DOMAIN
+
+
+class Nulls(Enum):
+    """What a function makes of NULL."""
+
+    PROPAGATE = "NULL if an argument is NULL"
+    KLEENE = "NULL is unknown: three-valued logic"
+    SKIP = "NULL arguments do not count; NULL if all are"
+    SEE = "NULL is a value like any other"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One way to call a function."""
+
+    parameters: tuple[Type, ...]
+    result: Type
+    fails: tuple[Failure, ...] = ()
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(p.name for p in self.parameters) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function by name; one without signatures takes arguments of many types, as `takes` says."""
+
+    name: str
+    signatures: tuple[Signature, ...] = ()
+    takes: str = ""
+    nulls: Nulls = Nulls.PROPAGATE
+
+    def usage(self) -> str:
+        """What the function takes, in words."""
+        return self.takes or " or ".join(dict.fromkeys(str(s) for s in self.signatures))
+
+
+def _numeric(*, integers: tuple[Failure, ...] = (), always: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
+    """Two numbers of one type to a number of that type."""
+    whole = tuple(Signature((t, t), t, (*always, *integers)) for t in (INT, BIGINT))
+    return whole + tuple(Signature((t, t), t, always) for t in (REAL, DOUBLE))
+
+
+def _same(*, integers: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
+    """A number to a number of its type."""
+    whole = tuple(Signature((t,), t, integers) for t in (INT, BIGINT))
+    return whole + tuple(Signature((t,), t) for t in (REAL, DOUBLE))
+
+
+def _sets(result: Type) -> tuple[Signature, ...]:
+    """Two arrays of one type, taken as sets."""
+    return tuple(Signature((t, t), result) for t in ARRAYS)
+
+
+def _one(parameters: Iterable[Type], result: Type, *fails: Failure) -> tuple[Signature, ...]:
+    return (Signature(tuple(parameters), result, fails),)
+
+
+_TWO_ARRAYS = "two arrays of a common type"
+
+_OPERATORS = (
+    Function(
+        "+",
+        _numeric(integers=(OVERFLOW,))
+        + _one((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
+        + _one((INTERVAL, TIMESTAMP), TIMESTAMP, OVERFLOW)
+        + _one((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
+    ),
+    Function(
+        "-",
+        _numeric(integers=(OVERFLOW,))
+        + _one((TIMESTAMP, TIMESTAMP), INTERVAL, OVERFLOW)
+        + _one((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
+        + _one((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
+    ),
+    Function(
+        "*",
+        _numeric(integers=(OVERFLOW,))
+        + _one((INTERVAL, BIGINT), INTERVAL, OVERFLOW)
+        + _one((BIGINT, INTERVAL), INTERVAL, OVERFLOW),
+    ),
+    Function("/", _one((DOUBLE, DOUBLE), DOUBLE, DIVISION_BY_ZERO)),
+    Function("div", tuple(Signature((t, t), t, (DIVISION_BY_ZERO, OVERFLOW)) for t in (INT, BIGINT))),
+    Function("%", _numeric(always=(DIVISION_BY_ZERO,))),
+    Function("negate", _same(integers=(OVERFLOW,)) + _one((INTERVAL,), INTERVAL, OVERFLOW)),
+    Function("||", takes="two or more values, which become texts"),
+    *(Function(name, takes="two values of a common type") for name in ("=", "<>", "<", "<=", ">", ">=")),
+    Function("and", _one((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
+    Function("or", _one((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
+    Function("not", _one((BOOLEAN,), BOOLEAN)),
+    Function("is_null", takes="one value", nulls=Nulls.SEE),
+    Function("is_true", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
+    Function("is_false", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
+    *(Function(name, _sets(BOOLEAN), takes=_TWO_ARRAYS) for name in ("subset of", "superset of")),
+    Function("array", takes="one or more values of a common type"),
+    Function(
+        "map",
+        tuple(
+            Signature((keys, values), map_, (DOMAIN,))
+            for keys, values in product(ARRAYS, repeat=2)
+            if (map_ := Type.made_of(*keys.parts, *values.parts))
+        ),
+        takes="an array of INT, BIGINT or STRING keys and an array of INT, BIGINT or DOUBLE values",
+    ),
+    Function(
+        "element",
+        tuple(Signature((t, BIGINT), t.parts[0]) for t in ARRAYS)
+        + tuple(Signature((t, t.parts[0]), t.parts[1]) for t in MAPS),
+        takes="an array and the number of an element, or a map and a key",
+    ),
+    Function("like", takes="a STRING, a constant pattern and at most an escape character"),
+)
+
+_CHOICES = (
+    Function("coalesce", takes="one or more values of a common type", nulls=Nulls.SKIP),
+    Function("greatest", takes="one or more values of a common type", nulls=Nulls.SKIP),
+    Function("least", takes="one or more values of a common type", nulls=Nulls.SKIP),
+    Function("nullif", takes="two values of a common type", nulls=Nulls.SEE),
+    Function("if", takes="a condition and two values of a common type", nulls=Nulls.SEE),
+)
+
+_MATHEMATICS = (
+    Function("abs", _same(integers=(OVERFLOW,)) + _one((INTERVAL,), INTERVAL, OVERFLOW)),
+    Function("sign", _same()),
+    Function(
+        "round",
+        _same()
+        + tuple(Signature((t, INT), t, (OVERFLOW,)) for t in (INT, BIGINT))
+        + tuple(Signature((t, INT), t) for t in (REAL, DOUBLE)),
+    ),
+    *(Function(name, _same()) for name in ("floor", "ceil", "trunc")),
+    *(Function(name, _one((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sqrt", "ln", "log10", "log2")),
+    *(Function(name, _one((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sin", "cos", "tan")),
+    *(Function(name, _one((DOUBLE,), DOUBLE)) for name in ("exp", "atan")),
+    Function("atan2", _one((DOUBLE, DOUBLE), DOUBLE)),
+    *(Function(name, _one((DOUBLE, DOUBLE), DOUBLE, DOMAIN)) for name in ("log", "power")),
+    Function("pi", _one((), DOUBLE)),
+)
+
+_TEXTS = (
+    Function("concat", takes="one or more values, which become texts"),
+    Function("length", _one((STRING,), INT)),
+    *(Function(name, _one((STRING,), STRING)) for name in ("upper", "lower", "trim", "ltrim", "rtrim", "reverse")),
+    Function("substring", _one((STRING, INT), STRING) + _one((STRING, INT, INT), STRING, DOMAIN)),
+    Function("replace", _one((STRING, STRING, STRING), STRING)),
+    *(Function(name, _one((STRING, STRING), BOOLEAN)) for name in ("starts_with", "ends_with", "contains")),
+    Function("strpos", _one((STRING, STRING), INT)),
+    Function("position", _one((STRING, STRING), INT)),
+    *(Function(name, _one((STRING, INT), STRING)) for name in ("left", "right")),
+)
+
+_TIMES = (
+    *(Function(name, _one((TIMESTAMP,), INT)) for name in PARTS),
+    Function("date_part", takes="a constant part of a time and a TIMESTAMP"),
+    Function("date_trunc", takes="a constant unit and a TIMESTAMP"),
+    Function("epoch_micros", _one((TIMESTAMP,), BIGINT) + _one((INTERVAL,), BIGINT)),
+    Function("epoch_seconds", _one((TIMESTAMP,), DOUBLE) + _one((INTERVAL,), DOUBLE)),
+    Function("from_epoch_micros", _one((BIGINT,), TIMESTAMP)),
+)
+
+_COLLECTIONS = (
+    Function("cardinality", tuple(Signature((t,), BIGINT) for t in ARRAYS + MAPS), takes="an array or a map"),
+    Function("overlap", _sets(BIGINT), takes=_TWO_ARRAYS),
+    Function("jaccard", _sets(DOUBLE), takes=_TWO_ARRAYS),
+    Function(
+        "inner_product",
+        tuple(Signature((t, t), DOUBLE) for t in MAPS if t.parts[1] is DOUBLE),
+        takes="two maps of numbers with keys of a common type",
+    ),
+)
+
+FUNCTIONS = {f.name: f for f in (*_OPERATORS, *_CHOICES, *_MATHEMATICS, *_TEXTS, *_TIMES, *_COLLECTIONS)}
+
+ALIASES = {
+    "!=": "<>",
+    "ceiling": "ceil",
+    "pow": "power",
+    "mod": "%",
+    "char_length": "length",
+    "character_length": "length",
+    "substr": "substring",
+    "instr": "strpos",
+    "dayofmonth": "day",
+}
+"""Other names of functions."""
+
+NOT_NAMES = frozenset(f.name for f in _OPERATORS)
+"""Operators, which are written in other ways than as calls."""

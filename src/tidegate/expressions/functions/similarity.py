@@ -1,0 +1,118 @@
+"""How like each other sets are: arrays as sets of their elements, maps as sets with weights.
+
+A set has each element once; NULL is no element of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.entries import Entries, codes_of, entries_of
+from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, nulls, numbers
+from tidegate.expressions.functions.collections import spread_all
+from tidegate.schema import Type
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Sizes(NamedTuple):
+    """For each row, how many elements the left and the right set have, and how many both."""
+
+    left: Ints
+    right: Ints
+    common: Ints
+
+
+def _of_sizes(function: Callable[[Sizes], Numbers]) -> Kernel:
+    """A function of two sets that looks at their sizes alone."""
+
+    def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
+        left, right = (entries_of(argument) for argument in spread_all(arguments))
+        return column(function(_sizes(left, right)), left.missing | right.missing, type_), None
+
+    return kernel
+
+
+def _sizes(left: Entries, right: Entries) -> Sizes:
+    codes, size = codes_of(pa.concat_arrays([left.values, right.values]))
+    ours, theirs = _members(left, codes[: len(left)], size), _members(right, codes[len(left) :], size)
+    both = np.intersect1d(ours, theirs, assume_unique=True)
+    return Sizes(*(np.bincount(part // max(size, 1), minlength=left.rows) for part in (ours, theirs, both)))
+
+
+def _members(found: Entries, codes: Ints, size: int) -> Ints:
+    """One number for each member of each row's set, in ascending order."""
+    known = codes >= 0
+    every = np.sort(found.owners[known] * size + codes[known])  # np.unique would hash, which takes far longer
+    return every[np.append([True], every[1:] != every[:-1])] if len(every) else every
+
+
+def _jaccard(sizes: Sizes) -> Floats:
+    """The share of common elements among all; two empty sets are equal, and so wholly alike."""
+    every = sizes.left + sizes.right - sizes.common
+    return np.where(every == 0, 1.0, sizes.common / np.maximum(every, 1))
+
+
+def _inner_product(arguments: Sequence[Value], type_: Type) -> Outcome:
+    """The sum, over the keys of both maps, of the products of their values: exact, and rounded once."""
+    left, right = (entries_of(argument) for argument in spread_all(arguments))
+    assert left.keys is not None
+    assert right.keys is not None
+    codes, size = codes_of(pa.concat_arrays([left.keys, right.keys]))
+    ours, theirs = left.owners * size + codes[: len(left)], right.owners * size + codes[len(left) :]
+    both, mine, yours = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    known = ~(nulls(left.values)[mine] | nulls(right.values)[yours])
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = (numbers(left.values)[mine] * numbers(right.values)[yours])[known]
+    sums = _row_sums(both[known] // max(size, 1), products, left.rows)
+    return column(sums, left.missing | right.missing, type_), None
+
+
+def _row_sums(rows: Ints, values: Floats, count: int) -> Floats:
+    """The exact sum of each row's values, rounded once; rows are in ascending order."""
+    amounts = np.bincount(rows, minlength=count)
+    starts = np.cumsum(amounts) - amounts
+    sums = np.zeros(count)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for place in range(2):  # one sum of two numbers is exact but for its rounding
+            has = amounts > place
+            sums[has] += values[starts[has] + place]
+    listed = values.tolist()
+    for row in np.flatnonzero(amounts > 2).tolist():
+        sums[row] = exact_sum(listed[starts[row] : starts[row] + amounts[row]])
+    return sums + 0.0
+
+
+def exact_sum(values: Sequence[float]) -> float:
+    """The sum, rounded once: NaN where infinities of both signs meet."""
+    infinite = [value for value in values if not math.isfinite(value)]
+    if infinite:
+        return sum(infinite)
+    try:
+        return math.fsum(values)
+    except OverflowError:  # on the way, if not at the end
+        return _rounded(sum(map(Fraction, values), Fraction(0)))
+
+
+def _rounded(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+SIMILARITY: dict[str, Kernel] = {
+    "overlap": _of_sizes(lambda sizes: sizes.common),
+    "jaccard": _of_sizes(_jaccard),
+    "subset of": _of_sizes(lambda sizes: sizes.common == sizes.left),
+    "superset of": _of_sizes(lambda sizes: sizes.common == sizes.right),
+    "inner_product": _inner_product,
+}

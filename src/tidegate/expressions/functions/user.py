@@ -1,0 +1,101 @@
+"""Functions and aggregates that users write in Python, by name beside those of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tidegate.errors import QueryError, nearest
+from tidegate.expressions.functions.aggregates import AggregateFunction, Fold, aggregate_named
+from tidegate.expressions.user_function import UserFunction
+from tidegate.schema import TYPE_NAMES, Type
+
+UserDefined = UserFunction | AggregateFunction
+
+_KNOWN: ContextVar[Mapping[str, UserDefined]] = ContextVar("user_defined", default=MappingProxyType({}))
+
+
+@contextmanager
+def knowing(functions: Mapping[str, UserDefined]) -> Iterator[None]:
+    """Let names mean the users' functions while a text is bound."""
+    token = _KNOWN.set(functions)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def find_function(name: str) -> UserFunction | None:
+    """The user's function of a name, in any case."""
+    found = _KNOWN.get().get(name.lower())
+    return found if isinstance(found, UserFunction) else None
+
+
+def find_aggregate(name: str) -> AggregateFunction | None:
+    """The aggregate of a name, in any case: one of the language or the user's."""
+    found = _KNOWN.get().get(name.lower())
+    return found if isinstance(found, AggregateFunction) else aggregate_named(name)
+
+
+def user_names() -> list[str]:
+    return sorted(_KNOWN.get())
+
+
+# ---- registration
+
+
+def user_function(
+    name: str, function: Callable[..., Any], *, arguments: Sequence[str], result: str, vectorized: bool = True
+) -> UserFunction:
+    """A function as a user declares it, with the names of types."""
+    return UserFunction(_checked(name), _types(arguments), _type(result), function, vectorized)
+
+
+def user_aggregate(
+    name: str,
+    *,
+    initial: Callable[..., Any],
+    merge: Callable[..., Any],
+    result: Callable[[Any], Any],
+    arguments: Sequence[str],
+    type_: str,
+) -> AggregateFunction:
+    """An aggregate as a user declares it: of the first value, of each further value, and what comes out."""
+    parameters, made = _types(arguments), _type(type_)
+    if not parameters:
+        raise QueryError("Q122", f"the aggregate '{name}' takes no arguments", hint="give it one at least")
+    fold = Fold(initial, merge, result, made)
+    takes = "(" + ", ".join(p.name for p in parameters) + ")"
+    return AggregateFunction(
+        _checked(name), Always(made), fold, takes, arguments=len(parameters), parameters=parameters
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """The same type, whatever the arguments are."""
+
+    type: Type
+
+    def __call__(self, *_: Type) -> Type:
+        return self.type
+
+
+def _checked(name: str) -> str:
+    if not name.isidentifier():
+        raise QueryError("Q122", f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
+    return name.lower()
+
+
+def _types(names: Sequence[str]) -> tuple[Type, ...]:
+    return tuple(map(_type, names))
+
+
+def _type(name: str) -> Type:
+    if (found := Type.named(name)) is None:
+        raise QueryError("Q104", f"unknown type '{name}'", hint=nearest(name, TYPE_NAMES))
+    return found

@@ -1,0 +1,135 @@
+"""Arrays and maps from JSON texts: ``[1, 2]`` and ``{"a": 1.5}``.
+
+An element is read as a JSON value of a column of its type is: ``1.0`` is an INT, and a string is read
+like a field of a CSV file. Keys of maps are strings, which are read the same way; of a key that is
+written twice the last one counts, as everywhere in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.entries import Entries, Ints, Mask, entries_of, with_repeated_keys, without_rows
+from tidegate.expressions.bisect_errors import by_halves
+from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
+from tidegate.schema import Type
+
+Parse = Callable[[pa.Array, Type], tuple[pa.Array, Mask]]
+"""How plain values are read."""
+
+_SPACE = r"[ \t\r\n]*"
+_WHOLE = r"-?(?:0|[1-9][0-9]*)"
+_NUMBER = _WHOLE + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_STRING = r'"[^"\\,\x00-\x1f]*"'
+_KEY = r'"[^"\\,:\x00-\x1f]*"'
+"""Strings that can be found by the signs around them."""
+
+
+def parse_collections(texts: pa.Array, type_: Type, parse: Parse) -> pa.Array:
+    """Arrays or maps of a type; NULL where a text is none."""
+    return by_halves(
+        texts,
+        lambda part: _fast(part, type_).read(type_, parse, strict=True),
+        lambda part: _careful(part, type_).read(type_, parse, strict=False),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Written:
+    """Entries as texts; of arrays, keys are NULL throughout."""
+
+    bounds: Ints
+    keys: pa.Array
+    values: pa.Array
+    missing: Mask
+
+    def read(self, type_: Type, parse: Parse, *, strict: bool) -> pa.Array:
+        """The values that are written; NULL for a row with an entry that is none, or with `strict` a refusal."""
+        values, bad = parse(self.values, type_.parts[-1])
+        keys = None
+        if type_.is_map:
+            keys, bad_keys = parse(self.keys, type_.parts[0])
+            bad = bad | bad_keys
+        found = Entries(self.bounds, values, keys, self.missing)
+        wrong = np.zeros(found.rows, np.bool_)
+        wrong[found.owners[bad]] = True
+        found = without_rows(found, wrong)
+        repeated = with_repeated_keys(found)
+        if strict and repeated.any():
+            raise pa.ArrowInvalid("two keys, or one key twice?")
+        return without_rows(found, repeated).column(type_.arrow)
+
+
+def _fast(texts: pa.Array, type_: Type) -> _Written:
+    """Take texts without any subtleties apart at their commas; refuse others."""
+    fits = pc.match_substring_regex(texts, _pattern(type_))
+    if not pc.all(fits, min_count=0).as_py():
+        raise pa.ArrowInvalid("not as simple as that")
+    inner = pc.utf8_trim(texts, characters="[]{} \t\r\n")
+    pieces = pc.split_pattern(pc.if_else(pc.equal(inner, ""), pa.scalar(None, pa.string()), inner), ",")
+    found = entries_of(pieces)
+    missing = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
+    if type_.is_array:
+        return _Written(found.bounds, pa.nulls(len(found), pa.string()), _plain(found.values), missing)
+    sides = pc.split_pattern(found.values, '":', max_splits=1).values
+    first = np.arange(0, len(sides), 2)
+    keys, values = (_plain(sides.take(pa.array(first + side))) for side in range(2))
+    return _Written(found.bounds, keys, values, missing)
+
+
+def _plain(texts: pa.Array) -> pa.Array:
+    """What stands in quotes without these, NULL for `null`."""
+    trimmed = pc.utf8_trim(texts, characters=" \t\r\n")
+    known = pc.if_else(pc.equal(trimmed, "null"), pa.scalar(None, pa.string()), trimmed)
+    return pc.utf8_trim(known, characters='"')
+
+
+def _pattern(type_: Type) -> str:
+    """Texts that can be taken apart at commas and colons."""
+    item = f"(?:{_item(type_.parts[-1])}|null)"
+    entry = f"{_KEY}:{_SPACE}{item}" if type_.is_map else item
+    inner = f"(?:{entry}(?:{_SPACE},{_SPACE}{entry})*)?"
+    opening, closing = (r"\{", r"\}") if type_.is_map else (r"\[", r"\]")
+    return rf"\A{_SPACE}{opening}{_SPACE}{inner}{_SPACE}{closing}{_SPACE}\z"
+
+
+def _item(type_: Type) -> str:
+    if type_.is_integer:
+        return _WHOLE
+    if type_.is_floating:
+        return _NUMBER
+    return "true|false" if type_ is Type.BOOLEAN else _STRING
+
+
+def _careful(texts: pa.Array, type_: Type) -> _Written:
+    """Read one text after the other as JSON."""
+    rows = [None if text is None else _pairs(text, type_) for text in texts.to_pylist()]
+    pairs = [pair for row in rows if row is not None for pair in row]
+    bounds = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
+    keys, values = (pa.array([pair[i] for pair in pairs], pa.string()) for i in range(2))
+    return _Written(bounds, keys, values, np.array([row is None for row in rows], np.bool_))
+
+
+def _pairs(text: str, type_: Type) -> list[tuple[str | None, str | None]] | None:
+    """The keys and values of a text; None if it is nothing of the kind."""
+    try:
+        value: Any = DECODER.decode(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    item = type_.parts[-1]
+    pairs: list[tuple[str | None, str | None]]
+    match value:
+        case list() if type_.is_array:
+            pairs = [(None, text_of(each, item)) for each in value]
+        case dict() if type_.is_map:
+            pairs = [(key, text_of(each, item)) for key, each in value.items()]
+        case _:
+            return None
+    return pairs if all(is_unicode(part) for pair in pairs for part in pair) else None

@@ -1,0 +1,132 @@
+"""Values from texts: strict, a whole column at a time.
+
+White space around a value is ignored. A text that is no value of the type makes its row bad,
+never an exception; NULL stays NULL and is not bad. What the fast paths accept, the patterns
+accept too, so that a row's value never depends on the rows around it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expressions.bisect_errors import by_halves
+from tidegate.expressions.failures import Mask
+from tidegate.expressions.parse.collections import parse_collections
+from tidegate.expressions.parse.times import parse_intervals, parse_timestamps
+from tidegate.schema import Type
+
+_INTEGER = r"\A[+-]?[0-9]+\z"
+_FLOATING = r"\A[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))\z"
+_SURELY_64_BITS = 18
+"""Integers of so many digits fit, whatever the digits are."""
+
+_TRUE, _FALSE = pa.array(["true", "t", "1"]), pa.array(["false", "f", "0"])
+
+
+def parse_column(texts: pa.Array, type_: Type) -> tuple[pa.Array, Mask]:
+    """Values of a type from their texts, and which rows are no such value (those are NULL).
+
+    Examples
+    --------
+    >>> values, bad = parse_column(pa.array(["7", " +8 ", "x", None]), Type.INT)
+    >>> values.to_pylist(), bad.tolist()
+    ([7, 8, None, None], [False, False, True, False])
+    """
+    match type_:
+        case Type.STRING:
+            return texts, np.zeros(len(texts), np.bool_)
+        case Type.NULL:
+            return _judged(texts, pa.nulls(len(texts)))
+        case Type.BOOLEAN:
+            return _judged(texts, _booleans(_trimmed(texts)))
+        case Type.INT | Type.BIGINT:
+            return _judged(texts, _integers(texts, type_))
+        case Type.REAL | Type.DOUBLE:
+            return _judged(texts, _floats(texts, type_))
+        case Type.TIMESTAMP:
+            return _judged(texts, parse_timestamps(texts))
+        case Type.INTERVAL:
+            return _judged(texts, parse_intervals(_trimmed(texts)))
+        case _:
+            return _judged(texts, parse_collections(texts, type_, parse_column))
+
+
+def _judged(texts: pa.Array, values: pa.Array) -> tuple[pa.Array, Mask]:
+    """Bad is what was a text and became NULL."""
+    if values.null_count == texts.null_count:
+        return values, np.zeros(len(texts), np.bool_)
+    return values, np.asarray(pc.and_(values.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False))
+
+
+def _trimmed(texts: pa.Array) -> pa.Array:
+    return pc.utf8_trim_whitespace(texts)
+
+
+def _only(texts: pa.Array, pattern: str) -> pa.Array:
+    """The texts that match; the others become NULL."""
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, pa.string()))
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(texts)
+    true, false = pc.is_in(lower, value_set=_TRUE), pc.is_in(lower, value_set=_FALSE)
+    return pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
+
+
+def _integers(texts: pa.Array, type_: Type) -> pa.Array:
+    def fast(part: pa.Array) -> pa.Array:
+        if _may_be_hexadecimal(part):
+            raise pa.ArrowInvalid("Arrow would read 0x10 as 16")
+        return part.cast(type_.arrow)
+
+    return by_halves(texts, fast, lambda part: _careful_integers(part, type_))
+
+
+def _careful_integers(texts: pa.Array, type_: Type) -> pa.Array:
+    plain = pc.replace_substring_regex(_only(_trimmed(texts), _INTEGER), r"\A\+?(-?)0*([0-9])", r"\1\2")
+    short = pc.less_equal(pc.utf8_length(plain), _SURELY_64_BITS)
+    values = pc.if_else(short, plain, pa.scalar(None, pa.string())).cast(pa.int64())
+    return _narrowed(_with_long_ones(values, plain, short), type_)
+
+
+def _with_long_ones(values: pa.Array, plain: pa.Array, short: pa.Array) -> pa.Array:
+    # Nearly all numbers are short, so the long ones are read one at a time.
+    rows = np.flatnonzero(pc.invert(short).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003
+    if not len(rows):
+        return values
+    read = [_within_64_bits(text) for text in plain.take(pa.array(rows)).to_pylist()]
+    mask = np.zeros(len(values), np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(read, pa.int64()))
+
+
+def _within_64_bits(text: str) -> int | None:
+    if len(text) > _SURELY_64_BITS + 2:
+        return None
+    return value if -(2**63) <= (value := int(text)) < 2**63 else None
+
+
+def _narrowed(values: pa.Array, type_: Type) -> pa.Array:
+    if type_ is Type.BIGINT:
+        return values
+    fits = pc.and_(pc.greater_equal(values, -(2**31)), pc.less(values, 2**31))
+    return pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
+
+
+def _may_be_hexadecimal(texts: pa.Array) -> bool:
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return False
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    return bool(((letters | 0x20) == ord("x")).any())
+
+
+def _floats(texts: pa.Array, type_: Type) -> pa.Array:
+    return by_halves(
+        texts,
+        lambda part: part.cast(type_.arrow),
+        lambda part: _only(_trimmed(part), _FLOATING).cast(type_.arrow),
+    )

@@ -1,0 +1,83 @@
+"""A function that a user writes in Python, called for columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.schema import Type
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A Python function of columns, or with `vectorized` false of single values, of which none is NULL.
+
+    It must give the same for the same arguments, row by row. An exception makes dead letters of the
+    rows that it is about.
+    """
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Type
+    function: Callable[..., Any] = field(hash=False)
+    vectorized: bool = True
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}({', '.join(p.name for p in self.parameters)}) {self.result.name}"
+
+    def apply(self, columns: Sequence[pa.Array], rows: int) -> tuple[pa.Array, dict[int, str]]:
+        """The values, NULL where the function fails, and what it said of those rows."""
+        texts: dict[int, str] = {}
+        if not rows:
+            return pa.array([], self.result.arrow), texts
+        return self._halved(columns, 0, rows, texts), texts
+
+    def _halved(self, columns: Sequence[pa.Array], first: int, last: int, texts: dict[int, str]) -> pa.Array:
+        """Where a function refuses many rows, find those that it refuses alone."""
+        try:
+            return self._called([column[first:last] for column in columns], last - first)
+        except _WrongResultError as error:
+            texts.update(dict.fromkeys(range(first, last), str(error)))
+            return pa.nulls(last - first, self.result.arrow)
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            if last - first == 1:
+                texts[first] = describe(error)
+                return pa.nulls(1, self.result.arrow)
+        middle = (first + last) // 2
+        halves = [self._halved(columns, *bounds, texts) for bounds in ((first, middle), (middle, last))]
+        return pa.concat_arrays(halves)
+
+    def _called(self, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+        if not self.vectorized:
+            return pa.array([self._single(row) for row in _rows(columns, rows)], self.result.arrow)
+        made = self.function(*columns)
+        made = made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+        made = made if isinstance(made, pa.Array) else pa.array(made)
+        if len(made) != rows:
+            raise _WrongResultError(f"{self.name} gave {len(made)} values for {rows} rows")
+        return made if made.type == self.result.arrow else made.cast(self.result.arrow)
+
+    def _single(self, row: tuple[Any, ...]) -> Any:
+        return None if any(value is None for value in row) else self.function(*row)
+
+
+class _WrongResultError(Exception):
+    """A function that does not work row by row, so that no part of its rows would be better."""
+
+
+def _rows(columns: Sequence[pa.Array], rows: int) -> Iterator[tuple[Any, ...]]:
+    if not columns:
+        return iter([()] * rows)
+    return zip(*(column.to_pylist() for column in columns), strict=True)
+
+
+def describe(error: BaseException) -> str:
+    """An exception as one line for people."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# ---- which functions are known

@@ -1,0 +1,1 @@
+"""CREATE ALERT and CREATE ALERTS."""

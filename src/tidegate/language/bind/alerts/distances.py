@@ -1,0 +1,77 @@
+"""WITHIN: which elements of an alert must be near each other in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.threshold_alert import Link
+from tidegate.errors import QueryError
+from tidegate.language import syntax
+from tidegate.language.bind.names import Scope, find_visible
+from tidegate.language.syntax import Distance, Name, NamedPair
+
+
+def links_of(within: syntax.Within, scope: Scope) -> tuple[tuple[Link, ...], int]:
+    """The links between members, and the step in which windows move: 1 if they slide."""
+    match within:
+        case syntax.EveryPair(distance=distance, centre=centre):
+            return _clique(distance, scope) if centre is None else _star(distance, place(scope, centre), scope), 1
+        case syntax.NamedPairs(pairs=pairs):
+            return _named_links(pairs, scope), 1
+        case syntax.Hops(length=length, slide=slide, span=span):
+            # Two elements of one window are less than its length apart.
+            return _clique(Distance(length, span, left_open=True, right_open=True), scope), slide
+
+
+def _clique(distance: Distance, scope: Scope) -> tuple[Link, ...]:
+    return tuple(_link(left, right, distance) for left, right in combinations(range(len(scope)), 2))
+
+
+def _star(distance: Distance, centre: int, scope: Scope) -> tuple[Link, ...]:
+    return tuple(_link(other, centre, distance) for other in range(len(scope)) if other != centre)
+
+
+def place(scope: Scope, name: Name) -> int:
+    """The number of the member that goes by a name."""
+    return scope.index(find_visible(scope, name))
+
+
+def _link(left: int, right: int, distance: Distance) -> Link:
+    """The link between two members, written so that the left one is the first in FROM."""
+    length, opens = distance.length, (distance.left_open, distance.right_open)
+    return (
+        Link(left, right, length, length, *opens) if left < right else Link(right, left, length, length, *opens[::-1])
+    )
+
+
+def _named_links(pairs: Sequence[NamedPair], scope: Scope) -> tuple[Link, ...]:
+    links: list[Link] = []
+    for pair in pairs:
+        left, right = place(scope, pair.left), place(scope, pair.right)
+        if left == right:
+            message = f"'{pair.left.text}' is always near itself"
+            raise QueryError("Q211", message, pair.right.span, hint="name two streams behind BETWEEN")
+        link = _link(left, right, pair.distance)
+        if any((link.left, link.right) == (known.left, known.right) for known in links):
+            message = f"how near '{pair.left.text}' and '{pair.right.text}' are is said twice"
+            raise QueryError("Q211", message, pair.span, hint="leave one of them out")
+        links.append(link)
+    _refuse_apart(links, pairs, scope)
+    return tuple(links)
+
+
+def _refuse_apart(links: Sequence[Link], pairs: Sequence[NamedPair], scope: Scope) -> None:
+    """Refuse pairs that do not connect all members with each other."""
+    together = {0}
+    for _ in links:
+        for link in links:
+            if {link.left, link.right} & together:
+                together |= {link.left, link.right}
+    alone = [visible.alias for i, visible in enumerate(scope) if i not in together]
+    if alone:
+        least = in_words(min(pair.distance.length for pair in pairs)).upper()
+        hint = f"add for instance {least} BETWEEN {scope[0].alias} AND {alone[0]}"
+        message = f"'{alone[0]}' may be at any distance from '{scope[0].alias}'"
+        raise QueryError("Q211", message, pairs[0].span.to(pairs[-1].span), hint=hint)

@@ -1,0 +1,140 @@
+"""WHERE of CREATE ALERTS: filters of either stream, keys, and the ranges that elements must be in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.coercion import coerce, common_type_of
+from tidegate.expressions.nodes import Call, Cast, Expression
+from tidegate.expressions.sql_text import to_sql
+from tidegate.language.bind.names import Scope, read_by
+from tidegate.schema import Type
+
+MOST_DIMENSIONS = 4
+
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A value of elements, and the ends that subscriptions give for it; None: there is none."""
+
+    value: Expression
+    low: Expression | None = None
+    high: Expression | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+@dataclass(slots=True)
+class Terms:
+    """What WHERE says of elements, of subscriptions, and of both; elements are the first of a pair."""
+
+    elements: list[Expression] = field(default_factory=list)
+    subscriptions: list[Expression] = field(default_factory=list)
+    keys: list[tuple[Expression, Expression]] = field(default_factory=list)
+    ranges: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    value: Expression
+    end: Expression
+    operator: str
+    span: Span
+
+
+def terms_of(terms: Iterable[Expression], scope: Scope) -> Terms:
+    """The terms of a conjunction, sorted; `scope` has the elements, then the subscriptions."""
+    found, ends = Terms(), list[_End]()
+    for term in terms:
+        match read_by(term, scope):
+            case [] | [0]:
+                found.elements.append(term)
+            case [1]:
+                found.subscriptions.append(term)
+            case _:
+                operator, value, end = _compared(term, scope)
+                if operator == "=":
+                    found.keys.append((value, end))
+                else:
+                    ends.append(_End(value, end, operator, term.span))
+    found.ranges = _ranges(ends)
+    return found
+
+
+def _compared(term: Expression, scope: Scope) -> tuple[str, Expression, Expression]:
+    """The comparison of a value of elements with one of subscriptions, in this order."""
+    elements, subscriptions = (visible.alias for visible in scope)
+    match term:
+        case Call(operator, (left, right)) if operator in _MIRRORED:
+            match read_by(left, scope), read_by(right, scope):
+                case [0], [1]:
+                    return operator, left, right
+                case [1], [0]:
+                    return _MIRRORED[operator], right, left
+            mixed = left if len(read_by(left, scope)) > 1 else right
+            message = f"'{to_sql(mixed)}' reads both '{elements}' and '{subscriptions}'"
+            hint = f"each side of a comparison reads one of them: what is of '{subscriptions}' goes to the other side"
+            raise QueryError("Q216", message, term.span, hint=hint)
+    hint = (
+        f"write comparisons with =, <, <=, >, >= or BETWEEN, joined by AND, such as {elements}.x >= {subscriptions}.low"
+    )
+    message = f"this is no range of '{elements}' that '{subscriptions}' could ask for"
+    raise QueryError("Q216", message, term.span, hint=hint)
+
+
+def _ranges(ends: Sequence[_End]) -> tuple[Range, ...]:
+    grouped: dict[Expression, list[_End]] = {}
+    for end in ends:
+        _refuse_type(end)
+        value = _exactly(end.value)
+        if value not in grouped and len(grouped) == MOST_DIMENSIONS:
+            hint = f"compare others by =, or make a second alert; there are ranges of {_listed(grouped)}"
+            raise QueryError("Q216", f"an alert has ranges of at most {MOST_DIMENSIONS} values", end.span, hint=hint)
+        grouped.setdefault(value, []).append(end)
+    return tuple(_range(value, own) for value, own in grouped.items())
+
+
+def _refuse_type(end: _End) -> None:
+    type_ = end.value.type
+    if not type_.is_numeric and type_ is not Type.TIMESTAMP:
+        hint = "compare texts by =; number them in a query in FROM if they have an order"
+        if type_ is not Type.STRING:
+            hint = "compare it by =, or make a number of it"
+        raise QueryError("Q216", f"ranges are of numbers and times, and this is {type_.name}", end.span, hint=hint)
+
+
+def _exactly(value: Expression) -> Expression:
+    """The value without a conversion that keeps every value: others would make equal what is not."""
+    match value:
+        case Cast(argument=inner, type=Type.BIGINT | Type.DOUBLE) if inner.type in (Type.INT, Type.REAL):
+            return inner
+    return value
+
+
+def _range(value: Expression, ends: Sequence[_End]) -> Range:
+    type_ = common_type_of(each.value for each in ends) or value.type
+    type_ = Type.DOUBLE if type_ is Type.REAL else type_
+    lows = [each for each in ends if each.operator.startswith(">")]
+    highs = [each for each in ends if each.operator.startswith("<")]
+    for several, function, name in ((lows, "GREATEST", "lower"), (highs, "LEAST", "upper")):
+        if len(several) > 1:
+            both = ", ".join(to_sql(_exactly(each.end)) for each in several[:2])
+            hint = f"write {function}({both}) for one end, or make a second alert"
+            message = f"the range of '{to_sql(value)}' has two {name} ends"
+            raise QueryError("Q216", message, several[1].span, hint=hint)
+    low, high = (coerce(_exactly(each[0].end), type_, each[0].span) if each else None for each in (lows, highs))
+    return Range(
+        coerce(value, type_, value.span),
+        low,
+        high,
+        bool(lows) and lows[0].operator == ">",
+        bool(highs) and highs[0].operator == "<",
+    )
+
+
+def _listed(values: Iterable[Expression]) -> str:
+    return ", ".join(map(to_sql, values))

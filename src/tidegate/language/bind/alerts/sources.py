@@ -1,0 +1,74 @@
+"""FROM and conditions of alerts: streams of instants, each read for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.algebra.plan import Filter, Plan
+from tidegate.algebra.properties import is_chronon
+from tidegate.errors import QueryError
+from tidegate.expressions.nodes import Expression, conjunction
+from tidegate.language import syntax
+from tidegate.language.bind.context import BindContext, Read
+from tidegate.language.bind.create import kind_of
+from tidegate.language.bind.names import Scope
+from tidegate.language.bind.query.expressions import AggregateNode, Context
+from tidegate.language.bind.query.select import bind_query
+from tidegate.language.bind.query.sources import read_apart
+from tidegate.language.syntax import Source
+
+
+def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool = False) -> list[Read]:
+    """The elements of each stream of an alert, which `counts` them or else joins them."""
+    for source in sources:
+        refuse_source(source, around, counts=counts)
+    reads = read_apart(sources, around, bind_query)
+    about = "an alert counts elements of single instants" if counts else "WITHIN is about the times of elements"
+    for source, read in zip(sources, reads, strict=True):
+        if not is_chronon(read.plan):
+            message = f"{about}, and '{read.scope[0].alias}' has elements that last"
+            hint = "read a stream with TIMESTAMP BY, a query that filters or joins it, or ISTREAM(…) of any query"
+            raise QueryError("Q212", message, source.span, hint=hint)
+    return reads
+
+
+def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
+    """Refuse joins, windows and tables in FROM."""
+    if isinstance(source, syntax.JoinClause):
+        hint = "write FROM a, b: WITHIN says which of their elements meet"
+        if counts:
+            hint = "count the elements of a query that joins them: FROM (SELECT … FROM stream, table WHERE …) t"
+        raise QueryError("Q212", "the streams of an alert are not joined in FROM", source.span, hint=hint)
+    if (window := source.window or source.granularity) is not None:
+        hint = "leave it out: WITHIN is the window, it says how near in time elements must be"
+        if counts:
+            hint = "leave it out: with WITHIN 1 HOUR behind FROM, the elements of the last hour count"
+        raise QueryError("Q212", "a stream of an alert has no window of its own", window.span, hint=hint)
+    if isinstance(source, syntax.StreamReference):
+        stream = around.catalog.find(source.name.text)
+        if stream is not None and kind_of(stream) == "table":
+            message = f"an alert cannot read the table '{stream.name}': its rows have no times"
+            hint = "join it with a stream first: FROM (SELECT … FROM stream, table WHERE …) x, …"
+            if counts:
+                hint = "read a stream with TIMESTAMP BY; a table may be joined with one: FROM (SELECT …) x"
+            raise QueryError("Q212", message, source.name.span, hint=hint)
+
+
+def alert_context(scope: Scope, place: str) -> Context:
+    """The context of a clause of an alert, in which aggregates and queries cannot stand."""
+
+    def refuse(node: AggregateNode) -> Expression:
+        hint = "an alert is about single elements; for groups write SELECT … GROUP BY … HAVING …"
+        raise QueryError("Q107", f"an aggregate cannot stand in the {place} of an alert", node.span, hint=hint)
+
+    def refuse_query(node: syntax.QueryExpression) -> Expression:
+        hint = "join with it in FROM: FROM (SELECT … FROM stream, table WHERE …) x, …"
+        raise QueryError("Q116", f"a query cannot stand in the {place} of an alert", node.span, hint=hint)
+
+    return Context(scope, refuse, refuse_query)
+
+
+def filtered(plan: Plan, terms: Sequence[Expression]) -> Plan:
+    """The elements for which all terms are true."""
+    predicate = conjunction(tuple(terms))
+    return Filter(plan, predicate, predicate.span) if terms else plan

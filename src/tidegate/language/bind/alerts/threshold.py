@@ -1,0 +1,129 @@
+"""From a written alert to a logical plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.plan import Map, Output, Plan
+from tidegate.algebra.threshold_alert import ALARM, INCIDENT, VALUE, Alert
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.coercion import cast
+from tidegate.expressions.functions.resolve import resolve
+from tidegate.expressions.nodes import Column, Expression, Literal, columns_of, conjunction, conjuncts
+from tidegate.language import syntax
+from tidegate.language.bind.alerts.distances import links_of, place
+from tidegate.language.bind.alerts.keys import Key, common_keys, is_implied
+from tidegate.language.bind.alerts.sources import alert_context, filtered, read_streams
+from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.names import Scope, all_unique, read_by
+from tidegate.language.bind.query.expressions import bind_condition, bind_expression
+from tidegate.language.bind.shedding.options import shedding_of
+from tidegate.language.syntax import CreateAlert, Operation
+from tidegate.schema import Type
+
+_THRESHOLDS = frozenset({">", ">=", "<", "<="})
+
+
+def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
+    """The plan of an alert; its rows are alarms."""
+    reads = read_streams(statement.sources, around)
+    scope = tuple(visible for read in reads for visible in read.scope)
+    value, crossing = _threshold(statement.when, scope)
+    terms = () if statement.where is None else conjuncts(_where(statement.where, scope))
+    keys = common_keys(statement.matching, terms, scope)
+    wanted = [term for term in terms if not is_implied(term, keys)]
+    links, step = links_of(statement.within, scope)
+    alert = Alert(
+        statement.name.text,
+        tuple(range(len(reads))),
+        links,
+        value,
+        conjunction((crossing, *(term for term in wanted if len(read_by(term, scope)) != 1))),
+        step,
+        statement.everything,
+        _assumed(statement.assumption, scope),
+        shedding=shedding_of(statement.options, around.catalog.shedding),
+    )
+    inputs = tuple(
+        filtered(read.plan, [term for term in wanted if read_by(term, scope) == [i]]) for i, read in enumerate(reads)
+    )
+    columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
+    joined = ThresholdJoin(inputs, columns, (alert,), statement.span)
+    return Map(joined, _outputs(keys, scope, alert, statement.name.span), statement.span)
+
+
+# ---- WHEN and WHERE
+
+
+def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expression]:
+    """The value that is watched, and the comparison that makes it an alarm."""
+    match node:
+        case Operation("and"):
+            hint = "leave in WHEN the one with the threshold, and put the others into WHERE"
+            raise QueryError("Q213", "WHEN takes one comparison", node.span, hint=hint)
+        case Operation(operator, arguments) if operator in _THRESHOLDS:
+            left, right = (_side(each, scope) for each in arguments)
+        case _:
+            hint = "write >, >=, < or <=, for instance WHEN a.value + b.value > 10"
+            raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
+    comparison = resolve(operator, (left, right), node.span)
+    _refuse_few(comparison, scope, node.span)
+    if columns_of(left) and columns_of(right):
+        sides = [cast(side, Type.DOUBLE, side.span) for side in (left, right)]
+        return resolve("-", sides, node.span), comparison
+    value = left if columns_of(left) else right
+    return cast(value, Type.DOUBLE, value.span), comparison
+
+
+def _side(node: syntax.Expression, scope: Scope) -> Expression:
+    side = bind_expression(node, alert_context(scope, "WHEN"))
+    if not side.type.is_numeric:
+        hint = "compare numbers; epoch_seconds(…) makes one of a time"
+        raise QueryError("Q213", f"a threshold is about a number, and this is {side.type.name}", node.span, hint=hint)
+    return side
+
+
+def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
+    match [scope[i].alias for i in read_by(comparison, scope)]:
+        case []:
+            hint = "write columns into it, for instance WHEN a.value + b.value > 10"
+            raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
+        case [only]:
+            hint = "put conditions on one stream into WHERE, and compare here what depends on several"
+            raise QueryError("Q213", f"this WHEN reads '{only}' alone", span, hint=hint)
+
+
+def _where(condition: syntax.Expression, scope: Scope) -> Expression:
+    return bind_condition(condition, alert_context(scope, "WHERE"))
+
+
+# ---- what else it says
+
+
+def _assumed(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, ...]:
+    if assumption is None:
+        return ()
+    if not assumption.names:
+        return tuple(range(len(scope)))
+    return tuple(sorted({place(scope, name) for name in assumption.names}))
+
+
+def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> tuple[Output, ...]:
+    wanted = list(_wanted(keys, scope, alert, span))
+    names = all_unique(name for name, _ in wanted)
+    return tuple(Output(name, expression) for name, (_, expression) in zip(names, wanted, strict=True))
+
+
+def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[tuple[str, Expression]]:
+    """The keys once, then what else the elements have, then what is said of the alarm."""
+    common = {column.name for key in keys for column in key}
+    first = {key[0].name for key in keys}
+    yield from ((own, column) for own, column in scope[0] if column.name in first)
+    for visible in scope:
+        yield from ((f"{visible.alias}_{own}", column) for own, column in visible if column.name not in common)
+    for field, name in ((VALUE, "value"), (INCIDENT, "incident"), (ALARM, "alarm")):
+        yield name, Column(field.name, field.type, span)
+    if alert.assumed:
+        names = ", ".join(scope[i].alias for i in alert.assumed)
+        yield "assumed", Literal(f"quasiconvex in {names}", Type.STRING, span)

@@ -1,0 +1,105 @@
+"""WHEN of an alert on a total, as it is written: what is counted, and the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.functions.user import find_aggregate
+from tidegate.language import syntax
+from tidegate.language.syntax import CountStar, Expression, FunctionCall, Operation
+from tidegate.language.syntax.totals import is_counted
+
+_MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """TOTAL(weight), or COUNT(*) if there is no weight, and what it must reach, or with `beyond` exceed."""
+
+    weight: Expression | None
+    threshold: Expression
+    beyond: bool
+    span: Span
+
+
+def refuse_counted(node: Expression | None, place: str) -> None:
+    """Refuse TOTAL and COUNT where single elements are meant."""
+    for each in _counted_in(node):
+        hint = "what is counted stands in WHEN; WHERE and the others are about single elements"
+        message = f"{each.name.text.upper()} cannot stand in the {place} of an alert"
+        raise QueryError("Q107", message, each.span, hint=hint)
+
+
+def counted_by(when: Expression) -> Counted | None:
+    """What WHEN says; None if it counts nothing."""
+    match when:
+        case Operation(operator, (left, right)) if operator in _MIRRORED and is_counted(left):
+            return _counted(left, operator, right, when)
+        case Operation(operator, (left, right)) if operator in _MIRRORED and is_counted(right):
+            return _counted(right, _MIRRORED[operator], left, when)
+    _refuse_counted_inside(when)
+    _refuse_aggregates(when)
+    return None
+
+
+def _counted(counted: Expression, operator: str, threshold: Expression, when: Expression) -> Counted:
+    match operator:
+        case "=" | "<>":
+            hint = "write >=: a total may step over a number without ever being equal to it"
+            raise QueryError("Q213", "an alert waits until a total reaches a threshold", when.span, hint=hint)
+        case "<" | "<=":
+            hint = "write >= or >, for instance WHEN TOTAL(t.weight) >= 1000"
+            raise QueryError("Q213", "this is true before anything is counted", when.span, hint=hint)
+    for each in _counted_in(threshold):
+        hint = "compare it with a number, or with a column of a subscription"
+        raise QueryError("Q213", "a total is compared with a threshold, not with a total", each.span, hint=hint)
+    return Counted(_weight(counted), threshold, operator == ">", counted.span)
+
+
+def _weight(counted: Expression) -> Expression | None:
+    assert isinstance(counted, FunctionCall | CountStar)
+    if counted.filter is not None:
+        hint = "put its condition into WHERE: only elements for which that is true count"
+        raise QueryError("Q213", "what an alert counts has no FILTER", counted.filter.span, hint=hint)
+    match counted:
+        case CountStar(name=name, span=span) if name.text.lower() == "total":
+            raise QueryError("Q213", "TOTAL adds weights", span, hint="write COUNT(*) to count elements")
+        case CountStar():
+            return None
+        case FunctionCall(distinct=True, span=span):
+            hint = "leave DISTINCT out: every element counts"
+            raise QueryError("Q213", "TOTAL takes no DISTINCT", span, hint=hint)
+        case FunctionCall(arguments=(weight,)):
+            for each in _counted_in(weight):
+                hint = "write into it what one element weighs"
+                raise QueryError("Q213", "a total of totals is not counted", each.span, hint=hint)
+            return weight
+    raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for instance TOTAL(t.shares)")
+
+
+def _refuse_counted_inside(when: Expression) -> None:
+    for each in _counted_in(when):
+        if isinstance(when, Operation) and when.operator in ("and", "or"):
+            hint = "leave it alone in WHEN, put conditions on elements into WHERE, and other totals into other alerts"
+            raise QueryError("Q213", "WHEN takes one comparison", when.span, hint=hint)
+        word = "COUNT(*)" if isinstance(each, CountStar) else "TOTAL(…)"
+        hint = f"write WHEN {word} >= threshold"
+        raise QueryError("Q213", f"{word} must stand alone on one side of a comparison", each.span, hint=hint)
+
+
+def _refuse_aggregates(when: Expression) -> None:
+    for each in syntax.walk(when):
+        match each:
+            case FunctionCall(name=name, span=span) if find_aggregate(name.text) is not None:
+                hint = "TOTAL(…) adds weights as elements come; for aggregates write SELECT … GROUP BY … HAVING …"
+                if name.text.lower() == "sum":
+                    hint = "write TOTAL(…), which adds weights as elements come"
+                if name.text.lower() == "count":
+                    hint = "write COUNT(*) for elements, or TOTAL(…) for their weights"
+                raise QueryError("Q213", f"an alert does not count with {name.text.upper()}(…)", span, hint=hint)
+
+
+def _counted_in(node: Expression | None) -> Iterator[FunctionCall | CountStar]:
+    return (n for n in syntax.walk(node) if isinstance(n, FunctionCall | CountStar) and is_counted(n))

@@ -1,0 +1,89 @@
+"""From a written alert on totals to a logical plan: CREATE ALERT; and what CREATE ALERTS shares with it."""
+
+from __future__ import annotations
+
+from tidegate.algebra.alarms import TotalThreshold
+from tidegate.algebra.plan import Map, Plan
+from tidegate.algebra.subscriptions import Waiting
+from tidegate.errors import QueryError
+from tidegate.expressions.nodes import Expression, conjuncts
+from tidegate.language import syntax
+from tidegate.language.bind.alerts.keys import common_keys
+from tidegate.language.bind.alerts.sources import alert_context, filtered, read_streams, refuse_source
+from tidegate.language.bind.alerts.subscriptions import bind_subscriptions
+from tidegate.language.bind.alerts.total_outputs import Computed, outputs
+from tidegate.language.bind.alerts.total_values import threshold_of, weight_of, whole_threshold
+from tidegate.language.bind.alerts.total_when import Counted, counted_by, refuse_counted
+from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.query.expressions import bind_condition
+from tidegate.language.syntax import CreateTotalAlert
+
+
+def bind_total(statement: CreateTotalAlert, around: BindContext) -> Plan:
+    """The plan of an alert on a total, or of one for each subscription; its rows are alarms."""
+    for source in statement.sources:
+        refuse_source(source, around, counts=True)
+    _refuse_number(statement)
+    counted = _counted(statement)
+    refuse_counted(statement.where, "WHERE")
+    if statement.subscribing is not None:
+        return bind_subscriptions(statement, statement.subscribing, counted, _within(statement), around)
+    return _one(statement, counted, around)
+
+
+def _one(statement: CreateTotalAlert, counted: Counted, around: BindContext) -> Plan:
+    [read] = read_streams(statement.sources, around, counts=True)
+    scope = read.scope
+    weight, threshold = weight_of(counted, scope), whole_threshold(threshold_of(counted, scope))
+    terms: tuple[Expression, ...] = ()
+    if statement.where is not None:
+        terms = conjuncts(bind_condition(statement.where, alert_context(scope, "WHERE")))
+    keys = common_keys(statement.matching, (), scope)
+    columns = Computed(filtered(read.plan, terms))
+    waiting = Waiting(statement.name.text, columns.named("range:weight", weight), _within(statement), statement.repeats)
+    names = tuple(key[0].name for key in keys)
+    alarms = TotalThreshold(columns.plan, names, waiting, threshold, statement.span)
+    return Map(alarms, outputs(keys, scope, statement.name.span), statement.span)
+
+
+def _counted(statement: CreateTotalAlert) -> Counted:
+    counted = counted_by(statement.when)
+    if counted is not None:
+        return counted
+    if statement.subscribing is None:
+        hint = "for one stream write WHEN TOTAL(…) >= …, or a query: CREATE STREAM name AS SELECT … FROM stream WHERE …"
+        raise QueryError(
+            "Q212", "an alert is about several streams, or about a total", statement.sources[0].span, hint=hint
+        )
+    message = "WHEN compares TOTAL(…) or COUNT(*) with a threshold"
+    hint = "write for instance WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
+    raise QueryError("Q213", message, statement.when.span, hint=hint)
+
+
+def _refuse_number(statement: CreateTotalAlert) -> None:
+    sources = statement.sources
+    span = sources[0].span.to(sources[-1].span)
+    if statement.subscribing is None and len(sources) > 1:
+        hint = "write CREATE ALERTS name FROM stream t, subscription r for an alert for each subscription"
+        raise QueryError("Q212", "an alert on a total reads one stream", span, hint=hint)
+    if statement.subscribing is not None and len(sources) != 2:
+        message = "CREATE ALERTS reads two streams: what is counted, and subscriptions"
+        hint = "write FROM stream t, subscription r; for one alert on one stream write CREATE ALERT"
+        raise QueryError("Q212", message, span, hint=hint)
+
+
+def _within(statement: CreateTotalAlert) -> int | None:
+    """How long elements count; None: for ever."""
+    match statement.within:
+        case None:
+            return None
+        case syntax.EveryPair(distance=distance, centre=None) if not (distance.left_open or distance.right_open):
+            if distance.length:
+                return distance.length
+            hint = "write for instance WITHIN 1 HOUR, or leave WITHIN out: then all elements count"
+            raise QueryError("Q211", "nothing is younger than nothing", distance.span, hint=hint)
+        case within:
+            hint = "write WITHIN and one length of time, such as WITHIN 1 HOUR: elements count for that long"
+            raise QueryError(
+                "Q211", "an alert on a total counts the last elements by one length of time", within.span, hint=hint
+            )

@@ -1,0 +1,95 @@
+"""SHOW, DESCRIBE and DROP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.algebra.plan import Validity
+from tidegate.catalog.catalog import (
+    Catalog,
+    Command,
+    DerivedStream,
+    Describe,
+    Query,
+    ShowAlerts,
+    ShowConstraints,
+    ShowQueries,
+    ShowShedding,
+    ShowStreams,
+    ShowTables,
+    SourceStream,
+)
+from tidegate.errors import QueryError, nearest
+from tidegate.language.bind.constraints.declared import referrers
+from tidegate.language.bind.create import kind_of, with_article
+from tidegate.language.bind.names import same
+from tidegate.language.syntax import Kind, Name
+
+
+def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
+    """What SHOW answers."""
+    match kind:
+        case Kind.STREAM:
+            return ShowStreams(tuple(s for s in catalog if kind_of(s) == "stream"))
+        case Kind.TABLE:
+            tables = (s for s in catalog if isinstance(s, SourceStream) and s.validity is Validity.RELATION)
+            return ShowTables(tuple(tables))
+        case Kind.QUERY:
+            return ShowQueries(tuple(q for q in queries if not q.is_alert))
+        case Kind.ALERT:
+            return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
+        case Kind.CONSTRAINT:
+            return ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table))
+        case Kind.SHEDDING:
+            return ShowShedding(tuple(queries))
+
+
+def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
+    """What DESCRIBE answers about a stream, a table, an alert or a query."""
+    query = next((q for q in queries if same(q.name, name.text)), None)
+    subject = query if query is not None and query.is_alert else catalog.find(name.text) or query
+    if subject is None:
+        raise _unknown("stream, table, alert or query", name, [*(s.name for s in catalog), *(q.name for q in queries)])
+    return Describe(subject)
+
+
+def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
+    """The catalog without a stream, table or alert, which nothing may read, or refer to, any more."""
+    found = catalog.find(name.text)
+    if found is None:
+        raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
+    if kind_of(found) != kind.value:
+        hint = f"write DROP {kind_of(found).upper()} {found.name}"
+        message = f"'{name.text}' is {with_article(kind_of(found))}, not {with_article(kind.value)}"
+        raise QueryError("Q101", message, name.span, hint=hint)
+    readers = [s.name for s in catalog if isinstance(s, DerivedStream) and name.text.lower() in s.reads]
+    readers += [q.name for q in queries if name.text.lower() in q.reads and q.name not in readers]
+    _refuse_used(kind, name, readers, "reads", "read")
+    _refuse_used(kind, name, referrers(name.text, catalog), "refers to", "refer to")
+    return catalog.without(name.text)
+
+
+def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
+    """Refuse to drop a query that there is not, or that is something else."""
+    if (stream := catalog.find(name.text)) is not None:
+        hint = f"write DROP {kind_of(stream).upper()} {stream.name}"
+        raise QueryError("Q101", f"'{name.text}' is {with_article(kind_of(stream))}", name.span, hint=hint)
+    if not any(same(query.name, name.text) for query in queries):
+        known = [query.name for query in queries]
+        hint = nearest(name.text, known) or "SHOW QUERIES lists those that there are"
+        raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
+
+
+def _refuse_used(kind: Kind, name: Name, users: Sequence[str], does: str, do: str) -> None:
+    """Refuse to drop what others use, each of which does something with it, as do all."""
+    if not users:
+        return
+    listed = ", ".join(f"'{user}'" for user in users)
+    verb = does if len(users) == 1 else do
+    hint = f"drop what {does} it first: " + ", ".join(users)
+    raise QueryError("Q118", f"{kind.value} '{name.text}' is in use: {listed} {verb} it", name.span, hint=hint)
+
+
+def _unknown(what: str, name: Name, known: Iterable[str]) -> QueryError:
+    hint = nearest(name.text, known) or f"there is no {what} at all"
+    return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=hint)

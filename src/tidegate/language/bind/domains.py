@@ -1,0 +1,99 @@
+"""CHECK: which numbers a column can have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tidegate.errors import QueryError, Span
+from tidegate.language import syntax
+from tidegate.language.bind.names import same
+from tidegate.language.bind.query.expressions import literal
+from tidegate.language.syntax import ColumnDefinition, Expression, Operation
+from tidegate.schema import Domain, Type
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+def domain_of(column: ColumnDefinition, type_: Type) -> Domain | None:
+    """The numbers that a declared column can have, if its declaration says something of them."""
+    if column.check is None:
+        return None
+    if not type_.is_numeric:
+        message = f"a CHECK is for numbers, and column '{column.name.text}' is {type_.name}"
+        hint = "leave it out, and let a derived stream select the rows: CREATE STREAM … AS SELECT … WHERE …"
+        raise QueryError("Q123", message, column.check.span, hint=hint)
+    domain = Domain()
+    for term in _terms(column.check):
+        for operator, bound in _comparisons(term, column):
+            domain = _narrowed(domain, operator, bound, type_)
+    if domain.low > domain.high:
+        hint = "exchange the bounds, or leave one of them out"
+        raise QueryError("Q123", "no number can pass this CHECK", column.check.span, hint=hint)
+    return domain
+
+
+def _terms(condition: Expression) -> Iterator[Expression]:
+    match condition:
+        case Operation("and", arguments):
+            for argument in arguments:
+                yield from _terms(argument)
+        case _:
+            yield condition
+
+
+def _comparisons(term: Expression, column: ColumnDefinition) -> Iterator[tuple[str, float]]:
+    """What a term says of the column: how it compares with which numbers."""
+    match term:
+        case syntax.Between(argument=argument, low=low, high=high) if _is_own(argument, column):
+            yield ">=", _number(low, column)
+            yield "<=", _number(high, column)
+        case Operation(operator, (left, right)) if operator in _MIRRORED and _is_own(left, column):
+            yield operator, _number(right, column)
+        case Operation(operator, (left, right)) if operator in _MIRRORED and _is_own(right, column):
+            yield _MIRRORED[operator], _number(left, column)
+        case _:
+            raise _unknown(column, term.span)
+
+
+def _is_own(node: Expression, column: ColumnDefinition) -> bool:
+    match node:
+        case syntax.ColumnReference(qualifier=None, name=name):
+            return same(name.text, column.name.text)
+    return False
+
+
+def _number(node: Expression, column: ColumnDefinition) -> float:
+    match node:
+        case syntax.Constant(value=bool()):
+            pass
+        case syntax.Constant(value=int() as number):
+            literal(node)  # refuses integers that nothing can be compared with
+            return number
+        case syntax.Constant(value=float() as number) if math.isfinite(number):
+            return number
+    raise _unknown(column, node.span)
+
+
+def _unknown(column: ColumnDefinition, span: Span) -> QueryError:
+    name = column.name.text
+    hint = f"write for instance CHECK ({name} BETWEEN -40 AND 60), or CHECK ({name} > 0 AND {name} <= 100)"
+    return QueryError("Q123", f"a CHECK compares its own column, '{name}', with numbers", span, hint=hint)
+
+
+def _narrowed(domain: Domain, operator: str, bound: float, type_: Type) -> Domain:
+    low, high = _integers(operator, bound) if type_.is_integer else _floats(operator, float(bound))
+    return Domain(max(domain.low, low), min(domain.high, high))
+
+
+def _integers(operator: str, bound: float) -> tuple[float, float]:
+    """The least and the greatest whole number that compare like this."""
+    low = math.floor(bound) + 1 if operator == ">" else math.ceil(bound)
+    high = math.ceil(bound) - 1 if operator == "<" else math.floor(bound)
+    return low if operator in (">", ">=", "=") else -math.inf, high if operator in ("<", "<=", "=") else math.inf
+
+
+def _floats(operator: str, bound: float) -> tuple[float, float]:
+    low = math.nextafter(bound, math.inf) if operator == ">" else bound
+    high = math.nextafter(bound, -math.inf) if operator == "<" else bound
+    return low if operator in (">", ">=", "=") else -math.inf, high if operator in ("<", "<=", "=") else math.inf

@@ -1,0 +1,162 @@
+"""What names mean in a query: streams and their columns in scope, types, names of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tidegate.errors import QueryError, nearest
+from tidegate.expressions.nodes import Column, Expression, columns_of
+from tidegate.language import syntax
+from tidegate.language.syntax import Name
+from tidegate.schema import TYPE_NAMES, Field, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A stream of FROM: the name it goes by, its own name, its columns and what the plan calls those.
+
+    `hidden` are columns, in lower case, that need a qualifier: USING made another one of the name
+    the one that is meant without. `origins` are the names, with qualifiers, that the columns of a
+    subquery without an alias have inside it.
+    """
+
+    alias: str
+    stream: str | None
+    columns: tuple[Field, ...]
+    plan_names: tuple[str, ...]
+    hidden: frozenset[str] = frozenset()
+    origins: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[tuple[str, Column]]:
+        for field, name in zip(self.columns, self.plan_names, strict=True):
+            yield field.name, Column(name, field.type)
+
+    def named(self, name: str) -> Column | None:
+        return next((column for own, column in self if same(own, name)), None)
+
+    def plain(self) -> Iterator[tuple[str, Column]]:
+        """The columns that need no qualifier."""
+        return ((own, column) for own, column in self if own.lower() not in self.hidden)
+
+    def from_inside(self, qualifier: str, name: str) -> Column | None:
+        """The column that has this qualified name inside of the subquery."""
+        pairs = zip(self.origins, self, strict=False)
+        return next((column for origin, (_, column) in pairs if same(origin, f"{qualifier}.{name}")), None)
+
+
+Scope = tuple[Visible, ...]
+"""All streams of a FROM clause, in order."""
+
+
+def same(a: str | None, b: str) -> bool:
+    """Whether two identifiers are the same; case does not count."""
+    return a is not None and a.lower() == b.lower()
+
+
+def unique(wanted: str, taken: Iterable[str]) -> str:
+    """The wanted name, or the first of name_2, name_3, … that is not taken, whatever the case."""
+    known = {name.lower() for name in taken}
+    number, name = 1, wanted
+    while name.lower() in known:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def all_unique(wanted: Iterable[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for name in wanted:
+        names.append(unique(name, names))
+    return tuple(names)
+
+
+def find_type(name: Name) -> Type:
+    """The type of that name."""
+    if (found := Type.named(name.text)) is None:
+        hint = _COLLECTIONS.get(name.text.partition("<")[0].upper()) or nearest(name.text, TYPE_NAMES)
+        raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=hint)
+    return found
+
+
+_COLLECTIONS = {
+    "ARRAY": "write for instance ARRAY<BIGINT>: the elements are of any plain type",
+    "MAP": "write for instance MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
+}
+
+
+def find_visible(scope: Scope, qualifier: Name) -> Visible:
+    """The stream that goes by a name; its own name will do if only one is meant by it."""
+    by_alias = [visible for visible in scope if same(visible.alias, qualifier.text)]
+    match by_alias or [visible for visible in scope if same(visible.stream, qualifier.text)]:
+        case [one]:
+            return one
+        case [first, second, *_]:
+            both = f"it may be {first.alias} or {second.alias}"
+            raise QueryError("Q103", f"'{qualifier.text}' is ambiguous", qualifier.span, hint=both)
+    hint = nearest(qualifier.text, (visible.alias for visible in scope))
+    raise QueryError("Q101", f"there is no '{qualifier.text}' in FROM", qualifier.span, hint=hint)
+
+
+def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
+    """The column that a reference means."""
+    name, qualifier = reference.name, reference.qualifier
+    if qualifier is not None:
+        return replace(_qualified(scope, qualifier, name), span=reference.span)
+    found = [(v, c) for v in scope if name.text.lower() not in v.hidden and (c := v.named(name.text)) is not None]
+    match found:
+        case [(_, column)]:
+            return Column(column.name, column.type, reference.span)
+        case []:
+            raise _unknown_column(scope, name)
+    (first, _), (second, _) = found[:2]
+    hint = f"write {first.alias}.{name.text} or {second.alias}.{name.text}"
+    raise QueryError("Q103", f"column '{name.text}' is ambiguous", name.span, hint=hint)
+
+
+def _qualified(scope: Scope, qualifier: Name, name: Name) -> Column:
+    known = any(same(v.alias, qualifier.text) or same(v.stream, qualifier.text) for v in scope)
+    inside = [c for v in scope if not known and (c := v.from_inside(qualifier.text, name.text)) is not None]
+    if len(inside) == 1:
+        return inside[0]
+    visible = find_visible(scope, qualifier)
+    column = visible.named(name.text)
+    if column is None:
+        raise _unknown_column((visible,), name)
+    return column
+
+
+def _unknown_column(among: Scope, name: Name) -> QueryError:
+    where = f"{among[0].stream or among[0].alias} has" if len(among) == 1 else "the streams of FROM have"
+    hint = nearest(name.text, (own for visible in among for own, _ in visible))
+    return QueryError("Q102", f"{where} no column '{name.text}'", name.span, hint=hint)
+
+
+def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
+    """The columns that a star stands for, by their own names."""
+    if star.qualifier is None:
+        found = [pair for visible in scope for pair in visible.plain()]
+    else:
+        found = list(find_visible(scope, star.qualifier))
+    return tuple((own, Column(c.name, c.type, star.span)) for own, c in found)
+
+
+def output_name(expression: syntax.Expression, position: int) -> str:
+    """A readable name for a column that was given none."""
+    match expression:
+        case syntax.ColumnReference(name=name):
+            return name.text
+        case syntax.CountStar(name=name):
+            return name.text.lower()
+        case syntax.FunctionCall(name=name, arguments=arguments):
+            columns = [a.name.text for a in arguments if isinstance(a, syntax.ColumnReference)]
+            return "_".join([name.text.lower(), *columns])
+        case syntax.CastTo(argument=argument):
+            return output_name(argument, position)
+    return f"column_{position}"
+
+
+def read_by(expression: Expression, scope: Scope) -> list[int]:
+    """The streams whose columns an expression reads, by their places in FROM."""
+    columns = columns_of(expression)
+    return [i for i, visible in enumerate(scope) if columns & set(visible.plan_names)]

@@ -1,0 +1,1 @@
+"""SELECT: from a written query to a logical plan."""

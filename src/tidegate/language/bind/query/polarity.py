@@ -1,0 +1,59 @@
+"""Marks of which it need not be known whether they are unknown or false, or unknown or true.
+
+WHERE and HAVING keep rows for which a condition is true. Below AND and OR alone, a mark that is unknown may
+as well be false; below a NOT, it may as well be true. That leaves two cases of each mark instead of three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from tidegate.expressions.nodes import Call, Column, Expression, columns_of
+from tidegate.language.bind.query.unnesting import Lookup, Mark
+
+
+def narrow_marks(
+    steps: Sequence[Lookup | Mark], conditions: Sequence[Expression], elsewhere: Iterable[Expression]
+) -> list[Lookup | Mark]:
+    """Return the steps, with marks that are never unknown where the conditions are the only ones to read them."""
+    read = [*elsewhere, *(part for step in steps for part in _expressions(step))]
+    others = frozenset(name for expression in read for name in columns_of(expression))
+    return [_narrowed(step, conditions) if step.column.name not in others else step for step in steps]
+
+
+def _narrowed(step: Lookup | Mark, conditions: Sequence[Expression]) -> Lookup | Mark:
+    if not isinstance(step, Mark) or step.possible is None:
+        return step
+    signs = {sign for each in conditions for sign in _signs(each, step.column.name, sign=True)}
+    if signs == {True}:
+        return replace(step, possible=None)
+    if signs == {False}:
+        return replace(step, predicate=step.possible, possible=None)
+    return step
+
+
+def _signs(condition: Expression, name: str, *, sign: bool | None) -> Iterator[bool | None]:
+    """Yield for each place of a column whether it stands below an even number of NOTs; None: below anything else."""
+    match condition:
+        case Column(name=own):
+            if own == name:
+                yield sign
+        case Call("and" | "or", arguments):
+            for each in arguments:
+                yield from _signs(each, name, sign=sign)
+        case Call("not", (argument,)):
+            yield from _signs(argument, name, sign=None if sign is None else not sign)
+        case _:
+            if name in columns_of(condition):
+                yield None
+
+
+def _expressions(step: Lookup | Mark) -> Iterator[Expression]:
+    yield step.predicate
+    match step:
+        case Lookup(value=value, nothing=nothing):
+            yield value
+            yield nothing
+        case Mark(possible=possible) if possible is not None:
+            yield possible

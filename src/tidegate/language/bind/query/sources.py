@@ -1,0 +1,250 @@
+"""FROM: streams, tables and subqueries, their windows, and joins between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidegate.algebra.plan import (
+    Changes,
+    CountWindow,
+    Granularity,
+    Join,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    Split,
+    Union,
+    Validity,
+    Window,
+    inputs,
+    rewrite,
+)
+from tidegate.catalog.catalog import DerivedStream, SourceStream, Stream
+from tidegate.errors import QueryError, Span, nearest
+from tidegate.expressions.functions.resolve import resolve
+from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
+from tidegate.language import syntax
+from tidegate.language.bind.constraints.declared import known_constraints
+from tidegate.language.bind.context import BindContext, QueryBinder, Read
+from tidegate.language.bind.names import Scope, Visible, find_column, same, unique
+from tidegate.language.bind.query.expressions import bind_condition, without_aggregates
+from tidegate.language.bind.warnings.idle_clauses import warn_of_time_clauses
+from tidegate.language.bind.warnings.unwindowed import JOINED, is_lookup, unwindowed, warn_unwindowed
+from tidegate.language.syntax import JoinKind, Name
+from tidegate.time import CHRONON
+
+
+def read_from(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> Read:
+    """The pairs of all elements of all sources, and the names of their columns."""
+    read = _source(sources[0], around, (), bind_query)
+    for source in sources[1:]:
+        span = read.plan.span.to(source.span)
+        read = _pair(read, _source(source, around, read.scope, bind_query), span, around)
+    return read
+
+
+def read_apart(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> list[Read]:
+    """The elements of each source for itself, and the names of their columns."""
+    reads: list[Read] = []
+    for source in sources:
+        before = tuple(visible for read in reads for visible in read.scope)
+        reads.append(_source(source, around, before, bind_query))
+    return reads
+
+
+def _pair(left: Read, right: Read, span: Span, around: BindContext) -> Read:
+    open_ = left.unwindowed + right.unwindowed
+    if not (left.is_lookup or right.is_lookup):
+        warn_unwindowed(open_, JOINED, around)
+    plan, is_lookup_ = Join(left.plan, right.plan, TRUE, span), left.is_lookup and right.is_lookup
+    return Read(plan, left.scope + right.scope, open_, is_lookup_)
+
+
+def _source(source: syntax.Source, around: BindContext, before: Scope, bind_query: QueryBinder) -> Read:
+    match source:
+        case syntax.JoinClause(left=left, right=right):
+            first = _source(left, around, before, bind_query)
+            second = _source(right, around, before + first.scope, bind_query)
+            return _joined(source, first, second, around)
+        case syntax.StreamReference(name=name, alias=alias):
+            plan, stream = _stream_plan(source, around)
+            windowed = _windowed(plan, source, (alias.text if alias else "", stream.name), around)
+            read = _named(windowed, alias or name, stream.name, before, around)
+            return replace(read, unwindowed=unwindowed(source, windowed), is_lookup=is_lookup(source, windowed))
+        case syntax.Subquery(query=query, alias=alias, span=span):
+            plan = bind_query(query, replace(around, outer=()))
+            plan = _windowed(plan, source, (alias.text if alias else "",), around)
+            read = _named(plan, alias or _anonymous(before, span), None, before, around)
+            read = replace(read, unwindowed=unwindowed(source, plan), is_lookup=is_lookup(source, plan))
+            if alias is not None:
+                return read
+            # Columns of a subquery without a name still go by the names that they have inside it.
+            return replace(read, scope=(replace(read.scope[0], origins=_origins(plan)),))
+
+
+def _anonymous(before: Scope, span: Span) -> Name:
+    return Name(unique("subquery", (v.alias for v in before)), span)
+
+
+def _origins(plan: Plan) -> tuple[str, ...]:
+    """What the columns of a plan are called inside it, with the name of the stream they come from."""
+    while not isinstance(plan, Map):
+        if len(inputs(plan)) != 1:
+            return ()
+        plan = inputs(plan)[0]
+    return tuple(o.expression.name if isinstance(o.expression, Column) else "" for o in plan.outputs)
+
+
+def _named(plan: Plan, alias: Name, stream: str | None, before: Scope, around: BindContext) -> Read:
+    """Call the columns of a plan alias.column, so that they are unique beside those of other streams."""
+    if any(same(visible.alias, alias.text) for visible in before):
+        hint = f"give it another alias: {alias.text} AS {unique(alias.text, [alias.text])}"
+        raise QueryError("Q105", f"there are two '{alias.text}' in this FROM", alias.span, hint=hint)
+    taken = [*(name for visible in before for name in visible.plan_names), *around.outer_names]
+    prefix = unique(alias.text, (visible.alias for scope in around.outer for visible in scope))
+    names = tuple(unique(f"{prefix}.{field.name}", taken) for field in plan.schema)
+    outputs = tuple(Output(n, Column(f.name, f.type, alias.span)) for n, f in zip(names, plan.schema, strict=True))
+    visible = Visible(alias.text, stream, plan.schema.fields, names)
+    return Read(Map(plan, outputs, alias.span), (visible,))
+
+
+# ---- streams and tables
+
+
+def _stream_plan(reference: syntax.StreamReference, around: BindContext) -> tuple[Plan, Stream]:
+    match around.catalog.find(reference.name.text):
+        case SourceStream() as stream:
+            return _scan(stream, reference.name.span, around), stream
+        case DerivedStream() as stream:
+            ours = stream.name.lower() in around.made_here
+            return stream.plan if ours else _as_read_here(stream.plan, reference.span), stream
+    raise _unknown_stream(reference.name, around)
+
+
+def _scan(stream: SourceStream, span: Span, around: BindContext) -> Scan:
+    constraints = known_constraints(stream, around, span)
+    return Scan(stream.name, stream.schema, span, stream.validity, stream.domains, stream.key, constraints)
+
+
+def _as_read_here(plan: Plan, span: Span) -> Plan:
+    """The plan with all its places set to where it is read: its own are in some other text."""
+    return rewrite(plan, lambda node: replace(node, span=span))
+
+
+def _unknown_stream(name: Name, around: BindContext) -> QueryError:
+    hint = nearest(name.text, (stream.name for stream in around.catalog))
+    if same(around.making, name.text):
+        hint = "read another stream, or give the new one another name"
+        return QueryError("Q105", f"stream '{name.text}' cannot read itself", name.span, hint=hint)
+    if name.text.lower() in around.made_later:
+        hint = "it is created further below; streams come before their readers"
+        if around.making is not None:
+            hint += f", and if it reads '{around.making}' too, the two are a circle: leave one of them out"
+    return QueryError("Q101", f"unknown stream '{name.text}'", name.span, hint=hint)
+
+
+# ---- windows
+
+
+def _windowed(
+    plan: Plan, source: syntax.StreamReference | syntax.Subquery, qualifiers: tuple[str, ...], around: BindContext
+) -> Plan:
+    window, granularity = source.window, source.granularity
+    warn_of_time_clauses(source, plan, around)
+    if window is not None:
+        plan = _window(plan, window, qualifiers)
+    return plan if granularity is None else Granularity(plan, granularity.size, granularity.span)
+
+
+def _window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -> Plan:
+    keys = tuple(_key(plan, column, qualifiers) for column in window.keys)
+    # The window of one chronon changes nothing: it is the identity (PIPES, section 9.2).
+    if isinstance(window, syntax.WindowClause) and (window.size, window.slide) == (CHRONON, CHRONON):
+        return plan
+    if _is_relation(plan):
+        message = "a window cannot stand behind a table: its rows are valid while they are in it"
+        hint = "leave the window out, or put it behind the stream that the table is joined with"
+        raise QueryError("Q205", message, window.span, hint=hint)
+    match window:
+        case syntax.WindowClause(size=size, slide=slide, span=span):
+            return Window(plan, size, slide, span)
+        case syntax.RowsClause(rows=rows, slide=slide, span=span):
+            return CountWindow(plan, rows, slide, keys, span)
+
+
+def _key(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]) -> str:
+    """The column to partition by; it is one of the stream itself."""
+    qualifier = column.qualifier
+    if qualifier is not None and not any(same(known, qualifier.text) for known in qualifiers):
+        hint = "a window partitions by columns of its own stream: write the column alone"
+        raise QueryError("Q101", f"'{qualifier.text}' is not this stream", qualifier.span, hint=hint)
+    for field in plan.schema:
+        if same(field.name, column.name.text):
+            return field.name
+    meant = nearest(column.name.text, plan.schema.names)
+    raise QueryError("Q102", f"this stream has no column '{column.name.text}'", column.name.span, hint=meant)
+
+
+def _is_relation(plan: Plan) -> bool:
+    """Whether rows are valid while they are in some table, hence for no known time."""
+    match plan:
+        case Scan(validity=validity):
+            return validity is Validity.RELATION
+        case Join(left=left, right=right):
+            return _is_relation(left) and _is_relation(right)
+        case SemiJoin(left=left):
+            return _is_relation(left)
+        case Changes() | Split():
+            return False
+    return any(_is_relation(each) for each in inputs(plan))
+
+
+# ---- joins
+
+
+def _joined(join: syntax.JoinClause, left: Read, right: Read, around: BindContext) -> Read:
+    both = _pair(left, right, join.span, around)
+    if join.using:
+        predicate, scope = _using(join, left, right)
+        both = replace(both, scope=scope)
+    elif join.condition is None:
+        return both
+    else:
+        predicate = bind_condition(
+            join.condition, without_aggregates(both.scope, "ON", hint="conditions on aggregates stand in HAVING")
+        )
+    matched = Join(left.plan, right.plan, predicate, join.span)
+    parts: list[Plan] = [matched]
+    if join.kind in (JoinKind.LEFT, JoinKind.FULL):
+        parts.append(_unmatched(matched, left.plan, right.plan))
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        parts.append(_unmatched(matched, right.plan, left.plan))
+    return replace(both, plan=matched if len(parts) == 1 else Union(tuple(parts), join.span))
+
+
+def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
+    """Elements without a partner, with NULLs in the partner's place."""
+    alone = SemiJoin(kept, other, join.predicate, anti=True, span=join.span)
+    outputs = (
+        Output(f.name, Column(f.name, f.type) if f.name in kept.schema else Literal(None, f.type)) for f in join.schema
+    )
+    return Map(alone, tuple(outputs), join.span)
+
+
+def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression, Scope]:
+    """Equal columns of the same name; without a qualifier, such a name means that of the side that is kept."""
+    if join.kind is JoinKind.FULL:
+        hint = "write ON, and COALESCE(a.x, b.x) for the column of either"
+        raise QueryError("Q002", "USING in a FULL JOIN is not supported yet", join.using[0].span, hint=hint)
+    terms = []
+    for name in join.using:
+        sides = [find_column(read.scope, syntax.ColumnReference(None, name, name.span)) for read in (left, right)]
+        terms.append(resolve("=", sides, name.span))
+    shared = frozenset(name.text.lower() for name in join.using)
+    scopes = [left.scope, right.scope]
+    less = 0 if join.kind is JoinKind.RIGHT else 1
+    scopes[less] = tuple(replace(visible, hidden=visible.hidden | shared) for visible in scopes[less])
+    return conjunction(tuple(terms)), scopes[0] + scopes[1]

@@ -1,0 +1,161 @@
+"""Semi-joins, anti-joins and joins in the place of queries inside of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, SemiJoin, Union
+from tidegate.errors import QueryError, Span
+from tidegate.expressions.coercion import coerce
+from tidegate.expressions.functions.resolve import resolve
+from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, columns_of, conjunction
+from tidegate.schema import Type
+
+Over = Callable[[Expression, Iterable[str]], Expression]
+"""An expression as it is above a grouping, where further columns may be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition that is a semi-join, or an anti-join.
+
+    NOT IN and ALL are unknown, hence not true, as well where one of the `unknowable` sides of
+    their comparison is NULL, for rows for which `held` is true.
+    """
+
+    right: Plan
+    predicate: Expression
+    anti: bool
+    span: Span
+    held: Expression = TRUE
+    unknowable: tuple[Expression, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.predicate, self.held, *self.unknowable)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A column that holds the value of a query, or that of no elements while it has no row."""
+
+    right: Plan
+    predicate: Expression
+    value: Expression
+    nothing: Expression
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A column that says whether a query has a row for which the predicate is true.
+
+    With `possible`, it is unknown where there is none, but one for which `possible` is true.
+    """
+
+    right: Plan
+    predicate: Expression
+    possible: Expression | None
+    column: Column
+
+
+def with_tests(plan: Plan, tests: Iterable[Test], over: Over) -> Plan:
+    """The elements for which all tests are true."""
+    for test in tests:
+        plan = _with_test(plan, test, over)
+    return plan
+
+
+def _with_test(plan: Plan, test: Test, over: Over) -> Plan:
+    own, span = frozenset(test.right.schema.names), test.span
+    outside = [side for side in test.unknowable if not columns_of(side) & own]
+    if not outside:
+        return _compared(plan, test, over)
+    # Where the outer side is NULL, any row makes the test unknown; elsewhere its equality can be a key.
+    null, *more = (over(is_null(side), ()) for side in outside)
+    for other in more:
+        null = resolve("or", (null, other), span)
+    refuse_unknown(null, plan.schema.names)
+    known = _compared(Filter(plan, resolve("not", (null,), span), span), test, over)
+    held = _over(plan, test.right, test.held, over)
+    unknown = SemiJoin(Filter(plan, null, span), test.right, held, anti=True, span=span)
+    return Union((known, unknown), span)
+
+
+def _compared(plan: Plan, test: Test, over: Over) -> Plan:
+    """The elements for which a test is true, except for an outer side of its comparison that is NULL."""
+    right, span = test.right, test.span
+    own = frozenset(right.schema.names)
+    plan = SemiJoin(plan, right, _over(plan, right, test.predicate, over), test.anti, span)
+    for side in test.unknowable:
+        if columns_of(side) <= own and columns_of(side):
+            held = _over(plan, right, test.held, over)
+            plan = SemiJoin(plan, Filter(right, is_null(side), span), held, anti=True, span=span)
+        elif columns_of(side) & own:
+            either = _over(plan, right, conjunction((test.held, is_null(side))), over)
+            plan = SemiJoin(plan, right, either, anti=True, span=span)
+    return plan
+
+
+def with_steps(plan: Plan, steps: Iterable[Lookup | Mark], over: Over) -> Plan:
+    """The plan with the columns that queries in expressions need; each of its elements as often as before."""
+    for step in steps:
+        predicate = _over(plan, step.right, step.predicate, over)
+        match step:
+            case Lookup():
+                plan = _looked_up(plan, replace(step, predicate=predicate))
+            case Mark(possible=None):
+                plan = _marked(plan, replace(step, predicate=predicate))
+            case Mark(possible=possible):
+                unknown = None if possible is None else _over(plan, step.right, possible, over)
+                plan = _marked(plan, replace(step, predicate=predicate, possible=unknown))
+    return plan
+
+
+def _over(plan: Plan, right: Plan, predicate: Expression, over: Over) -> Expression:
+    moved = over(predicate, right.schema.names)
+    refuse_unknown(moved, (*plan.schema.names, *right.schema.names))
+    return moved
+
+
+def refuse_unknown(expression: Expression, known: Iterable[str]) -> None:
+    """Refuse columns of an outer query where they cannot be had."""
+    names = frozenset(known)
+    if not columns_of(expression) <= names:
+        message = "a column of the outer query cannot be read here"
+        hint = "compare it in the WHERE of the inner query, as a condition of its own: … AND inner.x = outer.x"
+        raise QueryError("Q117", message, expression.span, hint=hint)
+
+
+def _looked_up(plan: Plan, step: Lookup) -> Plan:
+    span, name = step.column.span, step.column.name
+    value = coerce(step.value, step.column.type, span)
+    found = _and(Join(plan, step.right, step.predicate, span), plan, Output(name, value), span)
+    missing = SemiJoin(plan, step.right, step.predicate, anti=True, span=span)
+    nothing = coerce(step.nothing, step.column.type, span)
+    return Union((found, _and(missing, plan, Output(name, nothing), span)), span)
+
+
+def _marked(plan: Plan, mark: Mark) -> Plan:
+    span = mark.column.span
+
+    def marked(source: Plan, *, truth: bool | None) -> Plan:
+        return _and(source, plan, Output(mark.column.name, Literal(truth, Type.BOOLEAN, span)), span)
+
+    true = SemiJoin(plan, mark.right, mark.predicate, anti=False, span=span)
+    others = SemiJoin(plan, mark.right, mark.predicate, anti=True, span=span)
+    if mark.possible is None:
+        return Union((marked(true, truth=True), marked(others, truth=False)), span)
+    false = SemiJoin(plan, mark.right, mark.possible, anti=True, span=span)
+    unknown = SemiJoin(others, mark.right, mark.possible, anti=False, span=span)
+    return Union((marked(true, truth=True), marked(false, truth=False), marked(unknown, truth=None)), span)
+
+
+def _and(source: Plan, plan: Plan, output: Output, span: Span) -> Plan:
+    """The columns of a plan, from a source that has them, and one more."""
+    return Map(source, (*(Output(f.name, Column(f.name, f.type)) for f in plan.schema), output), span)
+
+
+def is_null(side: Expression) -> Expression:
+    return resolve("is_null", (side,), side.span)

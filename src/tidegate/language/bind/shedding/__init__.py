@@ -1,0 +1,1 @@
+"""SET shedding, WITH (shedding = …) and UTILITY BY."""

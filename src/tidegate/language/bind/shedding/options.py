@@ -1,0 +1,99 @@
+"""SET shedding and WITH (shedding = …): what queries may leave out, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
+from tidegate.errors import QueryError, nearest
+from tidegate.language.bind.names import same
+from tidegate.language.syntax import Name, QueryOption, QueryOptions
+from tidegate.time import LATEST, parse_duration
+
+_MOST = 2**53  # beyond this, numbers of a record are not exact
+
+
+def with_set(shedding: Shedding, name: Name, value: Name) -> Shedding:
+    """What queries may leave out after a SET of one of the `SETTINGS`."""
+    return _read(shedding, SETTINGS[name.text.lower()], name, value)
+
+
+def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
+    """What a query may leave out that has these options; what they do not say is as SET says `otherwise`."""
+    given = () if options is None else options.given
+    shedding = otherwise if options is None else replace(otherwise, span=options.span)
+    seen: set[str] = set()
+    for option in given:
+        key = option.name.text.lower()
+        if key not in _OPTIONS:
+            raise _unknown(option.name)
+        if key in seen:
+            raise QueryError("Q105", f"{key} is given twice", option.span, hint="leave one of them out")
+        seen.add(key)
+        shedding = _read(shedding, key, option.name, option.value)
+    if shedding.policy is not Policy.OFF:
+        return shedding
+    for option in given:
+        _refuse_idle(option)
+    return NEVER
+
+
+def _read(shedding: Shedding, option: str, name: Name, value: Name) -> Shedding:
+    field, read, wanted = _OPTIONS[option]
+    try:
+        return replace(shedding, **{field: read(value.text)})
+    except (KeyError, ValueError, QueryError):
+        message = f"{name.text} cannot be '{value.text}'"
+        raise QueryError("Q126", message, value.span, hint=f"write {wanted}") from None
+
+
+def _unknown(name: Name) -> QueryError:
+    meant = SETTINGS.get(name.text.lower())
+    hint = nearest(name.text, _OPTIONS) if meant is None else f"did you mean '{meant}'?"
+    return QueryError("Q126", f"a query has no option '{name.text}'", name.span, hint=hint)
+
+
+def _refuse_idle(option: QueryOption) -> None:
+    if not same(option.name.text, "shedding"):
+        message = f"{option.name.text} says nothing while shedding is off"
+        hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; else leave it out"
+        raise QueryError("Q126", message, option.span, hint=hint)
+
+
+# ---- values
+
+
+def _policy(text: str) -> Policy:
+    return Policy(text.lower())
+
+
+def _delay(text: str) -> int:
+    return _between(parse_duration(text), 1, LATEST)
+
+
+def _budget(text: str) -> int | None:
+    return None if same(text, "none") else _between(int(text), 0, _MOST)
+
+
+def _yes(text: str) -> bool:
+    return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
+
+
+def _between(number: int, least: int, most: int) -> int:
+    if not least <= number <= most:
+        raise ValueError
+    return number
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "shedding": ("policy", _policy, "on, off or drop"),
+    "target_delay": ("target", _delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
+    "budget": ("budget", _budget, "a whole number of comparisons, for instance 100000, or none"),
+    "approximate": ("approximate", _yes, "yes or no"),
+}
+"""Options by name: which field of `Shedding` each is, how its text is read, and what would be right."""
+
+SETTINGS = {"shedding": "shedding", "target_delay": "target_delay", "shedding_budget": "budget"}
+"""Which option each of the settings of a program is."""

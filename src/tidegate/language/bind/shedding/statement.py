@@ -1,0 +1,87 @@
+"""What a statement that runs says of the work it may leave out: WITH (…) behind it, and UTILITY BY in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.algebra.similarity_join import Policy, Shedding
+from tidegate.errors import QueryError, Span
+from tidegate.language import syntax
+from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.names import Scope
+from tidegate.language.bind.query.select import bind_query, defined
+from tidegate.language.bind.query.sources import read_from
+from tidegate.language.bind.shedding.options import shedding_of
+from tidegate.language.bind.shedding.utility import bind_utility
+
+
+def plain(query: syntax.Query) -> syntax.Query:
+    """The query without what it says of how it is run."""
+    if isinstance(query, syntax.QueryWithOptions):
+        query = query.query
+    return query if _utility(query) is None else _without_utility(query)
+
+
+def early_clause(query: syntax.Query) -> Span | None:
+    """Return where a query says EMIT EARLY."""
+    return query.early if isinstance(query, syntax.QueryWithOptions) else None
+
+
+def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
+    """What a query may leave out that runs."""
+    options = query.options if isinstance(query, syntax.QueryWithOptions) else None
+    query = query.query if isinstance(query, syntax.QueryWithOptions) else query
+    shedding, utility = shedding_of(options, around.catalog.shedding), _utility(query)
+    if utility is None:
+        return shedding
+    if shedding.policy is Policy.OFF:
+        message = "UTILITY BY says nothing while shedding is off: all results are made"
+        hint = "add WITH (shedding = on) behind the query, or leave UTILITY BY out"
+        raise QueryError("Q127", message, utility.span, hint=hint)
+    return replace(shedding, utility=bind_utility(utility, _scope(query, around)))
+
+
+def refuse_in_derived(statement: syntax.CreateDerived) -> None:
+    """Refuse WITH (…) and UTILITY BY of a stream that does not run by itself."""
+    query, name = statement.query, statement.name.text
+    if isinstance(query, syntax.QueryWithOptions) and query.options is not None:
+        message = "a derived stream has no WITH (…) of its own: it is run by whoever reads it"
+        hint = f"write it behind the query that reads {name}"
+        raise QueryError("Q126", message, query.options.span, hint=hint)
+    if (utility := _utility(query.query if isinstance(query, syntax.QueryWithOptions) else query)) is not None:
+        message = "a derived stream has no UTILITY BY: it is run by whoever reads it"
+        hint = f"write it into the query that reads {name}"
+        raise QueryError("Q127", message, utility.span, hint=hint)
+
+
+# ---- the outermost SELECT
+
+
+def _utility(query: syntax.Query) -> syntax.UtilityClause | None:
+    match query:
+        case syntax.Select(utility=utility):
+            return utility
+        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
+            return _utility(below)
+    return None
+
+
+def _without_utility(query: syntax.Query) -> syntax.Query:
+    match query:
+        case syntax.Select():
+            return replace(query, utility=None)
+        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
+            return replace(query, query=_without_utility(below))
+    return query
+
+
+def _scope(query: syntax.Query, around: BindContext) -> Scope:
+    """The names in the FROM of the outermost SELECT."""
+    match query:
+        case syntax.Select(sources=sources):
+            return read_from(sources, around, bind_query).scope
+        case syntax.WithQuery(query=below):
+            return _scope(below, defined(query, around))
+        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below):
+            return _scope(below, around)
+    return ()

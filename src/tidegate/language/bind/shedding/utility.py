@@ -1,0 +1,127 @@
+"""UTILITY BY: what results are worth, by the rows that they are made of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from tidegate.algebra.similarity_join import Utility
+from tidegate.errors import QueryError
+from tidegate.expressions.coercion import coerce, distance, unify
+from tidegate.expressions.nodes import Expression, Literal
+from tidegate.language import syntax
+from tidegate.language.bind.names import Scope, read_by
+from tidegate.language.bind.query.expressions import Context, bind_expression, literal, without_aggregates
+from tidegate.language.syntax import UtilityClause, Worth
+from tidegate.schema import Type
+
+_Key = int | float | str | bool
+
+_INSTANCE = "WORTH ('gold' = 10, ELSE = 1)"
+
+
+def bind_utility(clause: UtilityClause, scope: Scope) -> Utility:
+    """What results are worth, over the columns of FROM."""
+    context = without_aggregates(scope, "UTILITY BY", hint="each row is worth something by itself; write its columns")
+    types = tuple(_type(each, context) for each in clause.types)
+    _refuse_repeated(types, scope)
+    if not clause.worth:
+        for each in types:
+            _refuse_no_number(each)
+        return Utility(types, average=clause.average)
+    types = _alike(types)
+    values, otherwise = _values(clause.worth, types[0].type)
+    return Utility(types, values, otherwise, clause.average)
+
+
+# ---- types of rows
+
+
+def _type(node: syntax.Expression, context: Context) -> Expression:
+    expression = bind_expression(node, context)
+    match [context.scope[i].alias for i in read_by(expression, context.scope)]:
+        case [_]:
+            return expression
+        case []:
+            message, hint = "this UTILITY BY reads no source", "write a column of FROM into it"
+        case [first, second, *_]:
+            message = f"a utility is that of one row, and this reads '{first}' and '{second}'"
+            hint = f"write an expression for each of them: UTILITY BY {first}.x, {second}.y"
+    raise QueryError("Q127", message, node.span, hint=hint)
+
+
+def _refuse_repeated(types: Sequence[Expression], scope: Scope) -> None:
+    seen: set[int] = set()
+    for each in types:
+        [which] = read_by(each, scope)
+        if which in seen:
+            hint = "make one expression of them, or write one for another source of FROM"
+            raise QueryError("Q127", f"there are two utilities of '{scope[which].alias}'", each.span, hint=hint)
+        seen.add(which)
+
+
+def _refuse_no_number(type_: Expression) -> None:
+    if not type_.type.is_numeric:
+        message = f"without WORTH a utility is a number, and this is {type_.type.name}"
+        raise QueryError("Q127", message, type_.span, hint=f"say what its values are worth: {_INSTANCE}")
+
+
+def _alike(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """The types of rows as values of one type, whose constants WORTH has."""
+    span = types[0].span.to(types[-1].span)
+    alike = unify(types, span)
+    if alike is None:
+        kinds = ", ".join(dict.fromkeys(each.type.name for each in types))
+        hint = f"they are {kinds}; CAST them to one type"
+        raise QueryError("Q127", "WORTH is about values of one type", span, hint=hint)
+    found = alike[0].type
+    if found is Type.REAL:  # as in comparisons, constants are DOUBLE
+        return tuple(coerce(each, Type.DOUBLE, span) for each in alike)
+    if not (found.is_numeric or found in (Type.STRING, Type.BOOLEAN)):
+        hint = "WORTH is about texts, numbers and truth values: compute one, for instance hour(…) of a time"
+        raise QueryError("Q127", f"there are no values of type {found.name} in WORTH", span, hint=hint)
+    return alike
+
+
+# ---- WORTH
+
+
+def _values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_Key, float], ...], float]:
+    """The utility of each value, and that of all others."""
+    known: dict[_Key, float] = {}
+    otherwise: float | None = None
+    for each in worth:
+        utility = _number(each.utility)
+        if each.value is None:
+            if otherwise is not None:
+                raise QueryError("Q105", "ELSE is given twice", each.span, hint="leave one of them out")
+            otherwise = utility
+            continue
+        key = _key(each.value, type_)
+        if key in known:
+            raise QueryError("Q105", "this value is given twice", each.value.span, hint="leave one of them out")
+        known[key] = utility
+    if not known:
+        hint = f"write what values are worth, for instance {_INSTANCE}"
+        raise QueryError("Q127", "this WORTH names no value", worth[0].span, hint=hint)
+    return tuple(known.items()), otherwise or 0.0
+
+
+def _key(value: syntax.Constant, type_: Type) -> _Key:
+    constant = literal(value)
+    if distance(constant, type_) is not None:
+        match coerce(constant, type_, value.span):
+            case Literal(value=bool() | int() | float() | str() as key):
+                return key
+    message = f"this is {constant.type.name}, and UTILITY BY is {type_.name}"
+    hint = f"write a constant of type {type_.name}, or CAST what stands behind UTILITY BY"
+    raise QueryError("Q127", message, value.span, hint=hint)
+
+
+def _number(utility: syntax.Constant) -> float:
+    match utility.value:
+        case int() | float() as number if 0 <= number <= sys.float_info.max:
+            return float(number)
+    raise QueryError(
+        "Q127", "a utility is a number of 0 or more", utility.span, hint="write 0 for what is worth nothing"
+    )

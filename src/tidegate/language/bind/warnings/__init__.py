@@ -1,0 +1,1 @@
+"""Warnings about queries that probably do not mean what their author thinks."""

@@ -1,0 +1,1 @@
+"""Hints for people who write SQL of other systems."""

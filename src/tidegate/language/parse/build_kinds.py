@@ -1,0 +1,106 @@
+"""Which alert is meant, and whether it says what that needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import QueryError, Span
+from tidegate.language import syntax
+from tidegate.language.parse.build_clauses import Clause
+from tidegate.language.syntax import Name, Source, Statement
+from tidegate.language.syntax.totals import is_counted
+
+_FOR_SUBSCRIPTIONS = (
+    "it is about subscriptions: write CREATE ALERTS name FROM stream t, subscription r …, or leave it out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What stands in a CREATE ALERT or, with `many`, a CREATE ALERTS."""
+
+    many: bool
+    name: Name
+    sources: tuple[Source, ...]
+    within: syntax.Within | None
+    said: dict[str, Any]
+    clauses: tuple[Clause, ...]
+    span: Span
+
+
+def is_about_total(written: Written) -> bool:
+    """Whether an alert counts elements of one stream; others compare elements of several."""
+    counts = any(map(is_counted, syntax.walk(written.said.get("WHEN"))))
+    alone = len(written.sources) == 1 and not isinstance(written.sources[0], syntax.JoinClause)
+    return written.many or counts or alone
+
+
+def joining_alert(written: Written) -> Statement:
+    """An alert on a function of elements of several streams."""
+    said = written.said
+    if written.within is None:
+        hint = "write behind FROM how near to each other their times must be, for instance WITHIN 5 SECONDS"
+        raise QueryError("Q210", "this alert does not say which elements meet", _behind_from(written), hint=hint)
+    _refuse_without_when(written, "WHEN a.value + b.value > 10")
+    hint = "it is for alerts on totals: write WHEN TOTAL(…) >= …, or leave it out"
+    _refuse_clauses(written, ("REPEAT", "ID", "TERMINATE WHEN"), "an alert that joins streams", hint)
+    return syntax.CreateAlert(
+        written.name,
+        written.sources,
+        written.within,
+        said.get("MATCHING", ()),
+        said["WHEN"],
+        said.get("WHERE"),
+        said.get("ASSUME QUASICONVEX"),
+        "EMIT ALL" in said,
+        said.get("NOTIFY"),
+        written.span,
+        said.get("WITH"),
+    )
+
+
+def total_alert(written: Written) -> Statement:
+    """An alert on a total, or one for each subscription."""
+    said = written.said
+    _refuse_without_when(
+        written, "WHEN TOTAL(t.weight) >= r.threshold" if written.many else "WHEN TOTAL(weight) >= 1000"
+    )
+    hint = "leave it out: a total is exact, there is one alarm when it is reached, and with REPEAT one each time"
+    _refuse_clauses(written, ("EMIT ALL", "ASSUME QUASICONVEX"), "an alert on a total", hint)
+    hint = "leave it out: a total makes no comparisons that could be left out"
+    _refuse_clauses(written, ("WITH",), "an alert on a total", hint)
+    subscribing = syntax.Subscribing(said.get("ID"), said.get("TERMINATE WHEN")) if written.many else None
+    if subscribing is None:
+        _refuse_clauses(written, ("ID", "TERMINATE WHEN"), "CREATE ALERT", _FOR_SUBSCRIPTIONS)
+    return syntax.CreateTotalAlert(
+        written.name,
+        written.sources,
+        written.within,
+        said.get("MATCHING", ()),
+        said["WHEN"],
+        said.get("WHERE"),
+        "REPEAT" in said,
+        said.get("NOTIFY"),
+        subscribing,
+        written.span,
+    )
+
+
+def _refuse_without_when(written: Written, instance: str) -> None:
+    if "WHEN" not in written.said:
+        message = "this alert does not say when there is an alarm"
+        raise QueryError("Q210", message, written.name.span, hint=f"write for instance {instance}")
+
+
+def _refuse_clauses(written: Written, words: tuple[str, ...], kind: str, hint: str) -> None:
+    for clause in written.clauses:
+        if clause.about in words:
+            raise QueryError("Q215", f"{kind} has no {clause.about}", clause.span, hint=hint)
+
+
+def _behind_from(written: Written) -> Span:
+    """Where WITHIN should stand; in front of the first other clause."""
+    if written.clauses:
+        return written.clauses[0].span
+    return Span(written.span.end, written.span.end + 1)

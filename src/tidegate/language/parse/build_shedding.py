@@ -1,0 +1,50 @@
+"""From Lark's tree to the syntax tree: what a query may leave out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token, v_args
+from lark.tree import Meta
+
+from tidegate.language import syntax
+from tidegate.language.parse.build_clauses import Clause, each_once
+from tidegate.language.parse.build_expressions import span_of
+from tidegate.language.parse.build_windows import WindowBuilder
+from tidegate.language.syntax import Constant, Name, Query, Worth
+
+
+@v_args(meta=True, inline=True)
+class SheddingBuilder(WindowBuilder):
+    """One method for each rule of the grammar that is about shedding."""
+
+    def query_with_options(self, meta: Meta, query: Query, *clauses: Clause) -> Query:
+        said = each_once(clauses)
+        return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), said.get("EMIT EARLY"))
+
+    def with_clause(self, meta: Meta, options: syntax.QueryOptions) -> Clause:
+        return Clause("WITH", options, span_of(meta))
+
+    def emit_early(self, meta: Meta, words: Token) -> Clause:
+        return Clause("EMIT EARLY", span_of(meta), span_of(meta))
+
+    def query_options(self, meta: Meta, *given: syntax.QueryOption) -> syntax.QueryOptions:
+        return syntax.QueryOptions(given, span_of(meta))
+
+    def query_option(self, meta: Meta, name: Name, value: Name) -> syntax.QueryOption:
+        return syntax.QueryOption(name, value, span_of(meta))
+
+    def utility(self, meta: Meta, *parts: Any) -> syntax.UtilityClause:
+        *rest, using = parts
+        worth = tuple(part for part in rest if isinstance(part, Worth))
+        types = tuple(part for part in rest if part is not None and not isinstance(part, Worth))
+        average = using is not None and using.type == "USING_AVERAGE"
+        return syntax.UtilityClause(types, worth, average, span_of(meta))
+
+    def worth(self, meta: Meta, key: Constant | Token, utility: Constant) -> Worth:
+        return Worth(key if isinstance(key, Constant) else None, utility, span_of(meta))
+
+    def signed_constant(self, meta: Meta, *parts: Token) -> Constant:
+        number = "".join(parts)
+        whole = parts[-1].isdigit()
+        return Constant(int(number) if whole else float(number), span_of(meta))

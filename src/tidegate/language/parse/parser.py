@@ -1,0 +1,263 @@
+"""From text to the syntax tree."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import VisitError
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+
+from tidegate.errors import QueryError, Span
+from tidegate.language.hints.advice import advise
+from tidegate.language.parse.build_expressions import not_yet, span_of
+from tidegate.language.parse.build_statements import StatementBuilder
+from tidegate.language.syntax import Statement
+
+_NOT_YET = {
+    "OTHER_STATEMENT": (
+        "{word} is",
+        "statements are CREATE STREAM, CREATE TABLE, CREATE ALERT, SELECT, INSERT, …",
+    ),
+    "OTHER_TABLE": ("CREATE TABLE … AS is", "a query with a name is CREATE STREAM … AS SELECT …"),
+    "RECURSIVE": ("WITH RECURSIVE is", "write WITH name AS (…), without reading name inside of it"),
+    "OTHER_CLAUSE": ("{word} is", "write LIMIT n for the first rows of every instant"),
+    "OTHER_JOIN": ("{word} is", "write JOIN … ON, JOIN … USING, or WHERE EXISTS (…)"),
+    "OTHER_CALL": ("{word} after a function is", "group a stream that has a WINDOW instead"),
+}
+"""Terminals of SQL that is not there yet: how a sentence about it begins, and a hint."""
+
+_COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+_SYMBOLS = _COMPARISONS | {"PLUS", "MINUS", "CONCAT", "STAR", "SLASH", "PERCENT", "DOT", "LPAR"}
+_OPERATORS = _SYMBOLS | {"DIV", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "ESCAPE"}
+
+_SIGNS = {
+    "NAME": "a name",
+    "STRING": "a quoted text",
+    "NUMBER": "a number",
+    "UNIT": "a unit of time",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "STAR": "'*'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "SEMICOLON": "';'",
+    "$END": "the end",
+}
+
+_RARE = frozenset(
+    {"QUOTED", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "HAVING", "UNION", "EXCEPT", "INTERSECT", "LSQB", "SEMICOLON"}
+    | {
+        "_SOURCE",
+        "_SOURCE_CALL",
+        "_ORDERED_BY",
+        "_FOREIGN_KEY",
+        "_ORDER_BY",
+        "_LIMIT",
+        "_OFFSET",
+        "_PER",
+        "_GRANULARITY",
+        "_USING",
+        "WITH_TIES",
+        "_UTILITY_BY",
+        "EMIT_EARLY",
+    }
+    | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
+)
+"""Terminals that are not worth a mention beside others."""
+
+
+_INCOMPLETE = {
+    "WITHIN": ("_WITHIN", "write for instance WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
+    "MATCHING": ("_MATCHING", "write the columns behind it that are to be equal: MATCHING machine"),
+    "ID": ("_ID", "write the column behind it that names a subscription: ID r.name"),
+    "TERMINATE": ("_TERMINATE_WHEN", "write which rows end a subscription: TERMINATE WHEN r.gone"),
+    "ASSUME": ("_ASSUME_QUASICONVEX", "write ASSUME QUASICONVEX, or ASSUME QUASICONVEX IN x"),
+    "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
+    "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
+    "WITH": ("_WITH", "write its options in parentheses: WITH (name = value)"),
+    "UTILITY": ("_UTILITY_BY", "write what the worth of results depends on: UTILITY BY x.level"),
+    "WORTH": ("_WORTH", "write what values are worth in parentheses: WORTH ('gold' = 10, ELSE = 1)"),
+    "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
+    "KEY": ("_KEY", "write its columns in parentheses: KEY (id)"),
+}
+"""Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
+
+_BEGINNINGS = frozenset({"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET"})
+"""Words that begin a statement."""
+
+MOST_DIGITS = 400
+"""The most characters that a number can have: more than the largest DOUBLE has digits."""
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """The statements of a text.
+
+    Examples
+    --------
+    >>> [statement] = parse("SELECT price FROM bid WHERE price > 10")
+    >>> statement.query.sources[0].name.text
+    'bid'
+    """
+    try:
+        return _statements(text)
+    except QueryError as error:
+        raise advise(error, text).with_text(text) from None
+    except RecursionError:
+        raise QueryError("Q003", "this is nested too deeply", text=text) from None
+
+
+def _statements(text: str) -> tuple[Statement, ...]:
+    try:
+        statements: tuple[Statement, ...] = StatementBuilder().transform(_grammar().parse(text))
+    except VisitError as error:
+        raise error.orig_exc from None
+    except UnexpectedInput as error:
+        raise _explained(error, text) from None
+    return statements
+
+
+@cache
+def _grammar() -> Lark:
+    text = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(
+        text,
+        parser="lalr",
+        propagate_positions=True,
+        edit_terminals=_end_keywords,
+        lexer_callbacks={name: _refuse(name) for name in _NOT_YET}
+        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long},
+    )
+
+
+def _end_keywords(terminal: TerminalDef) -> None:
+    """Let a keyword match whole words only, and before it could be a name."""
+    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
+        terminal.pattern = PatternRE(terminal.pattern.value + r"\b", tuple(terminal.pattern.flags))
+        terminal.priority = 1
+
+
+def _refuse(name: str) -> Callable[[Token], Token]:
+    what, hint = _NOT_YET[name]
+
+    def refuse(token: Token) -> Token:
+        raise not_yet(what.format(word=" ".join(token.upper().split())), span_of(token), hint=hint)
+
+    return refuse
+
+
+def _refuse_unclosed(token: Token) -> Token:
+    span = Span(span_of(token).start, span_of(token).start + 1)
+    what, hint = "quote", f"end it with {token[0]}; inside of it, write {token[0] * 2} for one"
+    if token.type == "UNCLOSED_COMMENT":
+        what, hint = "comment", "end it with */"
+    raise QueryError("Q001", f"this {what} is never closed", span, hint=hint)
+
+
+def _refuse_long(token: Token) -> Token:
+    """Refuse a number that is longer than any that can be meant: Python refuses some of them, and without a place."""
+    if len(token) > MOST_DIGITS:
+        message = f"this number has {len(token):,} characters; at most {MOST_DIGITS} are possible"
+        raise QueryError("Q111", message, span_of(token), hint="write it with an exponent: 1e300")
+    return token
+
+
+# ---- explaining what was expected
+
+
+def _explained(error: UnexpectedInput, text: str) -> QueryError:
+    match error:
+        case UnexpectedToken(token=token):
+            expected = set(error.accepts or error.expected)
+            return (
+                _missing_semicolon(token, expected, text)
+                or _misspelt(token, expected, text)
+                or _unexpected(token, expected, text)
+            )
+        case UnexpectedCharacters(pos_in_stream=position):
+            place = position or 0
+            return QueryError("Q001", f"unexpected character '{text[place]}'", Span(place, place + 1))
+    return QueryError("Q001", "this is no statement")
+
+
+def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
+    words = _in_words(expected)
+    if token.type == "$END":
+        end = len(text.rstrip())
+        return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
+    hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
+    wanted, advice = _INCOMPLETE.get(token.upper(), (None, None))
+    if token.upper() == "WITHIN":
+        advice = _about_within(token, expected) or advice
+    if wanted in expected or token.type == "_WITHIN":
+        return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
+    if token.upper() == "SELECT" and words.startswith("an expression"):
+        hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
+    return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
+
+
+def _missing_semicolon(token: Token, expected: set[str], text: str) -> QueryError | None:
+    """The error for the beginning of a statement where another could end; the word may have become an alias."""
+    if "SEMICOLON" not in expected or token.type == "$END":
+        return None
+    place = span_of(token).start
+    before = re.search(r"\b(show|drop|explain|describe|set)(?=\s+\Z)", text[:place], re.IGNORECASE)
+    word, span = (token, span_of(token)) if before is None else (before[0], Span(*before.span()))
+    if str(word).upper() not in _BEGINNINGS:
+        return None
+    hint = f"statements end with a semicolon: write ; before {word}"
+    return QueryError("Q001", f"a semicolon is missing before '{word}'", span, hint=hint)
+
+
+def _about_within(token: Token, expected: set[str]) -> str | None:
+    if expected == {"LPAR"}:
+        return "write the columns of the other stream behind its name: REFERENCES other (id) WITHIN 5 SECONDS"
+    if token.type == "_WITHIN" and "_KEY" in expected:
+        return "WITHIN stands right behind the columns of REFERENCES, CLUSTERED BY or ORDERED BY"
+    if token.type == "_WITHIN":
+        return "WITHIN stands right behind FROM, before the other clauses"
+    if "_WITHIN" in expected and "_MATCHING" not in expected:
+        return "write for instance WITHIN 5 SECONDS, or WITHIN 10 ROWS"
+    return None
+
+
+def _misspelt(token: Token, expected: set[str], text: str) -> QueryError | None:
+    """The error for a word that is nearly a keyword, or follows one: that was taken for an alias then."""
+    keywords = _keywords(expected)
+    before = len(text) if token.type == "$END" else span_of(token).start
+    for word in (re.compile(r"\w+").match(text, before), re.search(r"\w+(?=\s*\Z)", text[:before])):
+        meant = None if word is None or word[0].upper() == "WITHIN" else _nearly(word[0].upper(), keywords)
+        if word and meant:
+            return QueryError("Q001", f"unexpected '{word[0]}'", Span(*word.span()), hint=f"did you mean {meant}?")
+    return None
+
+
+def _nearly(word: str, keywords: list[str]) -> str | None:
+    close = [] if word in keywords else difflib.get_close_matches(word, keywords, n=1, cutoff=0.7)
+    return close[0] if close else None
+
+
+def _keywords(terminals: set[str]) -> list[str]:
+    """Those of the terminals that are words, as they are written."""
+    words = (name.strip("_").replace("_", " ") for name in terminals - _SYMBOLS - _SIGNS.keys() - _NOT_YET.keys())
+    return sorted(word for word in words if "ANON" not in word and word != "LAST REPEAT")
+
+
+def _in_words(expected: set[str]) -> str:
+    """What may come here, as a person would say it."""
+    words: list[str] = []
+    if {"NAME", "NUMBER", "STRING"} <= expected:
+        words, expected = ["an expression"], expected & {"STAR", "RPAR"}
+    elif "PLUS" in expected:
+        words, expected = ["an operator"], expected - (_OPERATORS if "OR" in expected else _OPERATORS - {"AND"})
+    # WITH is worth a mention in CREATE STREAM alone.
+    expected = expected - (_RARE if "_DELAY" in expected else _RARE | {"_WITH"}) or expected
+    words += [_SIGNS[name] for name in _SIGNS if name in expected]
+    words += _keywords(expected)
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "something else"

@@ -1,0 +1,15 @@
+"""Totals as they are written."""
+
+from __future__ import annotations
+
+from tidegate.language.syntax.expressions import CountStar, FunctionCall
+
+
+def is_counted(node: object) -> bool:
+    """Whether it is TOTAL(…) or COUNT(*)."""
+    match node:
+        case FunctionCall(name=name):
+            return name.text.lower() == "total"
+        case CountStar(name=name):
+            return name.text.lower() in ("total", "count")
+    return False

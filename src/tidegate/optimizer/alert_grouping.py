@@ -1,0 +1,97 @@
+"""Alerts over the same streams become one join, so that each stream has one store for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.plan import Filter, Map, Output, Plan, rewrite, walk
+from tidegate.algebra.threshold_alert import NUMBER, Alert
+from tidegate.expressions.nodes import Call, Column, Literal
+from tidegate.optimizer.names import rename
+from tidegate.optimizer.sharing import shape
+from tidegate.schema import Type
+
+
+@dataclass(slots=True)
+class _Group:
+    """A join in the making."""
+
+    inputs: list[Plan] = field(default_factory=list)
+    keys: list[tuple[str, ...]] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+
+    def fits(self, join: ThresholdJoin) -> bool:
+        """Whether one of the join's streams, matched by the same columns, is here already."""
+        return bool(self.places(join))
+
+    def places(self, join: ThresholdJoin) -> dict[int, int]:
+        """For inputs of the join the same inputs here, each at most once."""
+        found: dict[int, int] = {}
+        for which, plan in enumerate(join.inputs):
+            same = [at for at, own in enumerate(self.inputs) if at not in found.values() and shape(own) == shape(plan)]
+            same = [
+                at for at in same if _positions(self.inputs[at], self.keys[at]) == _positions(plan, join.keys[which])
+            ]
+            if same:
+                found[which] = same[0]
+        return found
+
+    def add(self, join: ThresholdJoin) -> tuple[int, Mapping[str, str]]:
+        """Take in a join of one alert; answers the number of the alert, and its columns under their names here."""
+        places, names = self.places(join), dict[str, str]()
+        for which, plan in enumerate(join.inputs):
+            if which not in places:
+                places[which] = len(self.inputs)
+                self.inputs.append(self._apart(plan))
+                self.keys.append(())
+            own = self.inputs[places[which]]
+            names |= dict(zip(plan.schema.names, own.schema.names, strict=True))
+            self.keys[places[which]] = tuple(names[key] for key in join.keys[which])
+        (alert,) = join.alerts
+        members = tuple(places[member] for member in alert.members)
+        value, condition = rename(alert.value, names), rename(alert.condition, names)
+        self.alerts.append(replace(alert, members=members, value=value, condition=condition))
+        return len(self.alerts) - 1, names
+
+    def _apart(self, plan: Plan) -> Plan:
+        """The plan with names that no other input has."""
+        taken = {name for each in self.inputs for name in each.schema.names}
+        if not taken & set(plan.schema.names):
+            return plan
+        mark = f"{len(self.inputs)}:"
+        return Map(plan, tuple(Output(mark + f.name, Column(f.name, f.type)) for f in plan.schema))
+
+    @property
+    def joined(self) -> ThresholdJoin:
+        return ThresholdJoin(tuple(self.inputs), tuple(self.keys), tuple(self.alerts))
+
+
+def group_alerts(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """The same plans, in which alerts that have a stream in common read from one and the same join."""
+    groups: list[_Group] = []
+    placed: dict[ThresholdJoin, tuple[_Group, int, Mapping[str, str]]] = {}
+    for join in (node for plan in plans for node in walk(plan) if isinstance(node, ThresholdJoin)):
+        if join in placed:
+            continue  # whoever reads the alarms of an alert has its join in its plan, too
+        width = len(join.keys[0])
+        group = next((g for g in groups if len(g.keys[0]) == width and g.fits(join)), None)
+        if group is None:
+            groups.append(group := _Group())
+        placed[join] = (group, *group.add(join))
+    new = {join: _read(join, *place) for join, place in placed.items()}
+    return tuple(rewrite(p, lambda node: new[node] if isinstance(node, ThresholdJoin) else node) for p in plans)
+
+
+def _read(join: ThresholdJoin, group: _Group, number: int, names: Mapping[str, str]) -> Plan:
+    """The alarms of one alert of a group, under the names that were expected."""
+    if len(group.alerts) == 1:
+        return join
+    column = Column(NUMBER.name, NUMBER.type)
+    mine = Filter(group.joined, Call("=", (column, Literal(number, Type.INT)), Type.BOOLEAN))
+    return Map(mine, tuple(Output(f.name, Column(names.get(f.name, f.name), f.type)) for f in join.schema))
+
+
+def _positions(plan: Plan, keys: Sequence[str]) -> list[int]:
+    return [plan.schema.names.index(key) for key in keys]

@@ -1,0 +1,201 @@
+"""Joins of streams along keys become many-one joins, which keep synopses of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.count_windows import counted
+from tidegate.algebra.explain_keyed_join import label
+from tidegate.algebra.join_graph import sources
+from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin, Kind
+from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, Window, inputs, walk, with_inputs
+from tidegate.algebra.properties import validity_bound
+from tidegate.errors import Span
+from tidegate.expressions.nodes import Column, Expression, columns_of
+from tidegate.optimizer.edge_constraints import Known, constraints_on
+from tidegate.optimizer.join_clusters import Cluster, EdgeTerms, edges_of, groups_of, implied_edges, is_inner
+from tidegate.optimizer.joins import join_all
+from tidegate.optimizer.keyed_join_cost import not_worth_it
+from tidegate.optimizer.names import filtered
+from tidegate.optimizer.origins import Origin, in_source, origin
+
+
+def find_keyed_joins(plan: Plan, settings: Settings) -> Plan:
+    """The plan with a many-one join in place of plain ones, wherever there are edges and it is worth it."""
+    return plan if settings.use is Use.OFF else _visit(plan, settings)
+
+
+def _visit(plan: Plan, settings: Settings) -> Plan:
+    if not isinstance(plan, Join) or not is_inner(plan):
+        return with_inputs(plan, tuple(_visit(each, settings) for each in inputs(plan)))
+    found = analysed(plan, settings)
+    joins = [group for group in found.groups if group.refused is None]
+    return _rebuilt(plan, found, joins, settings) if joins else _visit_below(plan, settings)
+
+
+def _visit_below(plan: Plan, settings: Settings) -> Plan:
+    """Leave a tree of joins as it is, and go on with what it joins."""
+    below = (_visit_below(e, settings) if is_inner(e) else _visit(e, settings) for e in inputs(plan))
+    return with_inputs(plan, tuple(below))
+
+
+# ---- what there is to join
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Something that is joined, and whose rows it has; or why it takes no part in many-one joins."""
+
+    plan: Plan
+    origin: Origin | str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A many-one join that could be made: the positions of its inputs, the terms that it takes the place of."""
+
+    members: tuple[int, ...]
+    join: KeyedJoin
+    terms: frozenset[Expression]
+    refused: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A tree of joins taken apart, and the many-one joins in it."""
+
+    leaves: tuple[Leaf, ...]
+    terms: tuple[Expression, ...]
+    outputs: tuple[Output, ...]
+    groups: tuple[Group, ...]
+
+
+def analysed(plan: Join, settings: Settings) -> Analysis:
+    """What a tree of joins is made of, and which many-one joins could take its place."""
+    cluster = Cluster()
+    made = cluster.add(plan)
+    leaves = tuple(Leaf(each, origin(each)) for each in cluster.inputs)
+    known = (cluster.inputs, [leaf.origin for leaf in leaves], cluster.terms)
+    edges = edges_of(*known)
+    groups = []
+    for members in groups_of(len(leaves), edges):
+        own = [e for e in edges if e.parent in members] + implied_edges(*known, members)
+        groups.append(_group(members, own, leaves, settings, plan.span))
+    outputs = tuple(Output(f.name, made[f.name]) for f in plan.schema)
+    return Analysis(leaves, tuple(cluster.terms), outputs, tuple(groups))
+
+
+def _group(
+    members: tuple[int, ...],
+    edges: Sequence[EdgeTerms],
+    leaves: Sequence[Leaf],
+    settings: Settings,
+    span: Span,
+) -> Group:
+    sides = {which: _Side(leaves[which].plan, which) for which in members}
+    joined = tuple(
+        JoinEdge(
+            members.index(e.parent),
+            members.index(e.child),
+            tuple(sides[e.parent].name(a) for a, _ in e.pairs),
+            tuple(sides[e.child].name(b) for _, b in e.pairs),
+            tuple(in_source(leaves[e.parent].plan, a) for a, _ in e.pairs),
+            tuple(in_source(leaves[e.child].plan, b) for _, b in e.pairs),
+        )
+        for e in edges
+    )
+    known = _known(members, edges, joined, leaves)
+    found = constraints_on(known, monitored=settings.use is Use.MONITORED)
+    streams = tuple(scan.stream for scan in known.scans)
+    join = KeyedJoin(tuple(s.plan for s in sides.values()), joined, streams, *found, settings, span)
+    needed = _needed(join, [at for at, each in enumerate(edges) if not each.terms])
+    if len(needed) < len(edges):
+        return _group(members, [edges[at] for at in needed], leaves, settings, span)
+    return Group(members, join, frozenset(t for e in edges for t in e.terms), not_worth_it(known, *found))
+
+
+def _needed(join: KeyedJoin, implied: Sequence[int]) -> list[int]:
+    """Edges, by position, without those back whose rows are reached anyway, and of which nothing is known.
+
+    Those that are implied are of use for what is declared, and for nothing else.
+    """
+    # Without cycles, a join is quicker, and keeps the same if it is covered by the same inputs.
+    declared = {each.edge for each in join.used if each.kind is Kind.ARRIVING}
+    kept, count = [at for at in range(len(join.edges)) if at not in implied or at in declared], len(join.inputs)
+    known = {each.edge for each in join.used} | {edge for edge, _ in join.watched}
+    for at in sorted(set(kept) - known, reverse=True):
+        rest = [join.edges[other] for other in kept if other != at]
+        edge, now = join.edges[at], [join.edges[other] for other in kept]
+        has_twin = any((other.parent, other.child) == (edge.child, edge.parent) for other in rest)
+        if has_twin and sources(count, rest) == sources(count, now):
+            kept.remove(at)
+    return kept
+
+
+class _Side:
+    """An input that gets a column for each key that is computed."""
+
+    def __init__(self, plan: Plan, which: int) -> None:
+        self.source, self.which = plan, which
+        self.computed: dict[Expression, str] = {}
+
+    def name(self, key: Expression) -> str:
+        if isinstance(key, Column):
+            return key.name
+        return self.computed.setdefault(key, f"key:{self.which}:{len(self.computed)}")
+
+    @property
+    def plan(self) -> Plan:
+        if not self.computed:
+            return self.source
+        own = (Output(f.name, Column(f.name, f.type)) for f in self.source.schema)
+        return Map(self.source, (*own, *(Output(name, key) for key, name in self.computed.items())))
+
+
+def _known(
+    members: tuple[int, ...], edges: Sequence[EdgeTerms], joined: tuple[JoinEdge, ...], leaves: Sequence[Leaf]
+) -> Known:
+    own = {which: known for which in members if isinstance(known := leaves[which].origin, Origin)}
+    return Known(
+        tuple(label(leaves[which].plan, own[which].scan.stream) for which in members),
+        tuple(own[which].scan for which in members),
+        tuple(validity_bound(leaves[which].plan) for which in members),
+        tuple(_rows(leaves[which].plan) for which in members),
+        tuple(_step(leaves[which].plan) for which in members),
+        joined,
+        tuple(tuple((own[e.parent].column(a), own[e.child].column(b)) for a, b in e.pairs) for e in edges),
+        tuple(tuple(a.type for a, _ in e.pairs) for e in edges),
+    )
+
+
+def _rows(plan: Plan) -> int | None:
+    """Of how many rows of the stream a window is; not if rows do not count that fail a filter below."""
+    window = counted(plan)
+    filtered_out = window is not None and any(isinstance(node, Filter) for node in walk(window.source))
+    return None if window is None or filtered_out else window.rows
+
+
+def _step(plan: Plan) -> int:
+    return max((node.slide for node in walk(plan) if isinstance(node, Window)), default=1)
+
+
+# ---- the plan that is made of it
+
+
+def _rebuilt(plan: Join, found: Analysis, groups: Sequence[Group], settings: Settings) -> Plan:
+    taken = frozenset(term for group in groups for term in group.terms)
+    rest = [term for term in found.terms if term not in taken]
+    parts: list[Plan] = []
+    for group in groups:
+        names = frozenset(group.join.schema.names)
+        within = tuple(term for term in rest if columns_of(term) <= names)
+        rest = [term for term in rest if term not in within]
+        made = with_inputs(group.join, tuple(_visit(each, settings) for each in group.join.inputs))
+        parts.append(filtered(made, within))
+    grouped = {which for group in groups for which in group.members}
+    parts += [_visit(leaf.plan, settings) for at, leaf in enumerate(found.leaves) if at not in grouped]
+    joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)
+    same = tuple(Output(f.name, Column(f.name, f.type)) for f in joined.schema)
+    return joined if found.outputs == same else Map(joined, found.outputs, plan.span)

@@ -1,0 +1,191 @@
+"""Conditions of joins which say that something of one side is like something of the other.
+
+What such a condition asks for is handed to kernels that find the pairs. They must find every pair for which the
+condition is true; where they may find others, too, or round in other ways, the condition stays in the predicate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.equalities import are_sides
+from tidegate.algebra.plan import Join, Plan
+from tidegate.algebra.properties.domains import domain_of, range_of
+from tidegate.algebra.similarity_join import Measure, SimilarityJoin
+from tidegate.expressions.coercion import common_type
+from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.nodes import Call, Cast, Expression, columns_of, conjuncts
+from tidegate.expressions.sql_text import to_sql
+from tidegate.optimizer.names import is_safe
+from tidegate.schema import Domain, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A term of a join's predicate, and what it says that expressions of the left and of the right have in common.
+
+    If it is `exact`, the term is true of exactly the pairs that are alike; else some of these may fail it.
+    """
+
+    term: Expression
+    measure: Measure
+    left: Expression
+    right: Expression
+    bound: int | float
+    exact: bool
+
+
+class _Bound(NamedTuple):
+    """What is asked of kernels, and whether that is all that the term says."""
+
+    value: int | float
+    exact: bool
+
+
+_AT_LEAST = {">=": False, ">": True}
+_AT_MOST = {"<=": False, "<": True}
+"""Comparisons, and whether they are strict."""
+
+_FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
+_TURNED = {Measure.SUBSET: Measure.SUPERSET, Measure.SUPERSET: Measure.SUBSET}
+_THEMSELVES = frozenset({Type.INT, Type.BIGINT, Type.BOOLEAN, Type.TIMESTAMP})
+"""Elements of arrays that kernels compare as they are; they compare hashes of others."""
+
+_MOST_ELEMENTS = 2**31
+_LARGEST = {Type.INT: 2.0**31, Type.BIGINT: 2.0**62}
+"""Differences that are less surely do not overflow, also if they were computed with doubles."""
+
+_SINGLE = np.finfo(np.float32).max
+
+
+def alike(join: Join | SimilarityJoin) -> Alike | str | None:
+    """What the sides of a join have in common by its predicate; or why that cannot be made use of, if it says so."""
+    read = [_read(term, join) for term in conjuncts(join.predicate)]
+    found = [each for each in read if isinstance(each, Alike)]
+    if not found:
+        return next((each for each in read if isinstance(each, str)), None)
+    known = [each.term for each in found]
+    for term in conjuncts(join.predicate):
+        # Beside NULL, what fails makes a dead letter; but rows with NULL are like no others, and never compared.
+        if term not in known and not is_safe(term):
+            return f"{to_sql(term)} can fail, also where it is not known whether rows are alike"
+    return min(found, key=lambda each: each.measure is Measure.DISTANCE)
+
+
+def _read(term: Expression, join: Join | SimilarityJoin) -> Alike | str | None:
+    match term:
+        case Call(("subset of" | "superset of") as function, (a, b)):
+            return _sided(Alike(term, Measure(function), a, b, 0, exact=True), join)
+        case Call(function, (a, b)) if function in _FLIPPED and not columns_of(b):
+            return _compared(term, a, function, b, join)
+        case Call(function, (a, b)) if function in _FLIPPED and not columns_of(a):
+            return _compared(term, b, _FLIPPED[function], a, join)
+    return None
+
+
+def _compared(
+    term: Expression, measured: Expression, comparison: str, bound: Expression, join: Join | SimilarityJoin
+) -> Alike | str | None:
+    """A term that compares something with a constant."""
+    match _as_measured(measured):
+        case Call(("overlap" | "jaccard" | "inner_product") as function, (a, b)) if comparison in _AT_LEAST:
+            measure, strict = Measure(function), _AT_LEAST[comparison]
+        case Call("abs", (Call("-", (a, b), type_),)) if comparison in _AT_MOST:
+            measure, strict = Measure.DISTANCE, _AT_MOST[comparison]
+            if not _is_difference_known(a, b, type_, join):
+                return f"{to_sql(Call('-', (a, b), type_))} can overflow, as far as declared domains tell"
+        case _:
+            return None
+    number = _number(bound)
+    asked = None if number is None else _BOUNDS[measure](number, a.type, strict=strict)
+    if asked is None:
+        return f"{to_sql(term)} is true of all pairs, or of none"
+    return _sided(Alike(term, measure, a, b, *asked), join)
+
+
+def _sided(written: Alike, join: Join | SimilarityJoin) -> Alike | str | None:
+    """The same from the left to the right; None if it is not about one side and the other."""
+    left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
+    a, b, measure = written.left, written.right, written.measure
+    if are_sides(b, a, left, right):
+        measure, a, b = _TURNED.get(measure, measure), b, a
+    elif not are_sides(a, b, left, right):
+        return None
+    for each in (a, b):
+        if not is_safe(each):
+            return f"{to_sql(each)} can fail"
+    exact = written.exact and a.type.is_array and a.type.parts[0] in _THEMSELVES
+    return replace(written, measure=measure, left=a, right=b, exact=exact)
+
+
+def _as_measured(expression: Expression) -> Expression:
+    """What is compared, without casts that it has only because of the type of the bound."""
+    match expression:
+        case Cast(argument=argument, type=type_) if common_type(argument.type, type_) is type_:
+            return argument
+    return expression
+
+
+def _number(bound: Expression) -> int | float | None:
+    """The number that an expression without columns is, if it is a finite one."""
+    if not bound.type.is_numeric:
+        return None
+    found = evaluate(bound, pa.RecordBatch.from_pydict({}), 1)
+    value = None if found.errors is not None else found.values[0].as_py()
+    return value if value is not None and math.isfinite(value) else None
+
+
+# ---- what is asked of kernels: never more than the term says; None if they could not decide by it
+
+
+def _of_overlap(least: float, _: Type, *, strict: bool) -> _Bound | None:
+    whole = math.floor(least) + 1 if strict else math.ceil(least)
+    return _Bound(whole, exact=True) if 1 <= whole < _MOST_ELEMENTS else None
+
+
+def _of_jaccard(least: float, _: Type, *, strict: bool) -> _Bound | None:
+    return _Bound(float(least), exact=not strict) if 0 < least <= 1 else None
+
+
+def _of_product(least: float, _: Type, *, strict: bool) -> _Bound | None:
+    del strict  # kernels round sums in other ways than the language, and are careful to find all
+    return _Bound(float(least), exact=False) if least > 0 else None
+
+
+def _of_distance(most: float, type_: Type, *, strict: bool) -> _Bound | None:
+    if most < 0 or (strict and most == 0):
+        return None
+    if type_.is_integer:
+        return _Bound(math.ceil(most) - 1 if strict else math.floor(most), exact=False)
+    if type_ is not Type.REAL:
+        return _Bound(most + 0.0, exact=False)
+    # Differences of single precision may have been rounded down to what is the most.
+    return _Bound(float(np.nextafter(np.float32(most), _SINGLE)), exact=False) if most < _SINGLE else None
+
+
+_BOUNDS: dict[Measure, Callable[..., _Bound | None]] = {
+    Measure.OVERLAP: _of_overlap,
+    Measure.JACCARD: _of_jaccard,
+    Measure.PRODUCT: _of_product,
+    Measure.DISTANCE: _of_distance,
+}
+
+
+def _is_difference_known(a: Expression, b: Expression, type_: Type, join: Join | SimilarityJoin) -> bool:
+    """Whether a difference and its absolute value cannot fail: that of floats cannot, that of small integers either."""
+    if type_ not in _LARGEST:
+        return type_.is_floating
+    one, other, limit = _range(a, join), _range(b, join), _LARGEST[type_]
+    return one.high - other.low < limit and one.low - other.high > -limit
+
+
+def _range(expression: Expression, join: Join | SimilarityJoin) -> Domain:
+    plans: tuple[Plan, Plan] = (join.left, join.right)
+    domains = {name: domain_of(plan, name) for plan in plans for name in columns_of(expression) if name in plan.schema}
+    return range_of(expression, domains)

@@ -1,0 +1,119 @@
+"""Joins whose sides are alike become similarity joins, and so do joins of which a query may leave something out.
+
+Joins with an equality between their sides stay as they are: who has equal keys is found by hash, and there is
+little that could be left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.equalities import equalities
+from tidegate.algebra.keyed_join import KeyedJoin
+from tidegate.algebra.plan import Join, Map, Output, Plan, rewrite, walk
+from tidegate.algebra.properties import unique_keys, validity_bound
+from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Policy, Shedding, SimilarityJoin
+from tidegate.expressions.nodes import Column, Expression, columns_of, conjunction, conjuncts
+from tidegate.expressions.sql_text import to_sql
+from tidegate.optimizer.explain_fallback import called
+from tidegate.optimizer.names import exactly
+from tidegate.optimizer.similarity_conditions import Alike, alike
+
+_SLOTS = 20
+"""In how many slots the longest validity is cut."""
+
+
+def find_similarity_joins(plan: Plan, shedding: Shedding = NEVER) -> Plan:
+    """The plan with a similarity join in place of each join whose sides are alike, or that may be shed."""
+    return rewrite(plan, lambda node: _similar(node, shedding) if isinstance(node, Join) else node)
+
+
+def _similar(join: Join, shedding: Shedding) -> Plan:
+    if _found_otherwise(join) is not None:
+        return join
+    found = alike(join)
+    if isinstance(found, Alike):
+        return _by_likeness(join, found, shedding)
+    if shedding.policy is Policy.OFF:
+        return join
+    own = _of_sides(shedding, join.left, join.right)
+    return SimilarityJoin(join.left, join.right, None, join.predicate, own, _width(join), join.span)
+
+
+def _by_likeness(join: Join, found: Alike, shedding: Shedding) -> Plan:
+    left, left_name = _with_column(join.left, found.left, "like:left")
+    right, right_name = _with_column(join.right, found.right, "like:right")
+    likeness = Likeness(found.measure, left_name, right_name, found.bound)
+    rest = tuple(term for term in conjuncts(join.predicate) if not found.exact or term != found.term)
+    own = _of_sides(shedding, join.left, join.right)
+    made = SimilarityJoin(left, right, likeness, conjunction(rest), own, _width(join), join.span)
+    return exactly(made, join.schema.names)
+
+
+def _with_column(side: Plan, value: Expression, name: str) -> tuple[Plan, str]:
+    """The side with a column for what is compared, if that is computed."""
+    if isinstance(value, Column):
+        return side, value.name
+    own = tuple(Output(f.name, Column(f.name, f.type)) for f in side.schema)
+    return Map(side, (*own, Output(name, value))), name
+
+
+def _of_sides(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
+    """What is said of a query, of one of its joins: with those types of rows that its sides have."""
+    if shedding.policy is Policy.OFF:
+        return NEVER
+    if shedding.utility is None:
+        return shedding
+    sides = [frozenset(side.schema.names) for side in (left, right)]
+    types = tuple(t for t in shedding.utility.types if any(columns_of(t) <= names for names in sides))
+    return replace(shedding, utility=replace(shedding.utility, types=types) if types else None)
+
+
+def _width(join: Join) -> int:
+    """How long slots are: rows of one are dealt with together, so several make up a window."""
+    bounds = [validity_bound(each) for each in (join.left, join.right)]
+    longest = max((each for each in bounds if each is not None), default=0) // _SLOTS
+    return max(longest, SECOND if None in bounds else 1)
+
+
+def _found_otherwise(join: Join) -> str | None:
+    """Why there is nothing to gain from a similarity join, if there is not."""
+    pairs, _ = equalities(join)
+    if pairs:
+        return f"rows with equal {' and '.join(f'{to_sql(a)}, {to_sql(b)}' for a, b in pairs)} are found by hash"
+    if any(frozenset() in unique_keys(side) for side in (join.left, join.right)):
+        return "one side has at most one row at a time"
+    return None
+
+
+# ---- why not, for EXPLAIN
+
+
+def plain_pairs(plan: Plan, shedding: Shedding) -> list[str]:
+    """Why joins are not found by likeness though they say that rows are alike, or why they are not shed."""
+    may_shed, lines, joins = shedding.policy is not Policy.OFF, list[str](), 0
+    for node in walk(plan):
+        match node:
+            case Join() | SimilarityJoin(likeness=None):
+                joins += 1
+                lines += [f"{_names(node)}: {why}" for why in _reasons(node, may_shed=may_shed)]
+            case SimilarityJoin() | ThresholdJoin():
+                joins += 1
+            case KeyedJoin():
+                joins += 1
+                lines += [f"{_names(node)}: not shed: rows with equal keys are found by hash"] if may_shed else []
+    return lines if joins or not may_shed else ["nothing to shed: there is no join"]
+
+
+def _reasons(join: Join | SimilarityJoin, *, may_shed: bool) -> list[str]:
+    otherwise = _found_otherwise(join) if isinstance(join, Join) else None
+    if otherwise is not None:
+        return [f"not shed: {otherwise}"] if may_shed else []
+    refused = alike(join)
+    return [f"not found by likeness, since {refused}"] if isinstance(refused, str) else []
+
+
+def _names(join: Join | SimilarityJoin | KeyedJoin) -> str:
+    sides = join.inputs if isinstance(join, KeyedJoin) else (join.left, join.right)
+    return ", ".join(map(called, sides))

@@ -1,0 +1,1 @@
+"""Grouping, aggregation and duplicate elimination."""

@@ -1,0 +1,1 @@
+"""The sweep over starts and ends, exact sums, and slots of time."""

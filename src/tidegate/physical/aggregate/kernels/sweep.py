@@ -1,0 +1,273 @@
+"""The sweep: all aggregates of all groups as functions of time, in one pass over starts and ends.
+
+Groups are swept one after the other. At an instant all starts and ends of the group at that instant
+are applied; if the result is another one then, the piece before is closed. A group's digits of exact
+sums, counters and frontiers of best values are all that is kept between sweeps, with the ends to come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.aggregate.kernels import exact_sum, frontier
+from tidegate.physical.aggregate.kernels.frontier import Frontiers
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.time import BEGINNING
+
+Flags = npt.NDArray[np.uint8]
+
+COUNT_ALL, COUNT, SUM_INTEGER, SUM_DOUBLE, AVERAGE, BEST = range(6)
+"""What a call computes; its operand is the number of a counted column or, for BEST, of a frontier."""
+
+VALUE, NULL, OVERFLOW = range(3)
+"""What a result is; only a VALUE has a meaningful number."""
+
+INTEGER, DOUBLE = range(2)
+"""Kinds of summed columns."""
+
+_NEVER = 2**63 - 1
+
+
+class Program(NamedTuple):
+    """What to compute, and where a group's accumulators stand in its row of integers.
+
+    `columns` has for each summed column: kind, first digit's place, digits, lowest digit, place of
+    the special counters, whether a double is wanted. `calls` has operation and operand. A row begins
+    with the number of elements, then numbers of values of the counted columns, the summed ones first.
+    """
+
+    columns: Ints
+    calls: Ints
+    keeps_count: bool
+    holds_back: bool
+    early: bool
+
+
+class Starts(NamedTuple):
+    """Elements that become valid, in the order given by `order`, a group's from its bound on."""
+
+    bounds: Ints
+    order: Ints
+    time: Ints
+    end: Ints
+    values: Ints
+    present: Flags
+    codes: Ints
+    coded: Flags
+
+
+class Ends(NamedTuple):
+    """Elements that cease to be valid; only looked at where elements are counted."""
+
+    bounds: Ints
+    order: Ints
+    time: Ints
+    values: Ints
+    present: Flags
+
+
+class Groups(NamedTuple):
+    """Per group: accumulators, the end of its last element (if none are counted), start of what is not emitted."""
+
+    sums: Ints
+    until: Ints
+    since: Ints
+
+
+class Pieces(NamedTuple):
+    """Results with their validities; `number` and `status` by call, `fresh` if none was emitted of it before."""
+
+    group: Ints
+    start: Ints
+    end: Ints
+    fresh: Flags
+    number: Ints
+    status: Flags
+
+
+class Swept(NamedTuple):
+    """Pieces, in the first `filled` places, which groups are alive, and which had an event at all."""
+
+    pieces: Pieces
+    filled: int
+    alive: Flags
+    touched: Flags
+
+
+@compiled
+def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontiers: Frontiers, watermark: int) -> Swept:
+    """Advance all groups to just before the watermark, changing `groups` and `frontiers` in place.
+
+    Emits every piece that is closed, and of the open piece the part before the watermark; where the
+    program holds back, only if that piece began in this sweep and is wanted early, or has overflowed:
+    that is told once, at the beginning.
+    """
+    # What the loop uses is taken out of the tuples before: inside, each access would count references.
+    columns, calls, keeps_count, holds_back, early = program
+    start_bounds, start_order, start_time, start_end, start_values, start_present, codes, coded = starts
+    end_bounds, end_order, end_time, end_values, end_present = ends
+    sums, until, since = groups
+    head, tail, best_end, best_code = frontiers
+    size = len(since)
+    most = 2 * size + 2 * len(start_order) + len(end_order) + best_end.size
+    pieces = _room(most, len(calls))
+    piece_group, piece_start, piece_end, piece_fresh, piece_number, piece_status = pieces
+    alive, touched = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    number, status = np.zeros((2, len(calls)), np.int64), np.zeros((2, len(calls)), np.uint8)
+    doubles = np.empty(len(columns), np.float64)
+    scratch = np.empty(sums.shape[1] + 2, np.int64)
+    filled, now = 0, 0
+    for group in range(size):
+        i, i_end, j, j_end = start_bounds[group], start_bounds[group + 1], end_bounds[group], end_bounds[group + 1]
+        live = sums[group, 0] > 0 if keeps_count else until[group] > BEGINNING
+        opened, fresh = since[group], 0
+        if live and (i < i_end or j < j_end or not keeps_count or len(head) > 0 or not holds_back):
+            _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)
+        while True:
+            time = start_time[start_order[i]] if i < i_end else _NEVER
+            if j < j_end:
+                time = min(time, end_time[end_order[j]])
+            if live and not keeps_count:
+                time = min(time, until[group])
+            for best in range(len(head)):
+                if head[best, group] < tail[best, group]:
+                    time = min(time, best_end[best, head[best, group]])
+            if time >= watermark:
+                break
+            touched[group] = 1
+            while i < i_end and start_time[start_order[i]] == time:
+                row = start_order[i]
+                if keeps_count:
+                    _count(columns, sums, group, start_values, start_present, row, 1)
+                else:
+                    until[group] = max(until[group], start_end[row])
+                for best in range(len(head)):
+                    if coded[best, row]:
+                        frontier.insert(head, tail, best_end, best_code, best, group, start_end[row], codes[best, row])
+                i += 1
+            while j < j_end and end_time[end_order[j]] == time:
+                _count(columns, sums, group, end_values, end_present, end_order[j], -1)
+                j += 1
+            for best in range(len(head)):
+                while head[best, group] < tail[best, group] and best_end[best, head[best, group]] <= time:
+                    head[best, group] += 1
+            was_live = live
+            live = sums[group, 0] > 0 if keeps_count else until[group] > time
+            if live:
+                _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, 1 - now)
+            if not (live and was_live and _same(number, status)):
+                if was_live and opened < time:
+                    piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, time
+                    piece_fresh[filled] = fresh
+                    _copy(number, status, now, piece_number, piece_status, filled)
+                    filled += 1
+                opened, fresh, now = time, 1, 1 - now
+        comes_out = not holds_back or (fresh and (early or _overflows(status, now)))
+        if live and comes_out and opened < watermark:
+            piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, watermark
+            piece_fresh[filled] = fresh
+            _copy(number, status, now, piece_number, piece_status, filled)
+            filled += 1
+            opened = watermark
+        alive[group], since[group] = live, opened
+    return Swept(pieces, filled, alive, touched)
+
+
+@compiled
+def _room(most: int, calls: int) -> Pieces:
+    """Room for as many pieces as there can be at most; memory that is not used is not there."""
+    group, start, end = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    number, status = np.empty((calls, most), np.int64), np.empty((calls, most), np.uint8)
+    return Pieces(group, start, end, np.empty(most, np.uint8), number, status)
+
+
+@inlined
+def _count(columns: Ints, sums: Ints, group: int, values: Ints, present: Flags, row: int, sign: int) -> None:
+    """Let an element take part (sign 1) or no longer (sign -1)."""
+    sums[group, 0] += sign
+    for column in range(len(present)):
+        if present[column, row]:
+            sums[group, 1 + column] += sign
+    for column in range(len(values)):
+        if present[column, row]:
+            at, low, specials = columns[column, 1], columns[column, 3], columns[column, 4]
+            if columns[column, 0] == INTEGER:
+                exact_sum.add_integer(sums, group, at, values[column, row], sign)
+            else:
+                exact_sum.add_double(sums, group, at, low, specials, values[column, row], sign)
+
+
+@inlined
+def _evaluate(
+    columns: Ints, calls: Ints, sums: Ints, group: int, head: Ints, tail: Ints, best_code: Ints,
+    doubles: npt.NDArray[np.float64], scratch: Ints, number: Ints, status: Flags, side: int,
+) -> None:  # fmt: skip
+    """Write the results of all calls into the given side of `number` and `status`."""
+    for column in range(len(columns)):
+        if columns[column, 5]:
+            doubles[column] = _double(columns, sums, group, column, scratch)
+    for call in range(len(calls)):
+        operation, operand = calls[call, 0], calls[call, 1]
+        result, kind = np.int64(0), VALUE
+        if operation == COUNT_ALL:
+            result = sums[group, 0]
+        elif operation == COUNT:
+            result = sums[group, 1 + operand]
+        elif operation == BEST:
+            if head[operand, group] < tail[operand, group]:
+                result = best_code[operand, head[operand, group]]
+            else:
+                kind = NULL
+        elif sums[group, 1 + operand] == 0:
+            kind = NULL
+        elif operation == SUM_INTEGER:
+            whole, fits = exact_sum.integer_of(sums, group, columns[operand, 1])
+            result, kind = (np.int64(whole), VALUE) if fits else (np.int64(0), OVERFLOW)
+        elif operation == SUM_DOUBLE:
+            result = _bits(doubles[operand])
+        else:
+            result = _bits(doubles[operand] / sums[group, 1 + operand])
+        number[side, call], status[side, call] = result, kind
+
+
+@inlined
+def _double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -> float:
+    special, unit = 0.0, 0
+    if columns[column, 0] == DOUBLE:
+        special = exact_sum.special_of(sums, group, columns[column, 4])
+        unit = 32 * columns[column, 3] + exact_sum.LOWEST_EXPONENT
+    finite = exact_sum.double_of(sums, group, columns[column, 1], columns[column, 2], unit, scratch)
+    return finite if special == 0.0 else special
+
+
+@inlined
+def _bits(double: float) -> np.int64:
+    """The bits of a double, of one NaN and one zero, so that equal results have equal bits."""
+    return np.float64(np.nan if double != double else double + 0.0).view(np.int64)  # noqa: PLR0124 - NaN
+
+
+@inlined
+def _same(number: Ints, status: Flags) -> bool:
+    for call in range(number.shape[1]):
+        if number[0, call] != number[1, call] or status[0, call] != status[1, call]:
+            return False
+    return True
+
+
+@inlined
+def _overflows(status: Flags, side: int) -> bool:
+    found = False
+    for call in range(status.shape[1]):
+        found |= status[side, call] == OVERFLOW
+    return found
+
+
+@inlined
+def _copy(number: Ints, status: Flags, side: int, piece_number: Ints, piece_status: Flags, at: int) -> None:
+    for call in range(number.shape[1]):
+        piece_number[call, at] = number[side, call]
+        piece_status[call, at] = status[side, call]

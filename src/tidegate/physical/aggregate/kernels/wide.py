@@ -1,0 +1,176 @@
+"""Wide integers as digits of 32 bits in 64-bit integers: what exact variances and quantiles are computed with.
+
+A number is a magnitude, the place of its lowest bit and a sign; a double's lowest place is that of the
+smallest double. Digits may be negative or too large until they are carried, as in `exact_sum`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.aggregate.kernels.exact_sum import LOWEST_EXPONENT, double_of, magnitude
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+
+Flags = npt.NDArray[np.uint8]
+
+_MASK = 0xFFFFFFFF
+_FRACTION = (1 << 52) - 1
+_NOT_FINITE = 0x7FF
+
+_FINER = 5
+"""Digits below the point of a quotient: with these, one of any divisor up to 2^62 has 96 bits at least."""
+
+
+@inlined
+def is_finite(bits: int) -> bool:
+    """Whether the double of these bits is finite."""
+    return (bits >> 52) & _NOT_FINITE != _NOT_FINITE
+
+
+@inlined
+def parts(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: FBT001 - Numba takes it by position
+    """Magnitude, place and sign of a finite double, given by its bits, or of an integer."""
+    sign = -1 if number < 0 else 1
+    if is_double:
+        exponent = (number >> 52) & _NOT_FINITE
+        fraction = number & _FRACTION
+        if exponent > 0:
+            fraction |= 1 << 52
+        return np.uint64(fraction), max(exponent, 1) - 1, sign
+    whole = np.uint64(number)
+    return (np.uint64(0) - whole if number < 0 else whole), 0, sign
+
+
+@compiled
+def places(numbers: Ints, is_double: bool) -> tuple[int, int]:  # noqa: FBT001 - Numba takes it by position
+    """The lowest and the highest place of the finite numbers that are not zero; (0, 0) if there are none."""
+    low, high = 1 << 20, -1
+    if not is_double:
+        return 0, 0
+    for number in numbers:
+        if is_finite(number) and number << 1 != 0:
+            _, place, _ = parts(number, is_double)
+            low, high = min(low, place), max(high, place)
+    return (low, high) if high >= 0 else (0, 0)
+
+
+@inlined
+def add(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) -> None:
+    """Add a number to digits of which the first is digit `low`, or take it away."""
+    if whole != 0:  # zero uses no digit at all, so none may be there for it
+        shift, at = np.uint64(place & 31), (place >> 5) - low
+        lower = (whole & np.uint64(_MASK)) << shift
+        upper = (whole >> np.uint64(32)) << shift
+        digits[at] += sign * np.int64(lower & np.uint64(_MASK))
+        digits[at + 1] += sign * (np.int64(lower >> np.uint64(32)) + np.int64(upper & np.uint64(_MASK)))
+        digits[at + 2] += sign * np.int64(upper >> np.uint64(32))
+
+
+@inlined
+def add_square(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) -> None:
+    """Add the square of a number, or take it away."""
+    lower, upper = whole & np.uint64(_MASK), whole >> np.uint64(32)
+    add(digits, low, lower * lower, 2 * place, sign)
+    add(digits, low, lower * upper, 2 * place + 32, sign)
+    add(digits, low, lower * upper, 2 * place + 32, sign)
+    add(digits, low, upper * upper, 2 * place + 64, sign)
+
+
+@inlined
+def add_product(digits: Ints, low: int, whole: np.uint64, place: int, sign: int, weight: int) -> None:
+    """Add a number so many times; the weight is less than 2^31."""
+    add(digits, low, (whole & np.uint64(_MASK)) * np.uint64(weight), place, sign)
+    add(digits, low, (whole >> np.uint64(32)) * np.uint64(weight), place + 32, sign)
+
+
+@inlined
+def used(digits: Ints, size: int) -> int:
+    """How many digits there are without leading zeros."""
+    while size > 0 and digits[size - 1] == 0:
+        size -= 1
+    return size
+
+
+@inlined
+def quotient(row: Ints, size: int, first: int, second: int, unit: int, scratch: Ints) -> float:
+    """The number in the carried digits of a row, over the product of two divisors below 2^31, rounded once.
+
+    `row` is an array of one row with room for the digits after the point, which stand before the others;
+    `scratch` has room for two digits more. Digit 0 of the number weighs 2^unit.
+    """
+    digits = row[0]
+    for at in range(size - 1, -1, -1):
+        digits[at + _FINER] = digits[at]
+    digits[:_FINER] = 0
+    rest = _divide(digits, size + _FINER, first) | _divide(digits, size + _FINER, second)
+    if rest != 0:  # more than the digits say, and too little to be among them
+        digits[0] |= 1
+    length = used(digits, size + _FINER)
+    if length == 0:
+        return 0.0
+    lowest = unit - 32 * _FINER
+    top = lowest + 32 * (length - 1) + int(np.float64(digits[length - 1]).view(np.int64) >> 52) - 1023
+    if top < LOWEST_EXPONENT:  # below all doubles: the nearest is zero, or the smallest one
+        half = top == LOWEST_EXPONENT - 1
+        more = digits[length - 1] & (digits[length - 1] - 1) != 0 or used(digits, length - 1) > 0
+        return 5e-324 if half and more else 0.0
+    return double_of(row, 0, 0, length, lowest, scratch)
+
+
+@inlined
+def room_of_quotient(size: int) -> int:
+    """How many digits a row needs for a quotient of so many digits."""
+    return size + _FINER
+
+
+@inlined
+def _divide(digits: Ints, size: int, divisor: int) -> int:
+    """Divide in place; what remains."""
+    rest = 0
+    for at in range(size - 1, -1, -1):
+        both = (rest << 32) | digits[at]
+        digits[at] = both // divisor
+        rest = both - digits[at] * divisor
+    return rest
+
+
+@inlined
+def spread_of(
+    first_sum: Ints, first_size: int, second_sum: Ints, second_size: int, count: int, row: Ints, scratch: Ints,
+) -> int:  # fmt: skip
+    """Write count times the sum of squares, less the square of the sum, into a row; how many digits it has."""
+    digits = row[0]
+    magnitude(second_sum, 0, 0, second_size, scratch)
+    length = used(scratch, second_size + 2)
+    digits[:] = 0
+    carry = np.uint64(0)
+    for at in range(length):
+        product = np.uint64(scratch[at]) * np.uint64(count) + carry
+        digits[at] = np.int64(product & np.uint64(_MASK))
+        carry = product >> np.uint64(32)
+    digits[length] = np.int64(carry)
+    length += 1
+    magnitude(first_sum, 0, 0, first_size, scratch)
+    size = used(scratch, first_size + 2)
+    for i in range(size):
+        carry = np.uint64(0)
+        borrow = np.int64(0)
+        for j in range(size):
+            product = np.uint64(scratch[i]) * np.uint64(scratch[j]) + carry
+            carry = product >> np.uint64(32)
+            digit = digits[i + j] - np.int64(product & np.uint64(_MASK)) + borrow
+            digits[i + j] = digit & _MASK
+            borrow = digit >> 32
+        # No square of a sum is more than the sum of squares so many times: the borrow ends within the digits.
+        at = i + size
+        digit = digits[at] - np.int64(carry) + borrow
+        digits[at] = digit & _MASK
+        borrow = digit >> 32
+        while borrow != 0 and at + 1 < len(digits):
+            at += 1
+            digit = digits[at] + borrow
+            digits[at] = digit & _MASK
+            borrow = digit >> 32
+    return used(digits, len(digits))

@@ -1,0 +1,185 @@
+"""Aggregates of any kind: each is computed for every slot, and equal neighbours become one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.plan import AggregateCall
+from tidegate.entries import identity, is_collection
+from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Measured
+from tidegate.physical.aggregate.kernels.slots import Slots, counts
+from tidegate.physical.aggregate.live import LiveState, Scene, scene_of
+from tidegate.physical.aggregate.measures import LiveElements
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS, rows_as_json
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.kernels.groups import canonical
+from tidegate.physical.common.kernels.order_codes import integers
+from tidegate.physical.common.operator import Chunks, Step
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAggregation:
+    """What an aggregation by slots asks for."""
+
+    schema: Schema
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    emit: Emit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.keys, *(c for call in self.calls for c in call.columns)]))
+
+    def step(self, state: Chunks, batch: Batch, given: int) -> Step:
+        """Absorb the new elements and emit what the watermark settles."""
+        memory = LiveState.load(state)
+        watermark = max(memory.watermark, min(given, FOREVER))
+        after, due = memory.absorb(batch, self.columns, watermark)
+        if watermark == memory.watermark:
+            kept = state if state and after.futures is memory.futures else after.save()
+            return Step(kept, Batch.empty(self.schema), self._promise(after))
+        holds_back = self.emit.holds_back and watermark < FOREVER
+        scene = scene_of(after, due, self.keys, watermark, only_touched=holds_back)
+        results = [_measured(call, scene) for call in self.calls]
+        pieces = _pieces(scene, results, Emit.SETTLED if watermark == FOREVER else self.emit)
+        done = scene.after(*_survivors(scene, pieces, holds_back=self.emit.holds_back))
+        output, dead = self._output(scene, results, pieces)
+        return Step(done.save(), output, self._promise(done), dead)
+
+    def _promise(self, memory: LiveState) -> int:
+        """Before this, nothing will be emitted any more."""
+        if memory.groups is None or not self.emit.holds_back:
+            return memory.watermark
+        return int(np.min(memory.groups.column("since").to_numpy(), initial=memory.watermark))
+
+    def _output(self, scene: Scene, results: Sequence[Measured], pieces: _Pieces) -> tuple[Batch, pa.RecordBatch]:
+        failed = np.zeros(scene.slots.total, np.bool_)
+        for each in results:
+            if each.details is not None:
+                failed |= each.details.is_valid().to_numpy(zero_copy_only=False)
+        chosen = np.flatnonzero(pieces.emitted & ~failed[pieces.slot])
+        slots = pieces.slot[chosen]
+        owners, rows = pa.array(scene.slots.group[slots]), pa.array(slots)
+        keys = [key.take(owners) for key in scene.groups.keys]
+        columns = pa.RecordBatch.from_arrays(
+            keys + [each.values.take(rows) for each in results], schema=self.schema.arrow
+        )
+        output = Batch(pieces.start[chosen], pieces.end[chosen], columns)
+        if not failed.any():
+            return output, NO_DEAD_LETTERS
+        letters = list(self._letters(scene, results, pieces))
+        return output, pa.RecordBatch.from_pylist(letters, schema=DEAD_LETTER)
+
+    def _letters(self, scene: Scene, results: Sequence[Measured], pieces: _Pieces) -> Iterator[dict[str, object]]:
+        """One letter for each piece and call that failed, when the piece begins."""
+        for call, each in zip(self.calls, results, strict=True):
+            if each.details is None:
+                continue
+            failed = each.details.is_valid().to_numpy(zero_copy_only=False)
+            found = np.flatnonzero(pieces.fresh & failed[pieces.slot])
+            groups = pa.array(scene.slots.group[pieces.slot[found]])
+            rows = rows_as_json(self.keys, [key.take(groups) for key in scene.groups.keys], len(found))
+            for piece, row in zip(found, rows, strict=True):
+                yield {
+                    "origin": f"{call.function.upper()}({', '.join(call.columns)})",
+                    "reason": each.reason,
+                    "detail": each.details[int(pieces.slot[piece])].as_py(),
+                    "time": int(pieces.start[piece]),
+                    "row": row,
+                }
+
+
+def definition_of(call: AggregateCall) -> AggregateFunction:
+    """The function that a call means."""
+    return call.user or AGGREGATES[call.function]
+
+
+def _measured(call: AggregateCall, scene: Scene) -> Measured:
+    columns = {name: scene.columns.column(name) for name in call.columns}
+    live = LiveElements(scene.slots, scene.spans, columns)
+    if call.distinct and call.column is not None:
+        live = live.distinct(call.column)
+    measured = definition_of(call).compute(live, *call.columns, *call.options)
+    made = measured.values
+    return measured if made.type == call.type.arrow else measured.map(lambda values: values.cast(call.type.arrow))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """Results with their validities, by the slot in which they begin.
+
+    `fresh` are those that begin in this step, `open` those that last beyond it, `emitted` those that come out.
+    """
+
+    slot: Ints
+    start: Ints
+    end: Ints
+    fresh: Mask
+    open: Mask
+    emitted: Mask
+
+
+def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
+    slots = scene.slots
+    live = counts(scene.spans, slots.total) > 0
+    begins = _begins(slots, live, results)
+    at = np.flatnonzero(begins & live)
+    ends = np.append(np.flatnonzero(begins), slots.total)
+    after = ends[np.searchsorted(ends, at, side="right")]
+    group = slots.group[at]
+    is_open = after == slots.bounds[group + 1]
+    until = np.append(slots.time, 0)[after]
+    until[is_open] = scene.watermark
+    # A group that was there before begins with the value it had, of which part may have been emitted.
+    fresh = ~((at == slots.bounds[group]) & (group < scene.known))
+    start = np.where(fresh, slots.time[at], scene.carried_since[group])
+    emitted = (start < until) & (~is_open | emit.comes_out_open(fresh))
+    return _Pieces(at, start, until, fresh, is_open, emitted)
+
+
+def _begins(slots: Slots, live: Mask, results: Sequence[Measured]) -> Mask:
+    """Slots that differ from the one before: of another group, or with another result."""
+    begins = np.ones(slots.total, np.bool_)
+    begins[1:] = (slots.group[1:] != slots.group[:-1]) | (live[1:] != live[:-1])
+    for each in results:
+        begins[1:] |= _differs(each.values)
+        if each.details is not None:
+            begins[1:] |= _differs(each.details.is_valid())
+    return begins
+
+
+def _differs(values: pa.Array) -> Mask:
+    """Where a value is another one than that before it; NULL is equal to NULL alone, NaN to NaN."""
+    if pa.types.is_string(values.type) or is_collection(values.type):
+        texts = identity(values) if is_collection(values.type) else values
+        codes = integers(texts.dictionary_encode().indices)
+    elif pa.types.is_floating(values.type):
+        codes = np.array(canonical(values).cast(pa.float64()).fill_null(0.0)).view(np.int64)
+    else:
+        codes = integers(values)
+    differs = codes[1:] != codes[:-1]
+    if values.null_count:
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        differs |= missing[1:] != missing[:-1]
+    return np.asarray(differs)
+
+
+def _survivors(scene: Scene, pieces: _Pieces, *, holds_back: bool) -> tuple[Ints, Ints]:
+    """Groups that are alive at the watermark, and since when what they have was not emitted."""
+    slots = scene.slots
+    untouched = np.flatnonzero(slots.bounds[1:] == slots.bounds[:-1])
+    last = np.flatnonzero(pieces.open)
+    alive = np.concatenate([untouched, slots.group[pieces.slot[last]]])
+    emitted = np.where(pieces.emitted[last], scene.watermark, pieces.start[last])
+    emitted = emitted if holds_back else np.full(len(last), FOREVER)
+    since = np.concatenate([scene.groups.since[untouched], emitted])
+    order = np.argsort(alive)
+    return alive[order], since[order]

@@ -1,0 +1,151 @@
+"""What an aggregation remembers between steps, as chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.aggregate.kernels.accumulators import Layout
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.schedule import Schedule
+from tidegate.physical.common.operator import Chunks
+from tidegate.time import BEGINNING
+
+FIGURES, GROUPS, FUTURES, ENDS, FRONTIER = "figures", "groups", "futures", "ends", "frontier"
+
+_ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the calls ask for: which columns are summed, counted (summed first) and ordered.
+
+    `calls` are operations and operands of the sweep, `best` names function and column of each
+    frontier. With `keeps_count`, elements are counted, so each one's end must be known; without, only
+    the last end of a group. With `holds_back`, a group knows since when its value was not emitted; with
+    `early`, a value comes out when it begins, too.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[tuple[int, int], ...]
+    summed: tuple[str, ...]
+    kinds: tuple[int, ...]
+    counted: tuple[str, ...]
+    best: tuple[tuple[str, str], ...]
+    keeps_count: bool
+    holds_back: bool
+    early: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are looked at, each once."""
+        return tuple(dict.fromkeys(self.keys + self.counted + tuple(column for _, column in self.best)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AggregateState:
+    """The state of an aggregation; `groups` and `frontiers` are None if no group is alive."""
+
+    watermark: int
+    ids_given: int
+    layout: Layout
+    futures: Schedule
+    ends: Schedule
+    groups: pa.RecordBatch | None
+    frontiers: tuple[pa.RecordBatch, ...]
+
+    @staticmethod
+    def load(shape: Shape, chunks: Chunks) -> AggregateState:
+        figures = _figures_of(chunks)
+        columns = range(len(shape.summed))
+        smallest = Layout.smallest(len(shape.counted), shape.kinds)
+        lows = tuple(figures.get(f"low.{c}", smallest.lows[c]) for c in columns)
+        sizes = tuple(figures.get(f"size.{c}", smallest.sizes[c]) for c in columns)
+        return AggregateState(
+            figures.get("watermark", BEGINNING),
+            figures.get("ids", 0),
+            Layout(len(shape.counted), shape.kinds, lows, sizes),
+            Schedule.load(FUTURES, chunks, figures),
+            Schedule.load(ENDS, chunks, figures),
+            chunks.get(GROUPS),
+            tuple(chunks[f"{FRONTIER}.{b}"] for b in range(len(shape.best)) if GROUPS in chunks),
+        )
+
+    def save(self) -> Chunks:
+        """The chunks; those that did not change are the same objects as before."""
+        groups = {} if self.groups is None else {GROUPS: self.groups}
+        frontiers = {f"{FRONTIER}.{b}": rows for b, rows in enumerate(self.frontiers)}
+        return {FIGURES: self._figures(), **groups, **frontiers, **self.futures.chunks(), **self.ends.chunks()}
+
+    @property
+    def output_watermark(self) -> int:
+        """Before this, nothing will be emitted any more."""
+        if self.groups is None or _SINCE not in self.groups.schema.names:
+            return self.watermark
+        return int(np.min(self.groups.column(_SINCE).to_numpy(), initial=self.watermark))
+
+    def _figures(self) -> pa.RecordBatch:
+        lows = {f"low.{c}": low for c, low in enumerate(self.layout.lows)}
+        sizes = {f"size.{c}": size for c, size in enumerate(self.layout.sizes)}
+        own = {"watermark": self.watermark, "ids": self.ids_given, **lows, **sizes}
+        figures = own | self.futures.figures() | self.ends.figures()
+        columns = [pa.array(figures.keys(), pa.string()), pa.array(figures.values(), pa.int64())]
+        return pa.RecordBatch.from_arrays(columns, ["name", "value"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """The live groups in columns; which of the numeric ones are used depends on the shape."""
+
+    keys: list[pa.Array]
+    ids: Ints
+    since: Ints
+    until: Ints
+    sums: Ints
+    sizes: list[Ints]
+
+    @staticmethod
+    def load(shape: Shape, memory: AggregateState, key_types: list[pa.DataType]) -> GroupTable:
+        rows, width = memory.groups, memory.layout.places[-1]
+        if rows is None:
+            none = np.empty(0, np.int64)
+            keys = [pa.array([], kind) for kind in key_types]
+            return GroupTable(keys, none, none, none, np.empty((0, width), np.int64), [none] * len(shape.best))
+        count = rows.num_rows
+        sums = rows.column(_SUMS).flatten().to_numpy() if shape.keeps_count else np.empty(0, np.int64)
+        return GroupTable(
+            [rows.column(k) for k in range(len(shape.keys))],
+            _numbers(rows, _ID) if shape.keeps_count else np.arange(count),
+            _numbers(rows, _SINCE) if shape.holds_back else np.full(count, memory.watermark),
+            np.empty(0, np.int64) if shape.keeps_count else _numbers(rows, _UNTIL),
+            sums.reshape(count, width if shape.keeps_count else 0),
+            [_numbers(rows, f"size.{b}") for b in range(len(shape.best))],
+        )
+
+    def save(self, shape: Shape) -> pa.RecordBatch:
+        columns = {f"key.{k}": key for k, key in enumerate(self.keys)}
+        if shape.keeps_count:
+            width = self.sums.shape[1]
+            sums = pa.FixedSizeListArray.from_arrays(pa.array(self.sums.reshape(-1)), width)
+            columns |= {_ID: pa.array(self.ids), _SUMS: sums}
+        else:
+            columns[_UNTIL] = pa.array(self.until)
+        if shape.holds_back:
+            columns[_SINCE] = pa.array(self.since)
+        columns |= {f"size.{b}": pa.array(size) for b, size in enumerate(self.sizes)}
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _figures_of(chunks: Chunks) -> dict[str, int]:
+    if FIGURES not in chunks:
+        return {}
+    rows = chunks[FIGURES]
+    return dict(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+
+
+def _numbers(rows: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
+    return np.array(rows.column(name))

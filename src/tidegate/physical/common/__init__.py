@@ -1,0 +1,1 @@
+"""What all operators share: their contract, batches of elements, dead letters, elements held back, caches."""

@@ -1,0 +1,17 @@
+"""Names for the types of arrays that columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+Columns = Mapping[str, npt.NDArray[Any]]
+"""Columns of any type by name."""

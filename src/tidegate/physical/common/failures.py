@@ -1,0 +1,41 @@
+"""Elements for which something failed, as dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expressions.evaluate import Evaluated, Failure
+from tidegate.expressions.nodes import Expression
+from tidegate.expressions.sql_text import to_sql
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason, rows_as_json
+
+
+def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: str) -> pa.RecordBatch:
+    """Dead letters of the elements for which the expression failed."""
+    assert result.errors is not None
+    rows = np.flatnonzero(result.errors).tolist()
+    failures = [Failure(int(result.errors[r])) for r in rows]
+    where = f"in {to_sql(expression)}"
+    said = [result.texts.get(r) if f is Failure.USER_FUNCTION else None for r, f in zip(rows, failures, strict=True)]
+    details = [where if text is None else f"{text}, {where}" for text in said]
+    return dead_letters(batch.take(np.array(rows)), [Reason[f.name].value for f in failures], details, origin=origin)
+
+
+def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *, origin: str) -> pa.RecordBatch:
+    """Every element of the batch as a dead letter."""
+    count = len(batch)
+    rows = rows_as_json(batch.columns.schema.names, batch.columns.columns, count)
+    columns = [[origin] * count, list(reasons), list(details), batch.start, rows]
+    columns += [[None] * count] * 2  # an element does not know the line that it was read from
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t) for c, t in zip(columns, DEAD_LETTER.types, strict=True)], schema=DEAD_LETTER
+    )
+
+
+def shown(name: str) -> str:
+    """A column as people know it: without the alias that the plan has in front."""
+    return name.rpartition(".")[2]

@@ -1,0 +1,110 @@
+"""Rows by their key: an exact number for each group, and rows in order of group and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.entries import identity, is_collection, normal, one_zero_one_nan
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled
+
+
+class Grouping(NamedTuple):
+    """The group of each new row, and for each group not known before the first row of it."""
+
+    groups: Ints
+    founders: Ints
+
+
+def group_rows(known: Sequence[pa.Array], new: Sequence[pa.Array], *, groups: int, rows: int) -> Grouping:
+    """Number the groups of new rows: known groups keep their position, new ones follow.
+
+    `known` are the keys of the known groups, all different; both are canonical (see `canonical`).
+    Numbers come from dictionaries, not from hashes, so that two keys never share one; NULL is a
+    value like others.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> found = group_rows([pa.array(["a"])], [pa.array(["b", "a", None, "b"])], groups=1, rows=4)
+    >>> found.groups.tolist(), found.founders.tolist()
+    ([1, 0, 2, 1], [0, 2])
+    """
+    if not new:
+        return Grouping(np.zeros(rows, np.int64), np.zeros(1 if rows and not groups else 0, np.int64))
+    codes, matches, size = _coded(known[0], new[0])
+    for old, fresh in zip(known[1:], new[1:], strict=True):
+        more, others, several = _coded(old, fresh)
+        both = np.where((matches < 0) | (others < 0), -1, matches * several + others)
+        codes, matches, size = _coded(pa.array(both), pa.array(codes * several + more))
+    return _numbered(codes, matches, size)
+
+
+def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
+    """Codes 0, 1, … of the new values in order of appearance, those of known values or -1, how many there are.
+
+    The known are looked up among the new, not the other way round: the new are few and stay in cache.
+    """
+    if is_collection(new.type):
+        known, new = identity(known), identity(new)
+    encoded = new.dictionary_encode(null_encoding="encode")
+    matches = pc.index_in(known, value_set=encoded.dictionary, skip_nulls=False).fill_null(-1)
+    return encoded.indices.to_numpy().astype(np.int64), matches.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+@compiled
+def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
+    """Codes become positions: of a known group where there is one, else behind them."""
+    position, founders = np.full(size, -1), np.empty(size, np.int64)
+    for group in range(len(matches)):
+        if matches[group] >= 0:
+            position[matches[group]] = group
+    groups, found = np.empty(len(codes), np.int64), 0
+    for row in range(len(codes)):
+        if position[codes[row]] < 0:
+            position[codes[row]] = len(matches) + found
+            founders[found] = row
+            found += 1
+        groups[row] = position[codes[row]]
+    return Grouping(groups, founders[:found])
+
+
+def canonical(column: pa.Array) -> pa.Array:
+    """The same column with equal values written alike: floats with one NaN and one zero, maps in order of keys."""
+    if is_collection(column.type):
+        return normal(column)
+    return one_zero_one_nan(column) if pa.types.is_floating(column.type) else column
+
+
+def positions(ids: Ints, wanted: Ints) -> Ints:
+    """Where the wanted ids stand among ids in ascending order."""
+    if not len(wanted) or ids[-1] - ids[0] > 8 * len(ids) + 1024:
+        return np.searchsorted(ids, wanted)
+    table = np.empty(ids[-1] - ids[0] + 1, np.int64)  # where most ids are still alive, looking up is faster
+    table[ids - ids[0]] = np.arange(len(ids))
+    return table[wanted - ids[0]]
+
+
+def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
+    """Rows in order of group and time: where each group begins, and the rows."""
+    return distribute(groups, np.argsort(times, kind="stable"), count)
+
+
+@compiled
+def distribute(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
+    """A counting sort: stable, so that rows in some order stay so within their group."""
+    bounds = np.zeros(count + 1, np.int64)
+    for row in rows:
+        bounds[groups[row] + 1] += 1
+    for group in range(count):
+        bounds[group + 1] += bounds[group]
+    place, order = bounds.copy(), np.empty(len(rows), np.int64)
+    for row in rows:
+        order[place[groups[row]]] = row
+        place[groups[row]] += 1
+    return bounds, order

@@ -1,0 +1,102 @@
+"""Rows in the order in which they came, in chunks that never change: state that grows is not written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Columns
+
+_MOST = 16
+"""Chunks that there may be before some of them become one."""
+
+_SHARE = 2
+"""A chunk becomes one with those behind it if it is not larger than all of them by more than this."""
+
+
+class Chunk(NamedTuple):
+    """The rows from `begin` to before `end`, counted from the first one that there ever was."""
+
+    begin: int
+    end: int
+    columns: Columns
+
+
+@dataclass(slots=True, eq=False)
+class Journal:
+    """The last rows of those that there have been."""
+
+    names: tuple[str, ...]
+    end: int = 0
+    """How many rows there have been."""
+    chunks: list[Chunk] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return self.end - self.chunks[0].begin if self.chunks else 0
+
+    def copy(self) -> Journal:
+        return Journal(self.names, self.end, list(self.chunks))
+
+    def append(self, *columns: npt.NDArray[Any]) -> None:
+        """Add rows, of which copies are kept."""
+        rows = len(columns[0])
+        if rows:
+            kept = {name: column.copy() for name, column in zip(self.names, columns, strict=True)}
+            self.chunks.append(Chunk(self.end, self.end + rows, kept))
+            self.end += rows
+            if len(self.chunks) > _MOST:
+                self._merge()
+
+    def _merge(self) -> None:
+        place, behind = len(self.chunks), 0
+        for at in reversed(range(len(self.chunks))):
+            rows = self.chunks[at].end - self.chunks[at].begin
+            place = at if rows <= _SHARE * behind else place
+            behind += rows
+        place = min(place, len(self.chunks) - 2)
+        some = self.chunks[place:]
+        self.chunks[place:] = [Chunk(some[0].begin, self.end, self._joined(some))]
+
+    def skip(self, rows: int) -> None:
+        """Let rows pass that nobody will ask for, nor for those before them."""
+        self.chunks = []
+        self.end += rows
+
+    def drop(self, begin: int) -> None:
+        """Forget chunks whose rows are all before this one."""
+        self.chunks = [chunk for chunk in self.chunks if chunk.end > begin]
+
+    def since(self, begin: int) -> list[npt.NDArray[Any]]:
+        """The columns from a row on."""
+        late = [chunk for chunk in self.chunks if chunk.end > begin]
+        columns = self._joined(late)
+        first = begin - late[0].begin if late else 0
+        return [columns[name][first:] for name in self.names]
+
+    def _joined(self, chunks: list[Chunk]) -> Columns:
+        if len(chunks) == 1:
+            return chunks[0].columns
+        none = [np.empty(0, np.int64)] if not chunks else []
+        return {name: np.concatenate([*none, *(chunk.columns[name] for chunk in chunks)]) for name in self.names}
+
+    def to_columns(self, name: str) -> dict[str, Columns]:
+        """The chunks as parts; the first row of each is in its name."""
+        return {f"{name} {chunk.begin}": chunk.columns for chunk in self.chunks}
+
+
+def journal_from(name: str, names: tuple[str, ...], parts: Mapping[str, Columns], end: int | None = None) -> Journal:
+    """The journal that had these parts, among others."""
+    own = [(int(key.removeprefix(f"{name} ")), part) for key, part in parts.items() if key.startswith(f"{name} ")]
+    chunks = [Chunk(begin, begin + len(part[names[0]]), part) for begin, part in sorted(own, key=lambda each: each[0])]
+    last = chunks[-1].end if chunks else 0
+    return Journal(names, last if end is None else end, chunks)
+
+
+def same_or_new(before: Columns | None, now: Columns) -> Columns:
+    """What was written before if it is the same, or a copy of what is now."""
+    same = before is not None and all(np.array_equal(before[name], column) for name, column in now.items())
+    return before if before is not None and same else {name: column.copy() for name, column in now.items()}

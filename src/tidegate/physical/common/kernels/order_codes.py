@@ -1,0 +1,155 @@
+"""Values of any ordered type as 64-bit integers in the same order, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.entries import identity, is_collection, normal
+from tidegate.physical.common.arrays import Ints
+
+Flags = npt.NDArray[np.uint8]
+Nulls = npt.NDArray[np.bool_]
+Decode = Callable[[Ints, Nulls | None], pa.Array]
+
+_ALL_BUT_SIGN = np.int64(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """Codes of several columns (anything where NULL), and how to turn codes into values again."""
+
+    codes: tuple[Ints, ...]
+    decode: Decode
+
+
+def order_codes(columns: Sequence[pa.Array]) -> Coded:
+    """Code columns of one type: a code is smaller, equal or greater as its value is.
+
+    Codes of strings hold among these columns only; NaN is the greatest of floats, -0.0 equals 0.0.
+    Arrays and maps have no order of their own; here they get one that depends on nothing but them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> coded = order_codes([pa.array(["b", "c"]), pa.array(["a", "c"])])
+    >>> [c.tolist() for c in coded.codes]
+    [[1, 2], [0, 2]]
+    >>> coded.decode(coded.codes[1], None).to_pylist()
+    ['a', 'c']
+    """
+    kind = columns[0].type
+    if is_collection(kind):
+        return _collection_ranks(columns)
+    if pa.types.is_string(kind):
+        return _ranks(columns)
+    if pa.types.is_floating(kind):
+        return Coded(tuple(_float_codes(c) for c in columns), partial(_floats, kind))
+    return Coded(tuple(integers(c) for c in columns), partial(_whole_values, kind))
+
+
+def integers(column: pa.Array) -> Ints:
+    """A column of integers, truth values, times or durations as 64-bit integers; 0 where NULL."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    whole = column.cast(pa.int64())
+    return np.array(whole.fill_null(0) if whole.null_count else whole)
+
+
+def doubles(column: pa.Array) -> npt.NDArray[np.float64]:
+    """A column of numbers as doubles; 0 where NULL."""
+    wide = column.cast(pa.float64())
+    return np.array(wide.fill_null(0.0) if wide.null_count else wide)
+
+
+def presence(column: pa.Array) -> Flags:
+    """1 where the column has a value, 0 where it is NULL."""
+    if not column.null_count:
+        return np.ones(len(column), np.uint8)
+    return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+
+
+def sorted_by(keys: Sequence[Ints]) -> Ints:
+    """Rows in the order of several codes, the most important first; in any order where all are equal.
+
+    To sort by the first one alone is much faster, and often leaves few rows to be sorted by the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sorted_by([np.array([2, 1, 2]), np.array([5, 4, 3])]).tolist()
+    [1, 2, 0]
+    """
+    order = np.argsort(keys[0])
+    equal = np.diff(keys[0][order]) == 0
+    if len(keys) == 1 or not equal.any():
+        return order
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order
+
+
+def classes(order: Ints, keys: Sequence[Ints]) -> Ints:
+    """For rows in the order of some codes: a number for each row, the same for rows that are equal in all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes(np.array([1, 2, 0]), [np.array([2, 1, 1])]).tolist()
+    [1, 0, 0]
+    """
+    number = np.zeros(len(order), np.int64)
+    if len(order) and keys:
+        differs = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+        number[order] = np.concatenate([[0], np.cumsum(differs)])
+    return number
+
+
+def _ranks(columns: Sequence[pa.Array]) -> Coded:
+    encoded = pa.concat_arrays(columns).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)  # by bytes, which in UTF-8 is by code point
+    rank = np.zeros(len(order) + 1, np.int64)
+    rank[np.array(order)] = np.arange(len(order))
+    codes = rank[np.array(encoded.indices.fill_null(len(order)))]
+    bounds = np.cumsum([len(c) for c in columns])[:-1]
+    return Coded(tuple(np.split(codes, bounds)), partial(_texts, encoded.dictionary.take(order)))
+
+
+def _collection_ranks(columns: Sequence[pa.Array]) -> Coded:
+    coded = _ranks([identity(column) for column in columns])
+    every, codes = normal(pa.concat_arrays(columns)), np.concatenate(coded.codes)
+    example = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    example[codes] = np.arange(len(codes))
+    return Coded(coded.codes, partial(_texts, every.take(pa.array(example))))
+
+
+def _float_codes(column: pa.Array) -> Ints:
+    numbers = doubles(column) + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return _flip_negative(numbers.view(np.int64))
+
+
+def _floats(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+    return pa.array(_flip_negative(codes).view(np.float64), mask=nulls).cast(kind)
+
+
+def _flip_negative(bits: Ints) -> Ints:
+    """Order the bits of negative floats; its own inverse."""
+    return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+
+
+def _whole_values(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+    return pa.array(codes.astype(np.bool_) if pa.types.is_boolean(kind) else codes, mask=nulls).cast(kind)
+
+
+def _texts(ordered: pa.Array, codes: Ints, nulls: Nulls | None) -> pa.Array:
+    return ordered.take(pa.array(codes, mask=nulls))

@@ -1,0 +1,48 @@
+"""Rows in the order of time, in which ties are broken by values: no order of arrival matters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.groups import by_group
+from tidegate.physical.common.kernels.order_codes import order_codes, presence
+
+
+class Arrived(NamedTuple):
+    """New elements: where each group begins in `order`, the rows by group and time, times by row."""
+
+    bounds: Ints
+    order: Ints
+    times: Ints
+
+
+def in_order(groups: Ints, times: Ints, columns: Sequence[pa.Array], *, count: int) -> Arrived:
+    """Rows by group and time; of one instant by their values, ascending, NULL last.
+
+    Examples
+    --------
+    >>> of = pa.array([None, 2.0, 1.0, 0.0])
+    >>> in_order(np.array([0, 0, 0, 1]), np.array([5, 5, 5, 1]), [of], count=2).order.tolist()
+    [2, 1, 0, 3]
+    """
+    bounds, order = by_group(groups, times, count=count)
+    owners, instants = groups[order], times[order]
+    same = (owners[1:] == owners[:-1]) & (instants[1:] == instants[:-1])
+    if same.any():
+        tied = np.flatnonzero(np.append(same, values=False) | np.append([False], same))
+        instant = np.cumsum(np.append([True], ~same))[tied]
+        order[tied] = order[tied][_by_values(instant, [c.take(pa.array(order[tied])) for c in columns])]
+    return Arrived(bounds, order, np.require(times, np.int64, ["C", "W"]))
+
+
+def _by_values(instant: Ints, columns: Sequence[pa.Array]) -> Ints:
+    keys: list[npt.NDArray[Any]] = []
+    for column in reversed(columns):
+        keys += [order_codes([column]).codes[0], 1 - presence(column)]
+    return np.lexsort([*keys, instant])

@@ -1,0 +1,1 @@
+"""Sorted runs of elements, and the search for pairs in them."""

@@ -1,0 +1,242 @@
+"""Runs: immutable elements of one side of a join, grouped by the hash of their key.
+
+The rows of a run are sorted by (hash, start); each hash has its *group* of rows. Groups are found
+through *slots*: a run of g groups has g slots, slot s holds the groups whose hash lies in the s-th
+of g equal parts of all hashes, which is about one group. A run is two chunks, written once:
+
+    rows     valid_from, valid_to, then the columns given by the operator
+    groups   hash; first: first row of the group; slot: first group at or after slot number i
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.common.batch import Batch, Times, concat_columns, take
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.hashing import Hashes, fixed_values
+from tidegate.time import FOREVER
+
+Positions = npt.NDArray[np.int32]
+
+SAMPLE = 512
+"""So many ends of a run, at most, are looked at to foresee when most of its rows will be expired."""
+
+
+class Index(NamedTuple):
+    """What kernels read of a run."""
+
+    start: Times
+    end: Times
+    hash: Hashes
+    first: Positions
+    slot: Positions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run, the longest validity in it, when all of it is expired, and when so much that a rewrite pays."""
+
+    rows: pa.RecordBatch
+    groups: pa.RecordBatch
+    longest: int
+    last_end: int
+    stale: int
+
+    def __len__(self) -> int:
+        count: int = self.rows.num_rows
+        return count
+
+    @property
+    def index(self) -> Index:
+        start, end = (fixed_values(self.rows.column(i), np.int64) for i in range(2))
+        hash_, first, slot = self.groups.columns
+        return Index(
+            start,
+            end,
+            fixed_values(hash_, np.uint64),
+            fixed_values(first, np.int32),
+            fixed_values(slot, np.int32),
+        )
+
+
+def build_run(elements: Batch, hashes: Hashes) -> Run:
+    """Sort the elements, of which there must be some, into a run."""
+    order, groups = _arrange(hashes, _by_start(elements.start))
+    return _run(elements.take(order), groups)
+
+
+def merge_runs(runs: Sequence[Run], watermark: int) -> Run | None:
+    """One run with all rows of several that are valid at or after the watermark, if there are any."""
+    indexes = [run.index for run in runs]
+    sizes = np.array([len(run) for run in runs])
+    order, groups = _merge(
+        np.concatenate([i.start for i in indexes]),
+        np.concatenate([i.end for i in indexes]),
+        np.concatenate([i.hash for i in indexes]),
+        np.concatenate([i.first + base for i, base in zip(indexes, np.cumsum(sizes) - sizes, strict=True)]),
+        np.cumsum(sizes),
+        np.cumsum([len(i.hash) for i in indexes]),
+        watermark,
+    )
+    if not len(order):
+        return None
+    return _run(Batch.from_arrow(take(concat_columns([run.rows for run in runs]), order)), groups)
+
+
+def _run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run:
+    start, end = sorted_rows.start, sorted_rows.end
+    return Run(
+        rows=sorted_rows.to_arrow(),
+        groups=pa.RecordBatch.from_arrays([pa.array(g) for g in groups], ["hash", "first", "slot"]),
+        longest=_longest(start, end),
+        last_end=int(end.max()),
+        stale=_stale(end),
+    )
+
+
+def _longest(start: Times, end: Times) -> int:
+    """The longest validity, at most FOREVER: from the beginning to the end of time it does not fit 64 bits."""
+    lengths = end - start
+    return FOREVER if lengths.min() < 0 else min(int(lengths.max()), FOREVER)
+
+
+def _stale(end: Times) -> int:
+    """When three quarters are expired, if the others live on for longer than it takes to come to that."""
+    sample = np.sort(end[:: -(-len(end) // SAMPLE)])
+    first, most, last = int(sample[0]), int(sample[len(sample) * 3 // 4]), int(end.max())
+    return most if last - most > most - first else last
+
+
+def _by_start(start: Times) -> Positions:
+    """The order by start; most streams have it already."""
+    if (start[1:] >= start[:-1]).all():
+        return np.arange(len(start), dtype=np.int32)
+    return np.argsort(start, kind="stable").astype(np.int32)
+
+
+@inlined
+def slot_of(hash_: Any, slots: Any) -> Any:
+    """The part of all hashes, of so many equal ones, that a hash lies in."""
+    return np.int64(((hash_ >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
+
+
+@compiled
+def _arrange(hashes: Any, by_start: Any) -> Any:
+    """The order of rows by (hash, start), and the groups."""
+    count = len(hashes)
+    bounds = np.zeros(count + 1, np.int32)
+    for row in range(count):
+        bounds[slot_of(hashes[row], count)] += 1
+    for slot in range(count):
+        bounds[slot + 1] += bounds[slot]
+    order, ordered = np.empty(count, np.int32), np.empty(count, np.uint64)
+    for at in range(count - 1, -1, -1):
+        row = by_start[at]
+        slot = slot_of(hashes[row], count)
+        bounds[slot] -= 1
+        order[bounds[slot]], ordered[bounds[slot]] = row, hashes[row]
+    for slot in range(count):
+        for at in range(bounds[slot] + 1, bounds[slot + 1]):
+            if ordered[at] < ordered[at - 1]:
+                _sort_slot(order[bounds[slot] : bounds[slot + 1]], ordered[bounds[slot] : bounds[slot + 1]])
+                break
+    return order, _groups(ordered)
+
+
+@compiled
+def _sort_slot(order: Any, ordered: Any) -> None:
+    """Sort the rows of a slot by hash, keeping the order within each hash; there are very few hashes."""
+    rows, hashes = order.copy(), ordered.copy()
+    done, least = 0, hashes[0]
+    for hash_ in hashes:
+        least = min(least, hash_)
+    while done < len(rows):
+        following = np.uint64(0xFFFFFFFFFFFFFFFF)
+        for i in range(len(rows)):
+            if hashes[i] == least:
+                order[done], ordered[done] = rows[i], least
+                done += 1
+            elif hashes[i] > least:
+                following = min(following, hashes[i])
+        least = following
+
+
+@compiled
+def _groups(ordered: Any) -> Any:
+    """Hash and first row of each group, of rows in the order of their hashes, and the slots."""
+    count = 0
+    for row in range(len(ordered)):
+        count += row == 0 or ordered[row] != ordered[row - 1]
+    hash_, first = np.empty(count, np.uint64), np.empty(count, np.int32)
+    group = 0
+    for row in range(len(ordered)):
+        if row == 0 or ordered[row] != ordered[row - 1]:
+            hash_[group], first[group] = ordered[row], row
+            group += 1
+    return hash_, first, _slots(hash_)
+
+
+@compiled
+def _slots(hash_: Any) -> Any:
+    slots = np.empty(len(hash_), np.int32)
+    filled = 0
+    for group in range(len(hash_)):
+        slot = slot_of(hash_[group], len(hash_))
+        while filled <= slot:
+            slots[filled] = group
+            filled += 1
+    for slot in range(filled, len(slots)):
+        slots[slot] = len(hash_)
+    return slots
+
+
+@compiled
+def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_ends: Any, watermark: Any) -> Any:
+    """The order of the rows of several runs, one below the other, by (hash, start), without expired ones."""
+    runs = len(row_ends)
+    group, row, stop = np.zeros(runs, np.int64), np.zeros(runs, np.int64), np.zeros(runs, np.int64)
+    for run in range(1, runs):
+        group[run] = group_ends[run - 1]
+    order, ordered = np.empty(len(start), np.int32), np.empty(len(start), np.uint64)
+    count = np.int64(0)
+    while True:
+        least, found = np.uint64(0), False
+        for run in range(runs):
+            if group[run] < group_ends[run] and (not found or hash_[group[run]] < least):
+                least, found = hash_[group[run]], True
+        if not found:
+            return order[:count], _groups(ordered[:count])
+        for run in range(runs):
+            row[run], stop[run] = 0, 0
+            if group[run] < group_ends[run] and hash_[group[run]] == least:
+                row[run] = first[group[run]]
+                group[run] += 1
+                stop[run] = first[group[run]] if group[run] < group_ends[run] else row_ends[run]
+        after = _merge_rows(start, end, row, stop, watermark, order, count)
+        for at in range(count, after):
+            ordered[at] = least
+        count = after
+
+
+@compiled
+def _merge_rows(start: Any, end: Any, row: Any, stop: Any, watermark: Any, order: Any, count: Any) -> Any:
+    """Append the rows of one group of each run, by start."""
+    while True:
+        best = -1
+        for run in range(len(row)):
+            while row[run] < stop[run] and end[row[run]] <= watermark:
+                row[run] += 1
+            if row[run] < stop[run] and (best < 0 or start[row[run]] < start[row[best]]):
+                best = run
+        if best < 0:
+            return count
+        order[count] = row[best]
+        row[best] += 1
+        count += 1

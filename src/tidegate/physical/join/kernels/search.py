@@ -1,0 +1,226 @@
+"""Find the pairs of two runs: equal hashes, overlapping validities, and terms that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.batch import Times
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.join.kernels.runs import Index, Positions, slot_of
+from tidegate.physical.join.kernels.terms import Ranges
+from tidegate.time import FOREVER
+
+FEW = 1024
+"""There is room for so many pairs at least; more is not taken at once, as memory has to be fetched."""
+
+LANE = 64
+"""So many rows of a run are tested in one go."""
+
+
+class Operands(NamedTuple):
+    """What the terms read of a run: a column for each of them.
+
+    A row passes untested where one of the bits (Arrow's validity) is 0; no bits: all are 1.
+    """
+
+    first: npt.NDArray[np.float64]
+    second: npt.NDArray[np.float64]
+    third: npt.NDArray[np.float64]
+    first_bits: npt.NDArray[np.uint8]
+    second_bits: npt.NDArray[np.uint8]
+    third_bits: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """A run whose rows search partners."""
+
+    index: Index
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """A run in which partners are searched; `longest` is the longest validity of its rows."""
+
+    index: Index
+    operands: Operands
+    longest: int
+
+
+class Found(NamedTuple):
+    """Pairs by position in the probing run and in the other, and when both are valid."""
+
+    probe: Positions
+    row: Positions
+    start: Times
+    end: Times
+
+
+def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
+    """All pairs of rows that have equal hashes, overlap, and fulfil the terms; at `most` so many at a time."""
+    cursor = np.array([0, -1, -1])
+    size = max(FEW, len(probe.index.start))
+    while cursor[0] < len(probe.index.hash):
+        found = _room(min(size, most))
+        size *= 8  # where many pairs have been found there may be more
+        count = _search(probe.index, run.index, run.longest, probe.ranges, run.operands, cursor, found)
+        if count:
+            yield Found(found.probe[:count], found.row[:count], found.start[:count], found.end[:count])
+
+
+def _room(size: int) -> Found:
+    return Found(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64))
+
+
+@compiled
+def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
+    """Fill the block and say how full it is; the cursor (group, row, position) says where to go on."""
+    run_start, run_end, first = run.start, run.end, operands.first
+    terms, room, count = ranges.shape[1], len(found.probe), np.int64(0)
+    all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
+    for group in range(cursor[0], len(probe.hash)):
+        at = _find(run.hash, run.slot, probe.hash[group])
+        if at < 0:
+            continue
+        begin, stop = _rows(run.first, at, len(run_start))
+        row, last = _rows(probe.first, group, len(probe.start))
+        row = max(row, cursor[1])
+        while row < last:
+            start, end = probe.start[row], probe.end[row]
+            if longest < FOREVER:
+                begin = _after(run_start, begin, stop, start - longest)
+            until = stop if run_start[stop - 1] < end else _after(run_start, begin, stop, end - 1)
+            position, cursor[2] = max(begin, cursor[2]), -1
+            while position < until:
+                upto = min(position + LANE, until, position + room)
+                ends = run_end[position:upto]
+                if terms and all_tested and not _any(ends, start, first[position:upto], ranges[row, 0]):
+                    position = upto
+                    continue
+                if count + upto - position > room:
+                    cursor[0], cursor[1], cursor[2] = group, row, position
+                    return count
+                if not terms:
+                    after = _append_valid(found.row, count, position, ends, start)
+                elif all_tested:
+                    after = _append(found.row, count, position, ends, start, first[position:upto], ranges[row, 0])
+                    if terms > 1:
+                        after = _retain(found.row, count, after, operands.second, ranges[row, 1])
+                    if terms > 2:
+                        after = _retain(found.row, count, after, operands.third, ranges[row, 2])
+                else:
+                    after = _append_doubtful(found.row, count, position, ends, start, operands, ranges[row])
+                for pair in range(count, after):
+                    other = found.row[pair]
+                    found.probe[pair] = row
+                    found.start[pair], found.end[pair] = max(start, run_start[other]), min(end, run_end[other])
+                count, position = after, upto
+            row += 1
+    cursor[0] = len(probe.hash)
+    return count
+
+
+@inlined
+def _rows(first: Any, group: Any, rows: Any) -> Any:
+    """The rows of a group: the first, and the one after the last."""
+    return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
+
+
+@inlined
+def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
+    """Whether a term holds for a row that is still valid: mostly none, and this can be vectorised."""
+    shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
+    count = 0
+    for i in range(len(values)):
+        x = shift + factor * values[i]
+        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
+    return count > 0
+
+
+@inlined
+def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -> Any:
+    """Append the rows that are still valid; how many there are then."""
+    for i in range(len(ends)):
+        rows[count] = position + i
+        count += ends[i] > start
+    return count
+
+
+@inlined
+def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
+    """Append those of them for which a term holds."""
+    shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
+    for i in range(len(ends)):
+        x = shift + factor * values[i]
+        rows[count] = position + i
+        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
+    return count
+
+
+@inlined
+def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
+    """Leave out appended rows for which a term does not hold."""
+    kept = begin
+    for i in range(begin, end):
+        rows[kept] = rows[i]
+        kept += _holds(values[rows[i]], range_)
+    return kept
+
+
+@inlined
+def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any) -> Any:
+    """Append valid rows for which all terms hold, or which are not to be tested."""
+    terms = len(ranges)
+    for i in range(len(ends)):
+        row = rows[count] = position + i
+        held = _holds(operands.first[row], ranges[0])
+        held &= terms < 2 or _holds(operands.second[row], ranges[1])
+        held &= terms < 3 or _holds(operands.third[row], ranges[2])
+        held |= _is_clear(operands.first_bits, row) | _is_clear(operands.second_bits, row)
+        held |= _is_clear(operands.third_bits, row)
+        count += held & (ends[i] > start)
+    return count
+
+
+@inlined
+def _holds(value: Any, range_: Any) -> Any:
+    x = range_[0] + range_[1] * value
+    return ((x >= range_[2]) & (x <= range_[3])) != (range_[4] != 0)
+
+
+@inlined
+def _is_clear(bits: Any, row: Any) -> Any:
+    return len(bits) > 0 and bits[row >> 3] & np.uint8(1 << (row & 7)) == 0
+
+
+@inlined
+def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
+    """The group of a hash, or -1."""
+    groups = len(hashes)
+    group = np.int64(slots[slot_of(hash_, groups)])
+    while group < groups and hashes[group] < hash_:
+        group += 1
+    return group if group < groups and hashes[group] == hash_ else -1
+
+
+@inlined
+def _after(times: Any, low: Any, high: Any, limit: Any) -> Any:
+    """The first position in [low, high) with a time after the limit; it is looked for near `low` first."""
+    step = 1
+    while low + step < high and times[low + step] <= limit:
+        low += step
+        step *= 2
+    high = min(high, low + step)
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low

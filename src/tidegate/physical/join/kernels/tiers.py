@@ -1,0 +1,125 @@
+"""The runs of both sides of a join as chunks, few enough to search and rarely rewritten.
+
+New elements become a run of their own. When there are many, the newest are merged, and with them
+the next older one as long as it is not much larger: so every row is rewritten a number of times
+that grows with the logarithm of the state (O'Neil et al. 1996, log-structured merge trees).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.physical.join.kernels.runs import Run, merge_runs
+
+DIRECTORY = "runs"
+_DIRECTORY_SCHEMA = pa.schema(
+    [
+        ("side", pa.int8()),
+        ("number", pa.int64()),
+        ("longest", pa.int64()),
+        ("last_end", pa.int64()),
+        ("stale", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """When runs are merged."""
+
+    few: int = 6
+    """So many runs of a side are never merged."""
+
+    ratio: int = 2
+    """An older run is merged with newer ones unless it is more than so many times as large."""
+
+    most_rows: int = 1 << 22
+    """No run becomes larger than this by merging: it bounds the time of one merge."""
+
+
+TIERS = Tiers()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A run and its number, which no other run of its side has had while there are any."""
+
+    number: int
+    run: Run
+
+
+Side = tuple[Stored, ...]
+"""The runs of one side, oldest first."""
+
+
+def load_runs(chunks: Mapping[str, pa.RecordBatch]) -> tuple[Side, Side]:
+    """The runs of the left and the right side."""
+    sides: tuple[list[Stored], list[Stored]] = ([], [])
+    if DIRECTORY in chunks:
+        for side, number, *figures in zip(*(c.to_pylist() for c in chunks[DIRECTORY].columns), strict=True):
+            rows, groups = (chunks[name] for name in _names(side, number))
+            sides[side].append(Stored(number, Run(rows, groups, *figures)))
+    return tuple(sides[0]), tuple(sides[1])
+
+
+def save_runs(left: Side, right: Side) -> dict[str, pa.RecordBatch]:
+    """The inverse of `load_runs`."""
+    chunks: dict[str, pa.RecordBatch] = {}
+    entries = []
+    for side, stored in ((0, left), (1, right)):
+        for each in stored:
+            run = each.run
+            chunks |= zip(_names(side, each.number), (run.rows, run.groups), strict=True)
+            entries.append((side, each.number, run.longest, run.last_end, run.stale))
+    if entries:
+        columns = [pa.array(c, t) for c, t in zip(zip(*entries, strict=True), _DIRECTORY_SCHEMA.types, strict=True)]
+        chunks[DIRECTORY] = pa.RecordBatch.from_arrays(columns, schema=_DIRECTORY_SCHEMA)
+    return chunks
+
+
+def renew(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Side:
+    """The runs after new elements have come; without those that are expired at the watermark."""
+    number = 1 + max((each.number for each in side), default=-1)
+    arrived = [] if new is None else [Stored(number, new)]
+    live = [each for each in (*side, *arrived) if each.run.last_end > watermark]
+    newest = _to_merge([len(each.run) for each in live], tiers)
+    kept = _compact(live[: len(live) - newest], number + 1, watermark)
+    if not newest:
+        return tuple(kept)
+    merged = merge_runs([each.run for each in live[-newest:]], watermark)
+    return (*kept, *_stored(number, merged))
+
+
+def _to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
+    """How many of the newest runs become one."""
+    if len(sizes) <= tiers.few:
+        return 0
+    count, rows = 1, sizes[-1]
+    for size in reversed(sizes[:-1]):
+        if rows + size > tiers.most_rows or (size > tiers.ratio * rows and count > 1):
+            break
+        count, rows = count + 1, rows + size
+    return count if count > 1 else 0
+
+
+def _compact(side: Iterable[Stored], number: int, watermark: int) -> list[Stored]:
+    """Rewrite runs of which most is expired; the rest of such a run may stay valid for long."""
+    kept: list[Stored] = []
+    for each in side:
+        if each.run.stale > watermark:
+            kept.append(each)
+        else:
+            kept += _stored(number + len(kept), merge_runs([each.run], watermark))
+    return kept
+
+
+def _stored(number: int, run: Run | None) -> list[Stored]:
+    return [] if run is None else [Stored(number, run)]
+
+
+def _names(side: int, number: int) -> tuple[str, str]:
+    stem = f"{('left', 'right')[side]}-{number}"
+    return f"{stem}-rows", f"{stem}-groups"

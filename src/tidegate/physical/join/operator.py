@@ -1,0 +1,201 @@
+"""The join of two streams: pairs that match, valid while both are.
+
+Pairs are reported as soon as both elements have come. An element is kept as long as one of the
+other side may still come that overlaps it: while it ends after the other side's watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expressions.nodes import TRUE, Expression
+from tidegate.expressions.sql_text import to_sql
+from tidegate.physical.common.batch import Batch, concat, concat_columns
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step, TooManyPairs
+from tidegate.physical.join.kernels.runs import Run
+from tidegate.physical.join.kernels.search import Probe, search
+from tidegate.physical.join.kernels.terms import Combine, Term
+from tidegate.physical.join.kernels.tiers import TIERS, Side, Tiers, load_runs, renew, save_runs
+from tidegate.physical.join.pairs import Member, Pairs, decide, same_keys
+from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
+from tidegate.physical.join.sides import JoinSide
+from tidegate.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOperator:
+    """Pairs with equal keys for which the residual is true; without keys, of all elements.
+
+    Keys of equal position have equal types. NULL equals nothing, NaN equals NaN.
+
+    Examples
+    --------
+    >>> from tidegate.expressions.nodes import TRUE
+    >>> from tidegate.physical.common.operator import NO_STATE
+    >>> from tidegate.schema import Type
+    >>> import numpy as np, pyarrow as pa
+    >>> left, right = Schema.of(a=Type.INT), Schema.of(b=Type.INT)
+    >>> seven = pa.array([7], pa.int32())
+    >>> a = Batch(np.array([0]), np.array([5]), pa.record_batch({"a": seven}))
+    >>> b = Batch(np.array([3]), np.array([9]), pa.record_batch({"b": seven}))
+    >>> step = JoinOperator(left, right, ("a",), ("b",), TRUE).step(NO_STATE, [a, b], [3, 3])
+    >>> step.output.to_arrow().to_pylist()
+    [{'valid_from': 3, 'valid_to': 5, 'a': 7, 'b': 7}]
+    """
+
+    left: Schema
+    right: Schema
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+    residual: Expression
+    _: KW_ONLY
+    tiers: Tiers = TIERS
+    most_pairs: int = 1 << 20
+    """So many candidates are looked at together: it bounds the memory they take."""
+    most_output: int | None = None
+    """If a step would make more pairs than this, it raises `TooManyPairs`."""
+
+    @property
+    def schema(self) -> Schema:
+        return self.left + self.right
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return (self.left_keys, self.right_keys)
+
+    def describe(self) -> str:
+        pairs = [f"{a} = {b}" for a, b in zip(self.left_keys, self.right_keys, strict=True)]
+        rest = [] if self.residual == TRUE else [to_sql(self.residual)]
+        return "join on " + (" AND ".join(pairs + rest) or "everything")
+
+    def bounded(self, most: int) -> JoinOperator:
+        return replace(self, most_output=most)
+
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        left, right = load_runs(state)
+        return save_runs((), right) if which == 0 else save_runs(left, ())
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        plan = _plan(self)
+        old_left, old_right = load_runs(state)
+        new_left, new_right = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
+        parts = self._pairs(plan, (old_left, new_left), (old_right, new_right))
+        left = renew(old_left, new_left, watermarks[1], self.tiers)
+        right = renew(old_right, new_right, watermarks[0], self.tiers)
+        unchanged = _same_runs(old_left, left) and _same_runs(old_right, right)
+        dead = [letters for _, letters in parts if letters is not None]
+        output = concat([Batch.empty(self.schema), *(batch for batch, _ in parts)])
+        return Step(
+            state if unchanged else save_runs(left, right),
+            output,
+            min(watermarks),
+            concat_columns(dead) if dead else NO_DEAD_LETTERS,
+            pairs=len(output),
+        )
+
+    def _pairs(
+        self, plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
+    ) -> list[tuple[Batch, pa.RecordBatch | None]]:
+        """The pairs of new elements, with the dead letters of those whose residual fails."""
+        parts, made = [], 0
+        searches = _searches(plan, left, right)
+        for at, each in enumerate(searches):
+            for pairs, done in each.pairs(plan.most_pairs):
+                decided = list(decide(same_keys(pairs), plan.residual))
+                parts += decided
+                made += sum(len(batch) for batch, _ in decided)
+                if self.most_output is not None and made > self.most_output:
+                    part = (at + done) / len(searches)
+                    raise TooManyPairs(made / part, _cut([left[1], right[1]], part))
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """What follows from the parameters of a join."""
+
+    left: JoinSide
+    right: JoinSide
+    residual: Residual
+    left_terms: tuple[Term, ...]  # as the left searches the right
+    right_terms: tuple[Term, ...]
+    most_pairs: int
+
+
+@lru_cache(maxsize=256)
+def _plan(join: JoinOperator) -> JoinPlan:
+    residual = split_residual(join.residual, join.left, join.right)
+    return JoinPlan(
+        JoinSide.of(join.left, join.left_keys, [t.left for t in residual.terms], may_fail=residual.may_fail),
+        JoinSide.of(join.right, join.right_keys, [t.right for t in residual.terms], may_fail=residual.may_fail),
+        residual,
+        tuple(_from_left(t) for t in residual.terms),
+        tuple(_from_right(t) for t in residual.terms),
+        join.most_pairs,
+    )
+
+
+def _from_left(term: PairTerm) -> Term:
+    """The term as the left tests it: where values are compared, the run's stands first."""
+    compare = FLIPPED[term.compare] if term.combine is Combine.NOTHING else term.compare
+    return Term(int(term.combine), int(compare), term.left.sign, term.right.sign, term.constant)
+
+
+def _from_right(term: PairTerm) -> Term:
+    return Term(int(term.combine), int(term.compare), term.right.sign, term.left.sign, term.constant)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """New elements of one side search their partners in a run of the other."""
+
+    plan: JoinPlan
+    new: Run
+    probe: Probe
+    run: Run
+    is_left: bool
+
+    def pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
+        """Find pairs, with the part of the new elements that has searched by then."""
+        mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
+        for found in search(self.probe, other.searched(self.run), most=most):
+            members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
+            left, right = members if self.is_left else members[::-1]
+            yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
+
+
+def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> list[_Search]:
+    """New left with all right, then old left with new right: the new elements search in the runs."""
+    (old_left, new_left), (old_right, new_right) = left, right
+    searches: list[_Search] = []
+    if new_left is not None:
+        probe = plan.left.probe(new_left, plan.left_terms)
+        runs = [*(each.run for each in old_right), *([] if new_right is None else [new_right])]
+        searches += [_Search(plan, new_left, probe, run, is_left=True) for run in runs]
+    if new_right is not None:
+        probe = plan.right.probe(new_right, plan.right_terms)
+        searches += [_Search(plan, new_right, probe, each.run, is_left=False) for each in old_left]
+    return searches
+
+
+def _cut(new: Sequence[Run | None], done: float) -> int | None:
+    """Return a time before which so many of the new elements start that their pairs stay below the bound.
+
+    The bound was passed when `done` of the search was done; where pairs are spread evenly, a step over that part
+    of the elements reaches it, too. A margin is left, and one step in two hundred is the smallest that is tried.
+    """
+    starts = np.sort(np.concatenate([run.index.start for run in new if run is not None]))
+    after = starts[starts > starts[0]]
+    if not len(after):
+        return None
+    return int(max(after[0], starts[int(len(starts) * min(0.5, max(0.7 * done, 0.005)))]))
+
+
+def _same_runs(before: Side, after: Side) -> bool:
+    return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))

@@ -1,0 +1,113 @@
+"""Pairs of elements that a join has found, and what is left to decide about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.entries import identity, is_collection
+from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.nodes import TRUE, Expression, columns_of
+from tidegate.physical.common.arrays import Mask
+from tidegate.physical.common.batch import Batch, Times, take
+from tidegate.physical.common.failures import failed
+from tidegate.physical.join.kernels.runs import Positions, Run
+from tidegate.physical.join.residual import Residual
+from tidegate.physical.join.sides import JoinSide
+from tidegate.schema import Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """The elements of one side: rows of a run, one for each pair."""
+
+    side: JoinSide
+    run: Run
+    rows: Positions
+
+    def take(self, names: Sequence[str]) -> pa.RecordBatch:
+        return take(self.side.payload(self.run, names), self.rows)
+
+    def filter(self, mask: Mask) -> Member:
+        return Member(self.side, self.run, self.rows[mask])
+
+    def untested(self) -> Iterator[Mask]:
+        """Which elements passed a term without being tested, for each term for which there are such."""
+        for column in self.side.operand_columns(self.run):
+            if column.null_count:
+                yield column.take(pa.array(self.rows)).is_null().to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Pairs of elements and when both are valid."""
+
+    left: Member
+    right: Member
+    start: Times
+    end: Times
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def filter(self, mask: Mask) -> Pairs:
+        if mask.all():
+            return self
+        return Pairs(self.left.filter(mask), self.right.filter(mask), self.start[mask], self.end[mask])
+
+    def elements(self, wanted: Callable[[str], bool] = lambda _: True) -> Batch:
+        """The pairs as elements with the columns that are wanted."""
+        left, right = (m.take([n for n in m.side.schema.names if wanted(n)]) for m in (self.left, self.right))
+        names = [*left.schema.names, *right.schema.names]
+        return Batch(self.start, self.end, pa.RecordBatch.from_arrays([*left.columns, *right.columns], names))
+
+
+def same_keys(pairs: Pairs) -> Pairs:
+    """The pairs whose keys are equal, not only their hashes."""
+    keys = list(zip(pairs.left.side.keys, pairs.right.side.keys, strict=True))
+    if not keys or (len(keys) == 1 and _is_fixed(pairs.left.side.schema.type_of(keys[0][0]))):
+        return pairs  # the hash of a single number is a bijection
+    left, right = pairs.left.take(pairs.left.side.keys), pairs.right.take(pairs.right.side.keys)
+    same = [_equal(a, b).to_numpy(zero_copy_only=False) for a, b in zip(left.columns, right.columns, strict=True)]
+    return pairs.filter(np.logical_and.reduce(same))
+
+
+def _is_fixed(type_: Type) -> bool:
+    """Whether all values of a type have the same size."""
+    return type_ is not Type.STRING and not type_.parts
+
+
+def decide(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
+    """The pairs for which the residual is true, and dead letters of those for which it fails."""
+    untested = [*pairs.left.untested(), *pairs.right.untested()]
+    if not untested:
+        yield _where(pairs, residual.rest, residual.whole)
+        return
+    doubtful = np.logical_or.reduce(untested)
+    yield _where(pairs.filter(~doubtful), residual.rest, residual.whole)
+    yield _where(pairs.filter(doubtful), residual.whole, residual.whole)
+
+
+def _where(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batch, pa.RecordBatch | None]:
+    if predicate == TRUE or not len(pairs):
+        return pairs.elements(), None
+    verdict = evaluate(predicate, pairs.elements(columns_of(predicate).__contains__).columns, len(pairs))
+    keep = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+    if verdict.errors is None:
+        return pairs.filter(keep).elements(), None
+    fails = verdict.errors != 0
+    dead = failed(pairs.filter(fails).elements(), verdict.failing(), shown, origin="join")
+    return pairs.filter(keep & ~fails).elements(), dead
+
+
+def _equal(a: pa.Array, b: pa.Array) -> pa.Array:
+    """Which values are equal; neither column has NULL."""
+    if pa.types.is_floating(a.type):
+        return pc.or_(pc.equal(a, b), pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    if is_collection(a.type):
+        return pc.equal(identity(a), identity(b))
+    return pc.equal(a, b)

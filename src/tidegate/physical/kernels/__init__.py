@@ -1,1 +1,0 @@
-"""Pure columnar kernels of the time-interval algebra."""

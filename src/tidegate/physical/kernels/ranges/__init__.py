@@ -1,1 +1,0 @@
-"""Registered ranges with thresholds: which element completes which of them."""

@@ -1,1 +1,0 @@
-"""Window joins that make the most productive comparisons when they cannot make all."""

@@ -1,1 +1,0 @@
-"""Joins that remember only what may still find a partner."""

@@ -1,0 +1,196 @@
+"""Inputs of many-one joins that are windows of the last so many rows.
+
+Elements wait for the watermark, and are then numbered in the order of the window: by time, and at one instant by
+their values. A row ends when the one comes that is as many behind it as the window has rows; until then its end is
+open. Rows end in the order of their numbers, so only the ends of those are kept that others, which are not as far in
+time, may still meet; whatever has a lesser number is over.
+
+The join takes such elements with `OPEN` plus their number as end. It so knows which ones go before others, and
+nothing of when; when is found out of what it answers (`results.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.count_windows import counted
+from tidegate.algebra.plan import Filter, Map, Plan
+from tidegate.errors import InternalError
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch, concat_columns, take
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.hold_back import valid_elements
+from tidegate.physical.common.kernels.schedule import Schedule
+from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.physical.stateless.operators import FilterOperator, MapOperator
+from tidegate.schema import Schema
+from tidegate.time import BEGINNING, FOREVER
+
+OPEN = FOREVER
+"""What the join has as end of an element is this and its number: it is after all times."""
+
+CLOSED = -1
+"""In place of the number of an element whose end is taken into account already."""
+
+COUNTED = "counted"
+"""How the names of chunks and figures begin that belong to such inputs."""
+
+_TIME, _BEFORE, _NUMBER, _OWN = range(4)
+"""Columns of what waits: its time, the arrivals before its step and with it, and then those of elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedInput:
+    """A window of so many rows: the columns of what is counted, and what is done with elements once they are."""
+
+    rows: int
+    schema: Schema
+    steps: tuple[FilterOperator | MapOperator, ...]
+
+    def applied(self, batch: Batch) -> tuple[Batch, list[pa.RecordBatch]]:
+        """The elements that are joined, as they are, and dead letters."""
+        dead = []
+        for each in self.steps:
+            taken = each.step(NO_STATE, [batch], [BEGINNING])
+            batch = taken.output
+            dead.append(taken.dead)
+        return batch, [letters for letters in dead if letters is not NO_DEAD_LETTERS]
+
+
+def counted_input(plan: Plan) -> CountedInput | None:
+    """What there is to do with an input of a join that is a window of rows."""
+    window = counted(plan)
+    if window is None:
+        return None
+    if window.rows is None or window.slide != 1 or window.keys:
+        raise InternalError("I343", "a many-one join takes no windows but those of the last so many rows of a stream")
+    steps: list[FilterOperator | MapOperator] = []
+    above = plan
+    while isinstance(above, Filter | Map):
+        steps.append(MapOperator(above.outputs) if isinstance(above, Map) else _filter(above))
+        above = above.source
+    return CountedInput(window.rows, window.source.schema, tuple(reversed(steps)))
+
+
+def _filter(plan: Filter) -> FilterOperator:
+    return FilterOperator(plan.schema, plan.predicate)
+
+
+class Taken(NamedTuple):
+    """Elements that are due, in the order of their numbers, and for each how many had arrived with it."""
+
+    elements: Batch
+    number: Ints
+
+    def arrivals_of(self, elements: Batch) -> Ints:
+        """The same for some of them."""
+        return self.number[elements.end - self.elements.end[0]] if len(elements) else self.number[:0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counting:
+    """Where a window is: what waits, how many rows it has had, and the ends of those that others may still meet.
+
+    `ends` are those of the rows from number `first` on; all behind them are open. `arrived` are the arrivals of the
+    stream up to the last step, and `most` is how many have waited at most at the end of one.
+    """
+
+    waiting: Schedule
+    watermark: int = BEGINNING
+    count: int = 0
+    first: int = 0
+    arrived: int = 0
+    most: int = 0
+    ends: pa.RecordBatch | None = None
+
+    @property
+    def _ends(self) -> Ints:
+        return np.empty(0, np.int64) if self.ends is None else self.ends.column(0).to_numpy()
+
+    @property
+    def settled(self) -> int:
+        """All that arrived up to this number have been taken in."""
+        before = [run.rest().column(_BEFORE).to_numpy() for run in self.waiting.runs if run.waiting]
+        return min((int(each.min()) for each in before), default=self.arrived)
+
+    def sure(self, met: int) -> int:
+        """Of so many elements that came, how many are behind any of them whatever the order of arrival was.
+
+        Behind one, but arrived before it, are at most those that waited then; the others that do not count have
+        arrived behind one that still waits.
+        """
+        return met - self.most - (self.arrived - self.settled)
+
+    def take_in(self, window: CountedInput, batch: Batch, watermark: int, arrived: int) -> tuple[Counting, Taken]:
+        """Let elements wait, and number those that are before the watermark."""
+        arrived, watermark = max(arrived, self.arrived), max(watermark, self.watermark)
+        new = _waiting(valid_elements(batch, self.watermark), self.arrived, arrived)
+        is_due = new.column(_TIME).to_numpy() < watermark
+        waiting, come = self.waiting.take_before(watermark)
+        waiting = waiting.add(take(new, np.flatnonzero(~is_due)))
+        due = concat_columns([take(new, np.flatnonzero(is_due)), *come])
+        times = due.column(_TIME).to_numpy()
+        columns = pa.RecordBatch.from_arrays(due.columns[_OWN:], schema=window.schema.arrow)
+        order = in_order(np.zeros(len(times), np.int64), times, columns.columns, count=1).order
+        start, end = times[order], OPEN + np.arange(self.count, self.count + len(order))
+        most = max(self.most, sum(run.waiting for run in waiting.runs))
+        # Those end now that are as many rows before one that is due as the window has.
+        closing = start[max(window.rows - self.count, 0) :]
+        ends = _ends_chunk(np.concatenate([self._ends, closing])) if len(closing) else self.ends
+        after = Counting(waiting, watermark, self.count + len(order), self.first, arrived, most, ends)
+        return after, Taken(Batch(start, end, take(columns, order)), due.column(_NUMBER).to_numpy()[order])
+
+    def without(self, horizon: int) -> Counting:
+        """Without the ends of rows that nothing which comes later can meet."""
+        ends = self._ends
+        over = int(np.searchsorted(ends, horizon, side="right"))
+        return replace(self, first=self.first + over, ends=_ends_chunk(ends[over:])) if over else self
+
+    @property
+    def ended(self) -> int:
+        """What the join has as end of those that are over is not after this."""
+        return OPEN + self.first - 1
+
+    def ends_of(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """When rows end, by their numbers, and which are still open."""
+        ends = self._ends
+        place = rows - self.first
+        is_open = place >= len(ends)
+        known = np.append(ends, FOREVER)[np.where(is_open | (place < 0), len(ends), place)]
+        known[(place < 0) & (rows != CLOSED)] = BEGINNING
+        return known, is_open
+
+    def figures(self, prefix: str) -> dict[str, int]:
+        own = {name: getattr(self, name) for name in _FIGURES}
+        return {**{f"{prefix}{name}": value for name, value in own.items()}, **self.waiting.figures()}
+
+    def chunks(self, prefix: str) -> dict[str, pa.RecordBatch]:
+        ends = {} if self.ends is None else {f"{prefix}ends": self.ends}
+        return {**self.waiting.chunks(), **ends}
+
+    @staticmethod
+    def load(prefix: str, chunks: Chunks, figures: Mapping[str, int]) -> Counting:
+        waiting = Schedule.load(f"{prefix}waiting", chunks, figures)
+        own = {name: figures[f"{prefix}{name}"] for name in _FIGURES if f"{prefix}{name}" in figures}
+        return Counting(waiting, **own, ends=chunks.get(f"{prefix}ends"))
+
+
+_FIGURES = ("watermark", "count", "first", "arrived", "most")
+
+
+def _waiting(batch: Batch, before: int, number: int) -> pa.RecordBatch:
+    """Elements as they wait."""
+    counts = [pa.array(np.full(len(batch), each, np.int64)) for each in (before, number)]
+    names = ["time", "before", "number", *batch.columns.schema.names]
+    return pa.RecordBatch.from_arrays([pa.array(batch.start), *counts, *batch.columns.columns], names)
+
+
+def _ends_chunk(ends: Ints) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(ends)], ["end"])

@@ -1,0 +1,1 @@
+"""Synopses of keyed joins, and monitors of constraints."""

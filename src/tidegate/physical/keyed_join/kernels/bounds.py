@@ -1,0 +1,85 @@
+"""Below which value of an ordered column nothing arrives any more."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.keyed_join.kernels.model import Bound
+
+LEAST = -(2**63)
+_NONE = np.empty(0, np.int64)
+
+
+class Stairs(NamedTuple):
+    """Running maxima by position (arrival number or start), and the largest value that is far enough behind.
+
+    `slack` is how far that was. When it grows, what was concluded from the smaller one is forgotten.
+    """
+
+    low: int = LEAST
+    slack: int = 0
+    position: Ints = _NONE
+    value: Ints = _NONE
+
+    def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> Stairs:
+        """Take in more elements; all of them at or before `reached` minus the slack are far enough behind."""
+        low = LEAST if slack > self.slack else self.low
+        low, is_behind, *risen = _risen(self.position, self.value, position, value, reached - slack, low)
+        if not is_behind:
+            position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
+            order = np.argsort(position, kind="stable")
+            low, _, *risen = _risen(_NONE, _NONE, position[order], value[order], reached - slack, low)
+        return Stairs(low, slack, *risen)
+
+
+@compiled
+def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
+    """The largest value up to a position, and the stairs above it behind that; those before are stairs already.
+
+    And whether positions are in order and none is before those that were there: else nothing is done.
+    """
+    last = before[-1] if len(before) else LEAST
+    for each in position:
+        if each < last:
+            return low, False, before, value_before
+        last = each
+    passed = np.searchsorted(before, settled, side="right")
+    count = len(before) - passed
+    positions, values = np.empty(count + len(position), np.int64), np.empty(count + len(position), np.int64)
+    positions[:count], values[:count] = before[passed:], value_before[passed:]
+    if passed:
+        low = value_before[passed - 1]
+    greatest = value_before[-1] if len(before) else low
+    for i in range(len(position)):
+        if value[i] > greatest:
+            greatest = value[i]
+            if position[i] <= settled:
+                low = value[i]
+            else:
+                positions[count], values[count] = position[i], value[i]
+                count += 1
+    return low, True, positions[:count].copy(), values[:count].copy()
+
+
+class Order(NamedTuple):
+    """The stairs of one key column by arrival number and by time."""
+
+    rows: Stairs = Stairs()
+    time: Stairs = Stairs()
+
+    def absorb(self, keys: Ints, number: Ints, start: Ints, bound: Bound, counter: int, watermark: int) -> Order:
+        rows, time = self.rows, self.time
+        if bound.rows is not None:
+            rows = rows.absorb(number, keys, counter, bound.rows)
+        if bound.time is not None:
+            time = time.absorb(start, keys, watermark - 1, bound.time)
+        return Order(rows, time)
+
+    def low(self, bound: Bound) -> int:
+        """No later element has a key below this."""
+        rows = LEAST if bound.rows is None else self.rows.low
+        return max(rows, LEAST if bound.time is None else self.time.low)

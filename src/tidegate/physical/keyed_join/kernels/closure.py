@@ -1,0 +1,207 @@
+"""In graphs that are no trees: all that is reached from an element must be there, and be the same by all ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN, YES, Components, Patience, Positions
+from tidegate.physical.keyed_join.kernels.table import Table
+
+
+def until_settled(
+    graph: Graph, tables: Sequence[Table], asked: list[Positions], patience: Sequence[Patience], late: int
+) -> None:
+    """Look at all that is reached; where there are cycles, then let those go who need one that goes."""
+    for stream in graph.children_first:
+        table, at = tables[stream], asked[stream]
+        some, decided = _screened(graph, table, stream, at, patience, late)
+        if len(some):
+            decided |= _decide(table, some, _by_closure(graph, tables, stream, some, patience), late)
+        asked[stream] = at[table["component"][at] <= YES] if decided else at
+    again = graph.shape == "cyclic"
+    while again:
+        again = False
+        for edge, (parent, child) in enumerate(graph.edges):
+            found = (tables[parent][f"child{edge}"], tables[child]["component"])
+            again |= bool(_go_along(asked[parent], tables[parent]["component"], *found, late))
+
+
+@compiled
+def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
+    """An element whose child never joins never does; one whose child does not by a constraint does not by it."""
+    lost = False
+    for row in at:
+        child = children[row]
+        if child >= 0 and component[row] <= YES and below[child] >= NO:
+            component[row] = late if below[child] == COLD else NO
+            lost = True
+    return lost
+
+
+def _screened(
+    graph: Graph, table: Table, stream: int, at: Positions, patience: Sequence[Patience], late: int
+) -> tuple[Positions, bool]:
+    """Decide on those of which a child does not come any more, or of which there is none; the others, and who is lost.
+
+    That is nearly all where most elements do not join, and it is much faster than to look at all that is reached.
+    """
+    state = np.zeros(len(at), np.uint8)
+    for edge in graph.below[stream]:
+        own = (table[f"key{edge}"], table[f"seen{edge}"], table["start"], table["end"])
+        _look(at, table[f"child{edge}"], *own, *patience[edge], state)
+    some, decided = _settled(at, state, table["start"], table["end"], table["component"], late)
+    return some, bool(decided)
+
+
+_PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
+"""What is said of an element: a child is there, is missing, may not come by a constraint, or never comes."""
+
+
+@compiled
+def _look(
+    at: Any, children: Any, key: Any, seen: Any, start: Any, end: Any,
+    rows: Any, time: Any, least: Any, watermark: Any, state: Any,
+) -> None:  # fmt: skip
+    """Take one child of each element into account."""
+    for i in range(len(at)):
+        row = at[i]
+        if children[row] >= 0:
+            state[i] |= _PRESENT
+            continue
+        said = _MISSING
+        if seen[row] <= rows or start[row] < time or key[row] < least:
+            said |= _LATE
+        if end[row] <= watermark:
+            said |= _NEVER
+        state[i] |= said
+
+
+@compiled
+def _settled(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
+    """Set the components of elements as far as direct children say all; the others, and whether anyone is lost."""
+    some = np.empty(len(at), np.int32)
+    count, lost = 0, False
+    for i in range(len(at)):
+        row = at[i]
+        said = UNKNOWN if state[i] & _MISSING else YES
+        if state[i] & _NEVER or start[row] >= end[row]:
+            said = NO
+        elif state[i] & _LATE:
+            said = late
+        elif state[i] & _PRESENT:
+            some[count] = row
+            count += 1
+            continue
+        lost |= said > YES
+        component[row] = said
+    return some[:count].copy(), lost
+
+
+class Verdict(NamedTuple):
+    """Of some elements: whether a child is missing, may not come by a constraint, or never; and the validity."""
+
+    missing: Mask
+    late: Mask
+    never: Mask
+    low: Ints
+    high: Ints
+
+
+def _opening(table: Table, at: Positions) -> Verdict:
+    missing, late, never = np.zeros((3, len(at)), np.bool_)
+    return Verdict(missing, late, never, table["start"][at], table["end"][at])
+
+
+def _by_closure(
+    graph: Graph, tables: Sequence[Table], stream: int, at: Positions, patience: Sequence[Patience]
+) -> Verdict:
+    """In other graphs, all that is reached must be there, and be the same by all ways."""
+    table = tables[stream]
+    verdict = _opening(table, at)
+    reached, conflict = closure(graph, tables, stream, at)
+    verdict.never[:] |= conflict
+    for other, position in reached.items():
+        there = position >= 0
+        if not tables[other].count:
+            continue
+        if other != stream:
+            component = tables[other]["component"][position]
+            verdict.never[:] |= there & (component >= NO) & (component != COLD)
+            verdict.late[:] |= there & (component == COLD)
+        for edge in graph.below[other]:
+            verdict.missing[:] |= ~there | (tables[other][f"child{edge}"][position] < 0)
+        np.maximum(verdict.low, tables[other]["start"][position], where=there, out=verdict.low)
+        np.minimum(verdict.high, tables[other]["end"][position], where=there, out=verdict.high)
+    for edge in graph.below[stream]:
+        key, seen, start = table[f"key{edge}"], table[f"seen{edge}"], table["start"]
+        limits = patience[edge]
+        away = table[f"child{edge}"][at] < 0
+        late = (seen[at] <= limits.rows) | (start[at] < limits.time) | (key[at] < limits.low)
+        verdict.late[:] |= away & late
+        verdict.never[:] |= away & (verdict.high <= limits.watermark)
+    return verdict
+
+
+def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> tuple[dict[int, Positions], Mask]:
+    """All that is reached from elements over edges to children: for each stream the positions, or -1.
+
+    The mask says where two ways lead to different elements of one stream.
+    """
+    reached = {other: np.full(len(at), -1, np.int32) for other in sorted(graph.reached[stream])}
+    reached[stream] = at
+    conflict = np.zeros(len(at), np.bool_)
+    edges = [edge for other in reversed(graph.children_first) if other in reached for edge in graph.below[other]]
+    rounds = len(reached) if graph.shape == "cyclic" else 1
+    for _ in range(rounds):
+        again = False
+        for edge in edges:
+            parent, child = graph.edges[edge]
+            if tables[child].count == 0 or tables[parent].count == 0:
+                continue
+            here = reached[parent]
+            found = np.where(here >= 0, tables[parent][f"child{edge}"][here], np.int32(-1))
+            known = reached[child]
+            conflict |= (known >= 0) & (found >= 0) & (known != found)
+            new = (known < 0) & (found >= 0)
+            if new.any():
+                reached[child], again = np.where(new, found, known), True
+        if not again:
+            break
+    return reached, conflict
+
+
+def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> None:
+    """Write how long elements are valid with all that is reached from them.
+
+    One that was complete goes if it is not any more: then something below it is expired.
+    """
+    reached, _ = closure(graph, tables, stream, at)
+    low, high, component = tables[stream]["start"][at], tables[stream]["end"][at], tables[stream]["component"]
+    incomplete = np.logical_or.reduce([position < 0 for position in reached.values()])
+    component[at[incomplete & (component[at] == YES)]] = GONE
+    for other, position in reached.items():
+        there = position >= 0
+        if tables[other].count:
+            np.maximum(low, tables[other]["start"][position], where=there, out=low)
+            np.minimum(high, tables[other]["end"][position], where=there, out=high)
+    tables[stream]["low"][at], tables[stream]["high"][at] = low, high
+
+
+def _decide(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
+    """Write components and validities; whether there is anyone who never joins."""
+    never = verdict.never | (verdict.low >= verdict.high)
+    component: Components = np.full(len(at), YES, np.uint8)
+    component[verdict.missing] = UNKNOWN
+    component[verdict.late] = late
+    component[never] = NO
+    before = table["component"][at]
+    table["component"][at] = component
+    lives = component <= YES
+    table["low"][at[lives]], table["high"][at[lives]] = verdict.low[lives], verdict.high[lives]
+    return bool(((component != before) & ~lives).any())

@@ -1,0 +1,249 @@
+"""What left because of a constraint alone: slices that are not searched unless a filter of their keys says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.hashing import read_only
+from tidegate.physical.keyed_join.kernels.bounds import LEAST
+from tidegate.physical.keyed_join.kernels.filters import Filter, maybe, no_keys, with_keys
+from tidegate.physical.keyed_join.kernels.index import slot_of
+from tidegate.physical.keyed_join.kernels.model import COLD, COLD_YES, GONE, REPEATED, UNKNOWN, YES
+from tidegate.physical.keyed_join.kernels.table import Table
+
+SLICE = 8192
+"""So many elements make a slice with filters; what has less waits for others, and is searched as it is."""
+
+_FEWEST, _PART = 1024, 16
+"""Where there are few slices yet, fewer elements make one: so many, or one of so many parts of what slices have."""
+
+_MOST_LOOSE = 8
+"""So many loose slices there may be."""
+
+_SLICE_BITS, _DIGEST_BITS = 32, 6
+"""Bits for a key in the filter of a slice, which is as cold as the slice, and in a digest, which stays in memory."""
+
+_DIGESTED = 1 << 17
+"""A digest is for no more keys, unless one slice has more: so many at most are of slices that are over."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """Cold elements in the order of their rows, when all are expired, and where those are that came back.
+
+    With a filter for each key, the columns are not looked at without need; filters are not, where a digest says so.
+    `first` and `last` are rows.
+    """
+
+    number: int
+    columns: Columns
+    filters: Mapping[str, Filter]
+    count: int
+    first: int
+    last: int
+    last_end: int
+    returned: Ints
+
+    @property
+    def is_loose(self) -> bool:
+        return not self.filters
+
+    @property
+    def alive(self) -> int:
+        return self.count - len(self.returned)
+
+    def still(self) -> Mask:
+        """Which elements have not come back."""
+        mask = np.ones(self.count, np.bool_)
+        mask[self.returned] = False
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Digest:
+    """A filter of the keys of some slices, by column: of most keys it knows that none of these slices has them.
+
+    `first` and `last` are the numbers of the slices; `held` keys of `room` have been put in.
+    """
+
+    first: int
+    last: int
+    room: int
+    held: int
+    words: Mapping[str, Filter]
+
+    @classmethod
+    def of(cls, each: Slice, room: int) -> Digest:
+        """A digest of one slice, with room for more."""
+        nothing = {name: no_keys(room, _DIGEST_BITS) for name in each.filters}
+        return cls(each.number, each.number, room, 0, nothing).with_slice(each)
+
+    def with_slice(self, each: Slice) -> Digest:
+        words = {name: with_keys(known, read_only(each.columns[name])) for name, known in self.words.items()}
+        return replace(self, last=each.number, held=self.held + each.count, words=words)
+
+
+@dataclass(slots=True, eq=False)
+class Cold:
+    """The cold elements of a stream in slices, in the order in which they left; the last ones may be loose."""
+
+    slices: list[Slice] = field(default_factory=list)
+    numbered: int = 0
+    """So many slices there have been."""
+    horizon: int = LEAST
+    """What ends until then does not count any more."""
+    digests: list[Digest] = field(default_factory=list)
+    """Of all slices that are not loose, in their order."""
+
+    def __len__(self) -> int:
+        return sum(each.alive for each in self.slices)
+
+    def put(self, columns: Columns) -> None:
+        """Take elements over; with loose ones they become one slice if these are enough, or in too many pieces."""
+        loose = [each for each in self.slices if each.is_loose]
+        parts = [columns]
+        if len(columns["row"]) + sum(each.alive for each in loose) >= self._enough() or len(loose) >= _MOST_LOOSE:
+            for each in loose:
+                still = each.still() & (each.columns["end"] > self.horizon)
+                parts.append({n: each.columns[n][still] for n in columns})
+            self.slices = [each for each in self.slices if not each.is_loose]
+        if len(parts) > 1:
+            columns = {n: np.concatenate([part[n] for part in parts]) for n in columns}
+        row = columns["row"]
+        if (row[1:] < row[:-1]).any():
+            order = np.argsort(row, kind="stable")
+            columns = {n: column[order] for n, column in columns.items()}
+        self._add(columns)
+
+    def _enough(self) -> int:
+        """So many elements make a slice: no more slices are searched than with large ones, but for some dozens."""
+        full = sum(each.count for each in self.slices if not each.is_loose)
+        return min(SLICE, max(_FEWEST, full // _PART))
+
+    def _add(self, columns: Columns) -> None:
+        row, keys = columns["row"], [name for name in columns if name.startswith("key")]
+        nothing = no_keys(len(row), _SLICE_BITS)
+        is_loose = len(row) < self._enough()
+        filters = {} if is_loose else {name: with_keys(nothing, read_only(columns[name])) for name in keys}
+        ends = (int(row[0]), int(row[-1]), int(columns["end"].max()))
+        new = Slice(self.numbered, columns, filters, len(row), *ends, np.empty(0, np.int64))
+        self.slices, self.numbered = [*self.slices, new], self.numbered + 1
+        if not is_loose:
+            self._digest(new)
+
+    def _digest(self, new: Slice) -> None:
+        """Put a slice into the last digest, or where that has no room, into a new one: as large as all others."""
+        last = self.digests[-1] if self.digests else None
+        if last is not None and last.held + new.count <= last.room:
+            self.digests = [*self.digests[:-1], last.with_slice(new)]
+            return
+        known = sum(each.held for each in self.digests)
+        self.digests = [*self.digests, Digest.of(new, max(new.count, min(known, _DIGESTED)))]
+
+    def expire(self, horizon: int) -> None:
+        """Drop slices of which no element is valid any more."""
+        self.horizon = horizon
+        if any(s.last_end <= horizon or not s.alive for s in self.slices):
+            self.slices = [s for s in self.slices if s.last_end > horizon and s.alive]
+            numbers = [s.number for s in self.slices if not s.is_loose]
+            self.digests = [d for d in self.digests if any(d.first <= number <= d.last for number in numbers)]
+
+    def take(self, name: str, keys: Ints) -> list[Columns]:
+        """Take out the elements that have one of the keys in a column."""
+        found: list[Columns] = []
+        for i, each, hit in self._hits(name, keys):
+            found.append({n: column[hit] for n, column in each.columns.items()})
+            again = replace(each, returned=np.concatenate([each.returned, hit]))
+            self.slices = [*self.slices[:i], again, *self.slices[i + 1 :]]
+        return found
+
+    def find(self, name: str, keys: Ints) -> tuple[Ints, Ints]:
+        """Of elements that are still valid and have one of the keys in a column: the keys, and the rows."""
+        found = [np.empty((2, 0), np.int64)]
+        for _, each, hit in self._hits(name, keys):
+            valid = hit[each.columns["end"][hit] > self.horizon]
+            found.append(np.stack([each.columns[name][valid], each.columns["row"][valid]]))
+        known, rows = np.concatenate(found, axis=1)
+        return known, rows
+
+    def _hits(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+        """Slices by place, and where in them elements are that have one of the keys in a column."""
+        all_keys = None
+        for i, each, some in self._candidates(name, keys):
+            if each.is_loose and all_keys is None:
+                all_keys = _key_set(keys)
+            wanted = all_keys if each.is_loose else _key_set(some)
+            hit = _contained(wanted, read_only(each.columns[name]), read_only(each.returned))
+            if len(hit):
+                yield i, each, hit
+
+    def _candidates(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+        """Slices by place, and those of the keys that they may have, if there are any."""
+        digests, last, digested = iter(self.digests), -1, keys
+        for i, each in enumerate(self.slices):
+            if each.is_loose:
+                yield i, each, keys
+                continue
+            while each.number > last:
+                digest = next(digests)
+                last, digested = digest.last, maybe(read_only(digest.words[name]), keys)
+            some = maybe(read_only(each.filters[name]), digested) if len(digested) else digested
+            if len(some):
+                yield i, each, some
+
+    def rows(self) -> Ints:
+        """The rows of all of them."""
+        return np.concatenate([np.empty(0, np.int64), *(s.columns["row"][s.still()] for s in self.slices)])
+
+
+def chill(table: Table, cold: Cold) -> Ints:
+    """Move cold elements out of a table; their rows."""
+    component = table["component"]
+    rows = np.flatnonzero((component == COLD) | (component == COLD_YES))
+    if len(rows):
+        columns = {n: table[n][rows] for n in table.stored}
+        columns["component"] = np.where(component[rows] == COLD_YES, YES, UNKNOWN).astype(np.uint8)
+        cold.put(columns)
+        component[rows] = GONE
+    return columns["row"] if len(rows) else np.empty(0, np.int64)
+
+
+def mark_repeated(table: Table, cold: Cold) -> None:
+    """Mark new elements of a table that have the key of a cold one: that is remembered, too."""
+    for edge in table.indexes if cold.slices else ():
+        keys, component = (table[name][table.fresh :] for name in (f"key{edge}", "component"))
+        known, _ = cold.find(f"key{edge}", keys)
+        if len(known):
+            component[np.isin(keys, known)] = REPEATED
+            table.note_repeated(table.fresh)
+
+
+@compiled
+def _key_set(keys: Any) -> Any:
+    size = 16
+    while size < 2 * len(keys):
+        size *= 2
+    slots = np.empty((size, 2), np.int64)
+    slots[:, 1] = -1
+    for key in keys:
+        slot = slot_of(slots, key)
+        slots[slot, 0], slots[slot, 1] = key, 0
+    return slots
+
+
+@compiled
+def _contained(slots: Any, column: Any, returned: Any) -> Any:
+    """Where the keys are that are in the slots, without those that came back before."""
+    found, is_back = np.empty(len(column), np.int64), np.zeros(len(column), np.bool_)
+    is_back[returned] = True
+    count = 0
+    for row in range(len(column)):
+        found[count] = row
+        count += slots[slot_of(slots, column[row]), 1] >= 0 and not is_back[row]
+    return found[:count].copy()

@@ -1,0 +1,313 @@
+"""Results: combinations of elements that are complete, each when the last element of it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.keyed_join.kernels.closure import closure
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.index import home
+from tidegate.physical.keyed_join.kernels.layout import HIGH, LOW, ROW
+from tidegate.physical.keyed_join.kernels.model import NOBODY, YES, Combinations, Positions
+from tidegate.physical.keyed_join.kernels.table import Table
+
+
+class Partial(NamedTuple):
+    """Combinations of what is reached from some members of a cover: where it is, and when it is valid."""
+
+    reached: dict[int, Positions]
+    low: Ints
+    high: Ints
+
+    @classmethod
+    def below(cls, graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> Partial:
+        """Elements that are complete, with all that is below them."""
+        table = tables[stream]
+        low, high = _taken(table["low"], at), _taken(table["high"], at)
+        if graph.shape == "tree":
+            return cls(_reached(graph, tables, stream, at), low, high)
+        return cls(closure(graph, tables, stream, at)[0], low, high)
+
+    def join(self, other: Partial, shared: int, size: int) -> Partial:
+        """Combine with another one what agrees in all that both have and overlaps."""
+        mine, others = (self.reached[shared], self.low, self.high), (other.reached[shared], other.low, other.high)
+        here, there, low, high = _pairs(*mine, *others, size)
+        agree = np.ones(len(here), np.bool_)
+        both = (self.reached.keys() & other.reached.keys()) - {shared}
+        for stream in both:
+            agree &= self.reached[stream][here] == other.reached[stream][there]
+        if both:
+            here, there, low, high = here[agree], there[agree], low[agree], high[agree]
+        reached = {stream: _taken(position, here) for stream, position in self.reached.items()}
+        more = other.reached.keys() - self.reached.keys()
+        return Partial(reached | {s: _taken(other.reached[s], there) for s in more}, low, high)
+
+
+def combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
+    """All combinations in which an element has become complete just now."""
+    cover = graph.covers[0]
+    if graph.shape == "tree" and len(cover) == 1:
+        return _from_root(graph, tables, cover[0], promoted[cover[0]])
+    if graph.shape == "tree" and len(graph) == 3:
+        return _of_two(graph, tables, promoted)
+    found = []
+    for stream in cover:
+        if len(promoted[stream]):
+            found.append(_with(graph, tables, promoted, cover, stream))
+        if graph.shape == "tree":  # not before: what is new in later members is not to be found
+            tables[stream].chain(tables[stream].count)
+    columns = np.empty((len(graph) + 2, sum(len(p.low) for p in found)), np.int64)
+    begin = 0
+    for partial in found:
+        for stream, at in partial.reached.items():
+            _put(tables[stream].ints, at, columns, stream, begin)
+        after = begin + len(partial.low)
+        columns[-2, begin:after], columns[-1, begin:after] = partial.low, partial.high
+        begin = after
+    return Combinations(tuple(columns[:-2]), columns[-2], columns[-1])
+
+
+@compiled
+def _put(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
+    for i in range(len(at)):
+        columns[stream, begin + i] = ints[ROW, at[i]]
+
+
+def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
+    """Where two streams have a child in common: each new element with all that have its child."""
+    (one, child), (two, _) = graph.edges
+    shared, room = tables[child], 4 * max(len(promoted[one]), len(promoted[two])) + 16
+    columns, found = np.empty((5, room), np.int64), 0
+    for stream, member, edge in ((one, two, 1), (two, one, 0)) if one < two else ((two, one, 0), (one, two, 1)):
+        here, there = tables[stream], tables[member]
+        if len(promoted[stream]):
+            new = promoted[member] if member > stream else NOBODY
+            known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[edge], stream, child, member)
+            others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
+            columns, found = _shared(*known, *others, columns, found)
+        here.chain(here.count)
+    return Combinations(tuple(columns[:-2, :found]), columns[-2, :found], columns[-1, :found])
+
+
+@compiled
+def _shared(
+    at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, stream: Any, child_stream: Any, member: Any,
+    others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, is_new: Any, columns: Any, found: Any,
+) -> Any:  # fmt: skip
+    """Elements with those that have their child, but for new ones: the rows of all three, and when they are valid.
+
+    They are put behind what has been found; `is_new` is room to mark new ones, and is left empty. Each loop has
+    steps that do not need each other, so that memory is waited for at once.
+    """
+    for row in new:
+        is_new[row] = True
+    children, firsts = np.empty(len(at), np.int32), np.empty(len(at), np.int32)
+    for i in range(len(at)):
+        children[i] = pointers[at[i], 0]
+        firsts[i] = heads[0, home(keys[children[i]], heads.shape[1])]
+    pairs = np.empty((columns.shape[1], 2), np.int32)
+    done, count = _paired(0, children, firsts, other_pointers, component, is_new, pairs, 0)
+    while done < len(at):
+        pairs = _longer(pairs)
+        done, count = _paired(done, children, firsts, other_pointers, component, is_new, pairs, count)
+    for row in new:
+        is_new[row] = False
+    if found + count > columns.shape[1]:
+        columns = _more(columns, 2 * (found + count))
+    mine, its, others_row = columns[stream], columns[child_stream], columns[member]
+    start, end = columns[3], columns[4]
+    for each in range(count):
+        i, row = pairs[each, 0], pairs[each, 1]
+        own = at[i]
+        low, high = max(ints[LOW, own], others[LOW, row]), min(ints[HIGH, own], others[HIGH, row])
+        mine[found], its[found], others_row[found] = ints[ROW, own], child_ints[ROW, children[i]], others[ROW, row]
+        start[found], end[found] = low, high
+        found += low < high
+    return columns, found
+
+
+@compiled
+def _paired(
+    first: Any, children: Any, firsts: Any, pointers: Any, component: Any, is_new: Any, pairs: Any, count: Any
+) -> Any:
+    """Pair children with parents that are complete and not new, until there is no room: who is next, and how many.
+
+    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    """
+    for i in range(first, len(children)):
+        row, before = firsts[i], count
+        while row >= 0:
+            if count == len(pairs):
+                return i, before
+            pairs[count, 0], pairs[count, 1] = i, row
+            count += (pointers[row, 0] == children[i]) & (component[row] == YES) & (not is_new[row])
+            row = pointers[row, 1]
+    return len(children), count
+
+
+def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:
+    """In a tree in which all is reached from one stream, each complete element of that is one combination."""
+    columns = np.empty((len(graph) + 2, len(at)), np.int64)
+    _take_columns(tables[root].ints, at, columns, root)
+    todo = [(root, at)] if len(at) else []
+    while todo:
+        here, position = todo.pop()
+        for place, edge in enumerate(graph.below[here]):
+            child = graph.edges[edge].child
+            if graph.below[child]:
+                todo.append((child, _taken(tables[here].pointers[:, place], position)))
+            _take_rows(tables[here].pointers, place, position, tables[child].ints, columns, child)
+    return Combinations(tuple(columns[:-2]), columns[-2], columns[-1])
+
+
+@compiled
+def _take_columns(ints: Any, at: Any, columns: Any, stream: Any) -> None:
+    """The rows of elements, and when they are valid."""
+    for i in range(len(at)):
+        columns[stream, i] = ints[ROW, at[i]]
+        columns[-2, i], columns[-1, i] = ints[LOW, at[i]], ints[HIGH, at[i]]
+
+
+@compiled
+def _take_rows(pointers: Any, place: Any, at: Any, ints: Any, columns: Any, stream: Any) -> None:
+    """The rows of their children."""
+    for i in range(len(at)):
+        columns[stream, i] = ints[ROW, pointers[at[i], place]]
+
+
+def _with(
+    graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions], cover: tuple[int, ...], stream: int
+) -> Partial:
+    """Those with new elements of one member: earlier members may be new, too, later ones are not."""
+    partial = Partial.below(graph, tables, stream, promoted[stream])
+    left = [member for member in cover if member != stream]
+    while left:
+        member = next(m for m in left if graph.reached[m] & partial.reached.keys())
+        left.remove(member)
+        new = promoted[member] if member > stream else promoted[member][:0]
+        shared = max(graph.reached[member] & partial.reached.keys(), key=lambda s: len(graph.reached[s]))
+        direct = [edge for edge in graph.below[member] if graph.edges[edge].child == shared]
+        if direct and graph.shape == "tree":
+            partial = _met(graph, tables, partial, member, direct[0], new)
+        else:
+            other = Partial.below(graph, tables, member, _complete(tables[member]["component"], new))
+            partial = partial.join(other, shared, tables[shared].count)
+    return partial
+
+
+def _met(graph: Graph, tables: Sequence[Table], partial: Partial, member: int, edge: int, new: Positions) -> Partial:
+    """Combine with those elements of a member of a cover, but for new ones, that have a child in common."""
+    table, shared = tables[member], graph.edges[edge].child
+    known = (partial.reached[shared], partial.low, partial.high, tables[shared].keys[edge])
+    there = (table.ints, table.pointers, table.heads, graph.below[member].index(edge), table.component)
+    here, at, low, high = _parents(*known, *there, new, table.count)
+    reached = {stream: _taken(position, here) for stream, position in partial.reached.items()}
+    if len(graph.reached[member]) == 2:
+        return Partial(reached | {member: at}, low, high)
+    return Partial(_reached(graph, tables, member, at) | reached, low, high)
+
+
+def _reached(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> dict[int, Positions]:
+    """In a tree, there is one way to each element below those that are complete."""
+    reached = {stream: at}
+    todo = [stream]
+    while todo:
+        here = todo.pop()
+        for edge in graph.below[here]:
+            child = graph.edges[edge].child
+            reached[child] = _taken(tables[here][f"child{edge}"], reached[here])
+            todo.append(child)
+    return reached
+
+
+@compiled
+def _taken(column: Any, at: Any) -> Any:
+    taken = np.empty(len(at), column.dtype)
+    for i in range(len(at)):
+        taken[i] = column[at[i]]
+    return taken
+
+
+@compiled
+def _complete(component: Any, new: Any) -> Any:
+    """All that are Yes but for new ones."""
+    complete, is_new = np.empty(len(component), np.int32), np.zeros(len(component), np.bool_)
+    count = 0
+    for row in new:
+        is_new[row] = True
+    for row in range(len(component)):
+        complete[count] = row
+        count += (component[row] == YES) & (not is_new[row])
+    return complete[:count]
+
+
+@compiled
+def _parents(
+    left: Any, left_low: Any, left_high: Any, keys: Any,
+    ints: Any, pointers: Any, heads: Any, place: Any, component: Any, new: Any, count: Any,
+) -> Any:  # fmt: skip
+    """All pairs with parents that are Yes, but for new ones, and when they overlap."""
+    low, high, head, edges = ints[LOW], ints[HIGH], heads[place], len(heads)
+    is_new = np.zeros(count if len(new) else 0, np.bool_)
+    for row in new:
+        is_new[row] = True
+    room = 2 * len(left) + 16
+    pairs, times = np.empty((2, room), np.int32), np.empty((2, room), np.int64)
+    found = 0
+    for i in range(len(left)):
+        row = head[home(keys[left[i]], len(head))]
+        while row >= 0:
+            if pointers[row, place] == left[i] and component[row] == YES and not (len(new) and is_new[row]):
+                if found == room:
+                    room *= 2
+                    pairs, times = _more(pairs, room), _more(times, room)
+                pairs[0, found], pairs[1, found] = i, row
+                times[0, found], times[1, found] = max(left_low[i], low[row]), min(left_high[i], high[row])
+                found += times[0, found] < times[1, found]
+            row = pointers[row, edges + place]
+    return pairs[0, :found], pairs[1, :found], times[0, :found], times[1, :found]
+
+
+@compiled
+def _more(columns: Any, room: Any) -> Any:
+    more = np.empty((len(columns), room), columns.dtype)
+    more[:, : columns.shape[1]] = columns
+    return more
+
+
+@compiled
+def _longer(pairs: Any) -> Any:
+    longer = np.empty((2 * len(pairs), 2), np.int32)
+    longer[: len(pairs)] = pairs
+    return longer
+
+
+@compiled
+def _pairs(left: Any, left_low: Any, left_high: Any, right: Any, right_low: Any, right_high: Any, size: Any) -> Any:
+    """All pairs of equal positions that overlap, and when they do."""
+    head, following = np.full(size, -1, np.int32), np.empty(len(left), np.int32)
+    for i in range(len(left)):
+        following[i] = head[left[i]]
+        head[left[i]] = i
+    count = 0
+    for j in range(len(right)):
+        i = head[right[j]] if right[j] >= 0 else -1
+        while i >= 0:
+            count += 1
+            i = following[i]
+    here, there = np.empty(count, np.int32), np.empty(count, np.int32)
+    low, high = np.empty(count, np.int64), np.empty(count, np.int64)
+    count = 0
+    for j in range(len(right)):
+        i = head[right[j]] if right[j] >= 0 else -1
+        while i >= 0:
+            here[count], there[count] = i, j
+            low[count], high[count] = max(left_low[i], right_low[j]), min(left_high[i], right_high[j])
+            count += low[count] < high[count]
+            i = following[i]
+    return here[:count], there[:count], low[:count], high[:count]

@@ -1,0 +1,73 @@
+"""Filters of keys: small arrays that know of most keys that these have not been put in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.hashing import mix
+
+Filter = npt.NDArray[np.uint32]
+
+_WORDS = 8
+"""A block of a filter has so many words of 32 bits, and a key sets one bit in each."""
+
+_SALTS = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
+)
+
+
+def no_keys(room: int, bits: int) -> Filter:
+    """A blocked Bloom filter with so many bits for each of so many keys, without any."""
+    return np.zeros(max(room * bits // (32 * _WORDS), 1) * _WORDS, np.uint32)
+
+
+def with_keys(words: Filter, keys: Ints) -> Filter:
+    """The filter with more keys; the one before stays as it was."""
+    more = words.copy()
+    _add(more, keys)
+    return more
+
+
+@compiled
+def maybe(words: Any, keys: Any) -> Any:
+    """Those of the keys that may be in a filter."""
+    blocks = len(words) // _WORDS
+    some = np.empty(len(keys), np.int64)
+    count = 0
+    for key in keys:
+        bits = mix(key)
+        block = _block(bits, blocks)
+        missing = np.uint32(0)
+        for i in range(_WORDS):
+            missing |= ~words[block + i] & (np.uint32(1) << _place(bits, i))
+            if missing:
+                break
+        some[count] = key
+        count += missing == 0
+    return some[:count].copy()
+
+
+@compiled
+def _add(words: Any, keys: Any) -> None:
+    blocks = len(words) // _WORDS
+    for key in keys:
+        bits = mix(key)
+        block = _block(bits, blocks)
+        for i in range(_WORDS):
+            words[block + i] |= np.uint32(1) << _place(bits, i)
+
+
+@inlined
+def _block(bits: Any, blocks: Any) -> Any:
+    """Where the block of a key begins."""
+    return np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
+
+
+@inlined
+def _place(bits: Any, i: Any) -> Any:
+    return np.uint32(np.uint32((bits & np.uint64(0xFFFFFFFF)) * np.uint64(_SALTS[i])) >> np.uint32(27))

@@ -1,0 +1,163 @@
+"""Where the element with a key is: open addressing, changed in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.keyed_join.kernels.model import GONE, REPEATED, Components, Positions
+
+_SLOTS = 16
+"""For so many slots there is one word of marks: eight bits for each key, or more."""
+
+
+@dataclass(slots=True, eq=False)
+class KeyIndex:
+    """Slots with a key and a position each, and how many are used; at least twice as many as keys, a power of two.
+
+    In `marks` a key has two bits of one word. Most keys that are not there are known by them: marks are so few that
+    caches hold them, and slots need not be looked at.
+    """
+
+    slots: Ints
+    marks: npt.NDArray[np.uint64]
+    used: int
+
+    @classmethod
+    def sized(cls, keys: int) -> KeyIndex:
+        size = 16
+        while size < 2 * keys + 2:
+            size *= 2
+        slots = np.empty((size, 2), np.int64)
+        slots[:, 1] = -1
+        return cls(slots, np.zeros(size // _SLOTS, np.uint64), 0)
+
+    def has_room(self, more: int) -> bool:
+        return 2 * (self.used + more) <= len(self.slots)
+
+    def insert(self, keys: Ints, first: int, after: int, component: Components, number: Ints) -> int:
+        """Make the elements of [first, after) be found; of two live ones with one key the earlier one stays.
+
+        Answer how many are repeated.
+        """
+        used, repeated = _insert(self.slots, self.marks, keys, first, after, component, number)
+        self.used += used
+        return int(repeated)
+
+    def find(self, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
+        """Write at each of the positions where the wanted key is, or -1; what is gone is not found."""
+        _find_all(self.slots, wanted, at, component, found)
+
+    def find_from(self, wanted: Ints, first: int, after: int, component: Components, found: Positions) -> None:
+        """Write for each row of [first, after) where the wanted key is."""
+        _find_from(self.slots, self.marks, wanted, first, after, component, found)
+
+
+@inlined
+def _mixed(key: Any) -> Any:
+    bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(29))
+
+
+@inlined
+def home(key: Any, size: Any) -> Any:
+    """The slot at which the search for a key begins."""
+    return np.int64(_mixed(key) >> np.uint64(16)) & (size - 1)
+
+
+@inlined
+def _mark(key: Any) -> Any:
+    """Two bits for a key, in the word of its mark."""
+    bits = _mixed(key)
+    return (np.uint64(1) << (bits >> np.uint64(58))) | (np.uint64(1) << ((bits >> np.uint64(52)) & np.uint64(63)))
+
+
+@inlined
+def slot_of(slots: Any, key: Any) -> Any:
+    """The slot of a key, or the free one where it would be."""
+    size = len(slots)
+    slot = home(key, size)
+    while slots[slot, 1] >= 0 and slots[slot, 0] != key:
+        slot = (slot + 1) & (size - 1)
+    return slot
+
+
+@compiled
+def _insert(slots: Any, marks: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
+    used, repeated = 0, 0
+    for row in range(first, after):
+        if component[row] >= GONE:
+            continue
+        slot = slot_of(slots, keys[row])
+        other = slots[slot, 1]
+        if other < 0:
+            used += 1
+        elif component[other] < GONE:
+            repeated += 1
+            if other < first or number[other] <= number[row]:
+                component[row] = REPEATED
+                continue
+            component[other] = REPEATED
+        slots[slot, 0], slots[slot, 1] = keys[row], row
+        marks[home(keys[row], len(marks))] |= _mark(keys[row])
+    return used, repeated
+
+
+@compiled
+def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> None:
+    for i in range(len(at)):
+        row = at[i]
+        if found[row] >= 0:
+            continue
+        position = slots[slot_of(slots, wanted[row]), 1]
+        found[row] = position if position >= 0 and component[position] < GONE else -1
+
+
+@compiled
+def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
+    """First look at marks, then at one slot each, so that memory is waited for at once; then where need is."""
+    some = np.empty(after - first, np.int32)
+    count = 0
+    for row in range(first, after):
+        mark = _mark(wanted[row])
+        found[row] = -1
+        some[count] = row
+        count += (marks[home(wanted[row], len(marks))] & mark) == mark
+    for row in some[:count]:
+        slot = home(wanted[row], len(slots))
+        is_there = (slots[slot, 0] == wanted[row]) | (slots[slot, 1] < 0)
+        found[row] = slots[slot, 1] if is_there else -2
+    for row in some[:count]:
+        if found[row] == -2:
+            found[row] = slots[slot_of(slots, wanted[row]), 1]
+    for row in some[:count]:
+        if component[max(found[row], 0)] >= GONE:
+            found[row] = -1
+
+
+@compiled
+def first_chained(head: Any, wanted: Any, at: Any) -> Any:
+    """Where the chains of the keys of some elements begin."""
+    firsts = np.empty(len(at), np.int32)
+    for i in range(len(at)):
+        firsts[i] = head[home(wanted[at[i]], len(head))]
+    return firsts
+
+
+@compiled
+def repeated_rows(component: Any, rows: Any, fresh: Any, count: Any) -> Any:
+    """The rows of new elements that have the key of another one."""
+    found = 0
+    for row in range(fresh, count):
+        found += component[row] == REPEATED
+    repeated = np.empty(found, np.int64)
+    for row in range(fresh, count if found else fresh):
+        if component[row] == REPEATED:
+            found -= 1
+            repeated[len(repeated) - 1 - found] = rows[row]
+    return repeated

@@ -1,0 +1,313 @@
+"""A many-one join of streams that keeps synopses: step by step, one batch of all streams at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.keyed_join.kernels import saved
+from tidegate.physical.keyed_join.kernels.bounds import LEAST, Order
+from tidegate.physical.keyed_join.kernels.changes import Changes
+from tidegate.physical.keyed_join.kernels.classify import Terms, classify
+from tidegate.physical.keyed_join.kernels.closure import narrow
+from tidegate.physical.keyed_join.kernels.clusters import Clusters, Ending, count_parents, forget_clusters, note_waiting
+from tidegate.physical.keyed_join.kernels.cold import Cold, chill, mark_repeated
+from tidegate.physical.keyed_join.kernels.combine import combinations
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.index import KeyIndex, repeated_rows
+from tidegate.physical.keyed_join.kernels.model import (
+    COLD,
+    COLD_YES,
+    GONE,
+    NEVER,
+    NO,
+    NOBODY,
+    UNKNOWN,
+    YES,
+    Answer,
+    Arrivals,
+    Bound,
+    Constraints,
+    Moment,
+    Patience,
+    Positions,
+    Size,
+    horizons_of,
+)
+from tidegate.physical.keyed_join.kernels.rows import follow
+from tidegate.physical.keyed_join.kernels.saved import Log
+from tidegate.physical.keyed_join.kernels.sweep import depart, expendable, sweep
+from tidegate.physical.keyed_join.kernels.table import Table
+from tidegate.physical.keyed_join.kernels.waiting import list_waiting
+
+_NONE = Bound()
+_NO_ROWS = np.empty(0, np.int64)
+_NO_ORDER = Order()
+_LEAVES = (np.array([GONE, GONE, GONE], np.uint8), np.array([COLD, COLD_YES, GONE], np.uint8))
+"""What an element is when it need not be kept because of a constraint, by what it is, in lean and in exact joins."""
+
+
+@dataclass(slots=True, eq=False)
+class SynopsisJoin:
+    """The kept elements of all streams; it is changed in place.
+
+    If it is exact, what leaves because of a constraint gets cold and comes back when a partner arrives;
+    then results are those of the plain join, whatever the constraints. Else it is forgotten.
+    """
+
+    graph: Graph
+    exact: bool
+    watched: frozenset[int]
+    """Edges whose clusters may be made use of: parents are counted there."""
+    tables: list[Table]
+    cold: list[Cold]
+    clusters: dict[int, Clusters]
+    logs: list[Log]
+    orders: dict[str, Order] = field(default_factory=dict)
+    written: dict[str, Columns] = field(default_factory=dict)
+    is_noted: bool = True
+    """Whether the logs have all changes."""
+    _nothing: tuple[Ints, ...] = ()
+    """For each stream, no rows."""
+
+    def __post_init__(self) -> None:
+        self._nothing = (_NO_ROWS,) * len(self.tables)
+
+    @classmethod
+    def empty(
+        cls,
+        graph: Graph,
+        *,
+        exact: bool = True,
+        watched: frozenset[int] = frozenset(),
+        same: Sequence[Mapping[int, int]] | None = None,
+    ) -> SynopsisJoin:
+        """Nothing; `same` says for each stream which edges have the same key: by edge, the least of them."""
+        alike = same or [{}] * len(graph)
+        tables = [Table.empty(graph, stream, watched, alike[stream]) for stream in range(len(graph))]
+        clusters = {edge: Clusters() for edge in sorted(watched)}
+        logs = [Log.empty(table) for table in tables]
+        return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters, logs)
+
+    def step(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> Answer:
+        """Take in the next elements of some streams, and answer the combinations that are complete now."""
+        self.is_noted = False
+        repeated = self._append(batch, moment)
+        returned = self._bring_back()
+        self._observe(batch, moment, constraints)
+        self._link()
+        counters, came_back = moment.met or moment.counters, returned is not self._nothing
+        if came_back:
+            self._narrow_returned(returned)
+        if self.watched:
+            counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
+            count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
+            note_waiting(self.graph, self.tables, self.watched, counters)
+        late, horizons = COLD if self.exact else NO, horizons_of(moment.watermarks)
+        terms = Terms(self._patience(moment, constraints, horizons), late, constraints.keeps_no, counters)
+        promoted = classify(self.graph, self.tables, terms, came_back=came_back)
+        found = combinations(self.graph, self.tables, promoted)
+        chilled = self._collect(moment, constraints, horizons, returned=came_back)
+        return Answer(found, repeated, chilled, returned)
+
+    def sizes(self) -> tuple[Size, ...]:
+        """What is kept of each stream."""
+        counts = [np.bincount(table["component"], minlength=6) for table in self.tables]
+        return tuple(
+            Size(int(c[YES]), int(c[UNKNOWN]), int(c[NO]), len(cold)) for c, cold in zip(counts, self.cold, strict=True)
+        )
+
+    def rows(self, stream: int) -> Ints:
+        """Rows of the elements of a stream that may yet be part of a result, without those that are cold."""
+        table = self.tables[stream]
+        kept: Ints = table["row"][table["component"] <= YES]
+        return kept
+
+    def cold_rows(self, stream: int) -> Ints:
+        """Rows of the cold elements of a stream."""
+        return self.cold[stream].rows()
+
+    def note(self) -> tuple[Changes, ...]:
+        """Take down what has changed since the last time: for each stream, what is new and what was removed."""
+        self.is_noted = True
+        return tuple(log.note(table) for log, table in zip(self.logs, self.tables, strict=True))
+
+    def to_columns(self) -> Mapping[str, Columns]:
+        """The state in named parts that never change; one that is as it was the last time is the same object."""
+        if not self.is_noted:
+            self.note()
+        self.written = saved.to_columns(self.logs, self.cold, self.clusters, self.orders, self.written)
+        return self.written
+
+    @classmethod
+    def from_columns(
+        cls,
+        parts: Mapping[str, Columns],
+        graph: Graph,
+        *,
+        exact: bool = True,
+        watched: frozenset[int] = frozenset(),
+        same: Sequence[Mapping[int, int]] | None = None,
+    ) -> SynopsisJoin:
+        join = cls.empty(graph, exact=exact, watched=watched, same=same)
+        join.orders = saved.orders_from(parts)
+        join.clusters |= {e: Clusters.of(parts[f"clusters{e}"]) for e in watched if f"clusters{e}" in parts}
+        for stream, table in enumerate(join.tables):
+            join.cold[stream] = saved.cold_from(parts, stream)
+            join.logs[stream] = saved.log_from(parts, stream, table)
+            columns = join.logs[stream].alive()
+            known = {f"was {name}": columns[name] for name in columns if f"was {name}" in table.columns}
+            table.append({**columns, **known, "was": columns["component"]}, len(columns["row"]))
+            table.fresh = 0
+            list_waiting(table)
+        join._link()  # noqa: SLF001 - its own
+        for stream, table in enumerate(join.tables):
+            narrow(graph, join.tables, stream, np.arange(table.count, dtype=np.int32))
+            table.chain(table.count)
+        join.written = dict(parts)
+        return join
+
+    def _append(self, batch: Mapping[int, Arrivals], moment: Moment) -> tuple[Ints, ...]:
+        """Append what arrived; the rows of those that have the key of another one."""
+        repeated = list(self._nothing)
+        for stream, table in enumerate(self.tables):
+            table.fresh = table.count
+            if stream not in batch or not len(batch[stream].start):
+                continue
+            below = self.graph.below[stream]
+            table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
+            if self.cold[stream].slices:
+                mark_repeated(table, self.cold[stream])
+            if table.repeats:
+                repeated[stream] = repeated_rows(table.component, table.columns["row"], table.fresh, table.count)
+        return tuple(repeated)
+
+    def _bring_back(self) -> tuple[Ints, ...]:
+        """Bring back what joins new elements, what joins those, and so on; the rows of all that."""
+        if not self.exact or not any(cold.slices for cold in self.cold):
+            return self._nothing
+        before = [table.count for table in self.tables]
+        done = [table.fresh for table in self.tables]
+        while any(cold.slices for cold in self.cold):
+            upto = [table.count for table in self.tables]
+            if upto == done:
+                break
+            for here, name, there, other in self._ways():
+                table = self.tables[here]
+                lives = table["component"][done[here] : upto[here]] <= YES
+                for columns in self.cold[there].take(other, table[name][done[here] : upto[here]][lives]):
+                    self.tables[there].append(columns, len(columns["row"]))
+            done = upto
+        if all(table.count == count for table, count in zip(self.tables, before, strict=True)):
+            return self._nothing
+        return tuple(table["row"][count:] for table, count in zip(self.tables, before, strict=True))
+
+    def _ways(self) -> list[tuple[int, str, int, str]]:
+        """From which stream, with which key, another one is searched by which key."""
+        ways: dict[tuple[int, str, int, str], None] = {}
+        for number, edge in enumerate(self.graph.edges):
+            parent, child = (self.tables[stream].layout.same[f"key{number}"] for stream in edge)
+            ways[edge.parent, parent, edge.child, child] = None
+            ways[edge.child, child, edge.parent, parent] = None
+        return [way for way in ways if self.cold[way[2]].slices]
+
+    def _narrow_returned(self, returned: Sequence[Ints]) -> None:
+        """Find out anew how long those are valid that have come back, with all that is below them."""
+        for stream, rows in enumerate(returned):
+            if len(rows):
+                count = self.tables[stream].count
+                narrow(self.graph, self.tables, stream, np.arange(count - len(rows), count, dtype=np.int32))
+
+    def _observe(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> None:
+        """Learn from the order of keys below which none arrives any more."""
+        for edge, bound in constraints.ordered_parents.items():
+            self._observe_order(f"parent{edge}", edge, self.graph.edges[edge].parent, bound, batch, moment)
+        for edge, bound in constraints.ordered_children.items():
+            self._observe_order(f"child{edge}", edge, self.graph.edges[edge].child, bound, batch, moment)
+
+    def _observe_order(
+        self, name: str, edge: int, stream: int, bound: Bound, batch: Mapping[int, Arrivals], moment: Moment
+    ) -> None:
+        new = batch.get(stream)
+        columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
+        now = ((moment.settled or moment.counters)[stream], moment.watermarks[stream])
+        self.orders[name] = self.orders.get(name, _NO_ORDER).absorb(*columns, bound, *now)
+
+    def _link(self) -> None:
+        """Let new parents know where their children are; in trees, those that have waited are told later."""
+        for number, edge in enumerate(self.graph.edges):
+            parent, child = self.tables[edge.parent], self.tables[edge.child]
+            wanted, found = parent.keys[number], parent.children[number]
+            if parent.fresh < parent.count and child.count:
+                child.index(number).find_from(wanted, parent.fresh, parent.count, child.component, found)
+            if parent.layout.chained or not len(parent.waiting) or child.fresh == child.count:
+                continue
+            index = child.index(number)
+            new = child.count - child.fresh
+            if new < len(parent.waiting) or 16 * new < len(index.slots):  # a small index is faster to search
+                index = KeyIndex.sized(new)
+                index.insert(child[f"key{number}"], child.fresh, child.count, child.component, child["number"])
+            index.find(wanted, parent.waiting, child.component, found)
+
+    def _patience(self, moment: Moment, constraints: Constraints, horizons: Sequence[int]) -> list[Patience]:
+        limits = []
+        for number, edge in enumerate(self.graph.edges):
+            bound = constraints.arriving.get(number, _NONE)
+            watermark, counter = moment.watermarks[edge.child], (moment.settled or moment.counters)[edge.child]
+            rows = -1 if bound.rows is None else counter - bound.rows
+            time = LEAST if bound.time is None else watermark - bound.time
+            ordered = constraints.ordered_children.get(number)
+            low = LEAST if ordered is None else self.orders[f"child{number}"].low(ordered)
+            limits.append(Patience(rows, time, low, watermark if watermark > horizons[edge.parent] else LEAST))
+        return limits
+
+    def _endings(self, moment: Moment, constraints: Constraints) -> dict[int, Ending]:
+        endings: dict[int, Ending] = {}
+        for number in {*constraints.clustered, *constraints.ordered_parents}:
+            parent = self.graph.edges[number].parent
+            bound = constraints.clustered.get(number, _NONE)
+            gap = NEVER if bound.rows is None else bound.rows
+            time = LEAST if bound.time is None else moment.watermarks[parent] - bound.time
+            ordered = constraints.ordered_parents.get(number)
+            low = LEAST if ordered is None else self.orders[f"parent{number}"].low(ordered)
+            endings[number] = Ending((moment.sure or moment.met or moment.counters)[parent], gap, time, low)
+        return endings
+
+    def _collect(
+        self, moment: Moment, constraints: Constraints, horizons: Sequence[int], *, returned: bool
+    ) -> tuple[Ints, ...]:
+        """Let go what need not be kept; the rows of what gets cold."""
+        endings = self._endings(moment, constraints)
+        marked = self._expendable(endings, horizons)
+        if self.clusters:
+            forget_clusters(self.graph, self.clusters, endings, moment.passed(horizons))
+        known = (self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked)
+        sweep(*known, exact=self.exact, thorough=returned)
+        chilled = self._nothing
+        if self.exact:
+            chilled = tuple(map(chill, self.tables, self.cold))
+            for cold, over in zip(self.cold, moment.passed(horizons), strict=True):
+                cold.expire(over)
+        self._compact(always=False)
+        return chilled
+
+    def _expendable(self, endings: Mapping[int, Ending], horizons: Sequence[int]) -> list[Positions]:
+        """Let those leave that no later combination can have because of constraints; who they are."""
+        marked = [NOBODY] * len(self.tables)
+        for stream in {self.graph.edges[edge].child for edge in endings}:
+            marked[stream] = expendable(self.graph, self.tables, stream, endings, horizons)
+        for table, some in zip(self.tables, marked, strict=True) if endings else ():
+            if len(some):
+                depart(table.component, some, _LEAVES[self.exact])
+        return marked
+
+    def _compact(self, *, always: bool) -> None:
+        for stream, table in enumerate(self.tables):
+            moved = table.compact(always=always)
+            table.fresh = table.count
+            if moved is not None:
+                for edge in self.graph.above[stream]:
+                    follow(self.tables[self.graph.edges[edge].parent][f"child{edge}"], moved)

@@ -1,0 +1,177 @@
+"""How far arrivals are from the ideal pattern of a constraint: what observers take and what they say.
+
+Each constraint has an observer that measures *distances* of arrivals (`monitor_joins`, `monitor_clusters`,
+`monitor_orders`); `keyed_join.distances` decides from what was observed which distance is counted on. All measure
+on an axis of *places*, integers that are arrival numbers or microseconds:
+
+    kind       in rows: place of an arrival                        in time     distance, in rows | in time
+    joins      parent: children so far; child: its own number      its time    place of child - of parent, or 0
+    clusters   its own number                                      its time    arrivals of others since the first |
+                                                                               time since the first
+    orders     its own number                                      its time    place - of the first greater value
+
+Numbers begin with 1. The watermark of arrivals in rows is the least place of those to come: the next number,
+or for parents the number of children so far. Where tasks do not know numbers, they take the number of arrivals at
+the end of the batch for all of the batch; a distance is then at least what is needed to be kept between batches.
+
+What is said of all batches together depends neither on cuts nor on the order in a batch, as long as the limits
+stay the same: what is out of limits does not count even while it is still there. Parts of a stream that are split
+by key are observed one by one, and what is said of them is added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.hashing import Hashes, read_only
+from tidegate.time import FOREVER
+
+UNLIMITED = FOREVER
+"""A limit that nothing exceeds."""
+
+_BINS = 64
+
+
+class Arrivals(NamedTuple):
+    """Arrivals of one stream: hashes of keys that are not NULL, places, and the least place of those to come."""
+
+    key: Hashes
+    at: Ints
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far apart arrivals are observed: up to `kept`; those of a share of the keys, up to `sampled`.
+
+    The share is chosen by the hash of the key, so that all who see a part of a key choose alike.
+    """
+
+    kept: int = UNLIMITED
+    sampled: int = 0
+    share: float = 0.0
+
+    @property
+    def chosen(self) -> np.uint64:
+        """Keys are chosen whose hash has an upper half below this."""
+        return np.uint64(round(min(max(self.share, 0.0), 1.0) * 2**32))
+
+    @property
+    def farthest(self) -> int:
+        """The limit of chosen keys."""
+        return max(self.kept, self.sampled)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """So many distances, those of zero too, the greatest, and how many there are of each size.
+
+    The histogram begins with the distances 0, 1, 2 to 3, 4 to 7, and ends with the last that there are.
+    """
+
+    events: int = 0
+    greatest: int = 0
+    histogram: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, distances: Ints) -> Observed:
+        """What is said of these distances.
+
+        Examples
+        --------
+        >>> Observed.of(np.array([0, 5, 1]))
+        Observed(events=3, greatest=5, histogram=(1, 1, 0, 1))
+        """
+        if not len(distances):
+            return cls()
+        counts = np.trim_zeros(_sizes(read_only(np.ascontiguousarray(distances, np.int64))), "b")
+        return cls(len(distances), int(distances.max()), tuple(counts.tolist()))
+
+
+def added(several: Iterable[Observed]) -> Observed:
+    """What is said of all of them together: of the parts of a batch, or of batches.
+
+    Examples
+    --------
+    >>> added([Observed.of(np.array([0, 5])), Observed(), Observed.of(np.array([1]))])
+    Observed(events=3, greatest=5, histogram=(1, 1, 0, 1))
+    """
+    several = list(several)
+    counts = (sum(sizes) for sizes in zip_longest(*(each.histogram for each in several), fillvalue=0))
+    greatest = max((each.greatest for each in several), default=0)
+    return Observed(sum(each.events for each in several), greatest, tuple(counts))
+
+
+def chosen_keys(key: Hashes, limits: Limits) -> Mask:
+    """Which keys are of the chosen share."""
+    return key >> np.uint64(32) < limits.chosen
+
+
+def limits_of(key: Hashes, limits: Limits) -> Ints:
+    """The limit of each key."""
+    return np.where(chosen_keys(key, limits), limits.farthest, limits.kept)
+
+
+def keyed(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+    """Two columns of a state, which nobody may change."""
+    return {"key": _column(key, np.uint64), "at": _column(at, np.int64)}
+
+
+def nothing() -> dict[str, npt.NDArray[Any]]:
+    """Columns without rows."""
+    return keyed([], [])
+
+
+def kept_rows(part: Columns, keep: Mask) -> Columns:
+    """The rows to keep; the same object if these are all."""
+    return part if keep.all() else {name: read_only(column[keep]) for name, column in part.items()}
+
+
+def _column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[Any]:
+    return read_only(np.ascontiguousarray(values, kind))
+
+
+@compiled
+def _sizes(distances: Any) -> Any:
+    """How many distances need so many binary digits."""
+    counts = np.zeros(_BINS, np.int64)
+    for distance in distances:
+        digits = 0
+        while distance:
+            distance >>= 1  # noqa: PLW2901 - the digits are shifted out
+            digits += 1
+        counts[digits] += 1
+    return counts
+
+
+@inlined
+def find(table: Any, keys: Any, key: Any) -> Any:
+    """Where the table has the key, or has room for it; the table has the places of keys, -1 where there is room."""
+    slot = np.int64(key >> np.uint64(32)) & (len(table) - 1)
+    while table[slot] >= 0 and keys[table[slot]] != key:
+        slot = (slot + 1) & (len(table) - 1)
+    return slot
+
+
+@compiled
+def numbered(first: Any, second: Any) -> Any:
+    """The table of the different keys of two columns, and these keys; most of it is room, as most look in vain."""
+    size = 16
+    while size < 8 * (len(first) + len(second)):
+        size *= 2
+    table, keys, count = np.full(size, -1, np.int32), np.empty(len(first) + len(second), np.uint64), 0
+    for column in (first, second):
+        for key in column:
+            slot = find(table, keys, key)
+            if table[slot] < 0:
+                table[slot], keys[count] = count, key
+                count += 1
+    return table, keys[:count]

@@ -1,0 +1,152 @@
+"""How long after a parent its child arrives.
+
+A parent waits for its child, and a child is remembered for parents behind it, for a while: a pair counts if the
+places of the two are not farther apart than the limit of their key. A child that is there before its parent is at
+distance zero. There is one child for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.hashing import Hashes
+from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed, find, keyed, nothing, numbered
+
+_NOWHERE = -(2**63)
+
+_Bounds = tuple[np.uint64, int, int]
+"""Which keys are chosen, their limit, and that of others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinsSeen:
+    """Parents that wait for a child, and children that parents may still come to."""
+
+    parents: Columns = field(default_factory=nothing)
+    children: Columns = field(default_factory=nothing)
+
+    def __len__(self) -> int:
+        return len(self.parents["key"]) + len(self.children["key"])
+
+    def to_columns(self) -> dict[str, Columns]:
+        """The parts; one that has not changed is the same object as before."""
+        return {"parents": self.parents, "children": self.children}
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns]) -> JoinsSeen:
+        return cls(parts["parents"], parts["children"])
+
+
+def observe_joins(seen: JoinsSeen, parents: Arrivals, children: Arrivals, limits: Limits) -> tuple[JoinsSeen, Observed]:
+    """Measure how far behind their parents children come, of all pairs that the batch completes."""
+    new_parents, new_children = keyed(parents.key, parents.at), keyed(children.key, children.at)
+    waiting, remembered = _pair(seen.parents), _pair(seen.children)
+    bounds = (limits.chosen, limits.farthest, limits.kept)
+    distance, old, new = _pairs(waiting, remembered, _pair(new_parents), _pair(new_children), *bounds)
+    everyone = np.ones(len(remembered[0]), np.bool_), np.ones(len(children.key), np.bool_)
+    return JoinsSeen(
+        _continued(seen.parents, old, new_parents, new, children.watermark, bounds),
+        _continued(seen.children, everyone[0], new_children, everyone[1], parents.watermark, bounds),
+    ), Observed.of(distance)
+
+
+def _pair(part: Columns) -> tuple[Hashes, Ints]:
+    return part["key"], part["at"]
+
+
+def _continued(part: Columns, old: Mask, arrivals: Columns, new: Mask, watermark: int, bounds: _Bounds) -> Columns:
+    """Those of the part and of the arrivals that may still meet somebody."""
+    key, at, unchanged = _awaited(_pair(part), old, _pair(arrivals), new, watermark, *bounds)
+    return part if unchanged else keyed(key, at)
+
+
+@compiled
+def _awaited(
+    part: Any, old: Any, arrivals: Any, new: Any, watermark: Any, chosen: Any, farthest: Any, kept: Any
+) -> Any:
+    """Keys and places of those who go on and may still meet somebody within their limit; whether these are the same."""
+    room = len(part[0]) + len(arrivals[0])
+    keys, places = np.empty(room, np.uint64), np.empty(room, np.int64)
+    still = _copied(keys, places, 0, part[0], part[1], old, watermark, chosen, farthest, kept)
+    count = _copied(keys, places, still, arrivals[0], arrivals[1], new, watermark, chosen, farthest, kept)
+    unchanged = still == len(part[0]) and count == still
+    if count < room // 2:
+        return keys[:count].copy(), places[:count].copy(), unchanged
+    return keys[:count], places[:count], unchanged
+
+
+@compiled
+def _copied(
+    keys: Any,
+    places: Any,
+    count: Any,
+    key: Any,
+    at: Any,
+    goes_on: Any,
+    watermark: Any,
+    chosen: Any,
+    farthest: Any,
+    kept: Any,
+) -> Any:
+    """Append those who may still meet somebody, and say how many there are then."""
+    for i in range(len(key)):
+        limit = farthest if key[i] >> np.uint64(32) < chosen else kept
+        if goes_on[i] and at[i] + limit >= watermark:
+            keys[count], places[count] = key[i], at[i]
+            count += 1
+    return count
+
+
+@compiled
+def _pairs(waiting: Any, remembered: Any, parents: Any, children: Any, chosen: Any, farthest: Any, kept: Any) -> Any:
+    """All pairs of which one is new; only the new keys are put into a table, what is old passes by."""
+    table, keys = numbered(children[0], parents[0])
+    child = np.full(len(keys), _NOWHERE, np.int64)
+    _noted(child, table, keys, children[0], children[1])
+    _noted(child, table, keys, remembered[0], remembered[1])
+    distance = np.empty(len(waiting[0]) + len(parents[0]), np.int64)
+    old, new = np.ones(len(waiting[0]), np.bool_), np.ones(len(parents[0]), np.bool_)
+    count = _measured(distance, 0, old, child, table, keys, waiting[0], waiting[1], chosen, farthest, kept)
+    count = _measured(distance, count, new, child, table, keys, parents[0], parents[1], chosen, farthest, kept)
+    return distance[:count], old, new
+
+
+@compiled
+def _noted(child: Any, table: Any, keys: Any, key: Any, at: Any) -> None:
+    """Note the place of each child whose key is in the table."""
+    for i in range(len(key)):
+        number = table[find(table, keys, key[i])]
+        if number >= 0:
+            child[number] = at[i]
+
+
+@compiled
+def _measured(
+    distance: Any,
+    count: Any,
+    goes_on: Any,
+    child: Any,
+    table: Any,
+    keys: Any,
+    key: Any,
+    at: Any,
+    chosen: Any,
+    farthest: Any,
+    kept: Any,
+) -> Any:
+    """Append the distances of parents to their children, who wait no more, and say how many there are then."""
+    for i in range(len(key)):
+        number = table[find(table, keys, key[i])]
+        if number >= 0 and child[number] != _NOWHERE:
+            goes_on[i] = False
+            apart = child[number] - at[i]
+            if abs(apart) <= (farthest if key[i] >> np.uint64(32) < chosen else kept):
+                distance[count] = max(apart, 0)
+                count += 1
+    return count

@@ -1,0 +1,109 @@
+"""How long after a greater value a value arrives.
+
+Of all values before, the *steps* are kept at which the greatest so far grew; the first step above a value is the
+first greater one. Farther back than the limit only the last step is kept: a value below it is farther than the
+limit, and counts as one more than the limit.
+
+Values are integers in the order of what they stand for. A part of a stream measures against the values that it
+has seen itself, which are the greatest of all if the steps of all parts are joined after each batch and the places
+are the numbers at the ends of batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.hashing import read_only
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observed, kept_rows
+
+
+class OrderedArrivals(NamedTuple):
+    """Arrivals of one stream: values that are not NULL, places, and the least place of those to come."""
+
+    value: Ints
+    at: Ints
+    watermark: int
+
+
+def _nothing() -> Columns:
+    return _valued([], [])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrdersSeen:
+    """Steps of the greatest value so far, and arrivals that wait for the watermark, as earlier ones may still come."""
+
+    steps: Columns = field(default_factory=_nothing)
+    pending: Columns = field(default_factory=_nothing)
+
+    def __len__(self) -> int:
+        return len(self.steps["at"]) + len(self.pending["at"])
+
+    def to_columns(self) -> dict[str, Columns]:
+        """The parts; one that has not changed is the same object as before."""
+        return {"steps": self.steps, "pending": self.pending}
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns]) -> OrdersSeen:
+        return cls(parts["steps"], parts["pending"])
+
+
+def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) -> tuple[OrdersSeen, Observed]:
+    """Measure how far values that are settled by the watermark are from the first greater one; nothing is sampled."""
+    settled, pending = _settle(seen.pending, arrivals)
+    steps, distance = seen.steps, np.empty(0, np.int64)
+    if len(settled["at"]):
+        columns = (steps["value"], steps["at"], settled["value"], settled["at"])
+        value, at, distance = _inversions(*columns, limits.kept)
+        if len(at) > len(steps["at"]):
+            steps = _valued(value, at)
+    return OrdersSeen(_near(steps, arrivals.watermark, limits.kept), pending), Observed.of(distance)
+
+
+def _settle(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Columns]:
+    """What is before the watermark, by place and value, and the rest."""
+    value, at = arrivals.value, arrivals.at
+    if len(pending["at"]):
+        value, at = np.concatenate([pending["value"], value]), np.concatenate([pending["at"], at])
+    if (at[1:] <= at[:-1]).any():
+        order = np.lexsort((value, at))
+        value, at = value[order], at[order]
+    count = int(np.searchsorted(at, arrivals.watermark))
+    unchanged = (count == 0 and not len(arrivals.at)) or (count == len(at) and not len(pending["at"]))
+    return _valued(value[:count], at[:count]), pending if unchanged else _valued(value[count:], at[count:])
+
+
+def _near(steps: Columns, watermark: int, kept: int) -> Columns:
+    """The steps that are not too far from all arrivals to come, and the last one before them."""
+    far = np.count_nonzero(steps["at"] + kept < watermark)
+    return kept_rows(steps, np.arange(len(steps["at"])) >= far - 1)
+
+
+def _valued(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+    columns = {"value": value, "at": at}
+    return {name: read_only(np.ascontiguousarray(column, np.int64)) for name, column in columns.items()}
+
+
+@compiled
+def _inversions(step_value: Any, step_at: Any, value: Any, at: Any, kept: Any) -> Any:
+    """Steps after the arrivals, which are sorted by place and value, and the distances of all of them."""
+    count = len(step_at)
+    values, places = np.empty(count + len(at), np.int64), np.empty(count + len(at), np.int64)
+    values[:count], places[:count] = step_value, step_at
+    distance = np.zeros(len(at), np.int64)
+    for i in range(len(at)):
+        if count and value[i] < values[count - 1]:
+            first = np.searchsorted(values[:count], value[i], side="right")
+            apart = at[i] - places[first]
+            distance[i] = apart if apart <= kept else kept + 1
+        elif not count or value[i] > values[count - 1]:
+            values[count], places[count] = value[i], at[i]
+            count += 1
+    return values[:count], places[:count], distance

@@ -1,0 +1,175 @@
+"""The state of a join as named parts of columns.
+
+rows0 1…   elements of a stream as they came, and again as they changed
+gone0 1…   which of these rows, counted from the first one that there ever was, do not count any more
+cold0.1…   a slice of cold elements with filters; cold filters 0.1… its filters; loose0.1… a slice without
+returned0.1… where in a slice those are that have been brought back
+slices0…   what is to be known of the slices without looking into them
+digest0.1… filters of the keys of slices, from the one of this number on; digests0… what is to be known of them
+clusters0… for an edge whose clusters may be used: keys of parents that have no child yet
+order…     what is known of the order of a key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.kernels.journal import Journal, journal_from
+from tidegate.physical.keyed_join.kernels.bounds import Order, Stairs
+from tidegate.physical.keyed_join.kernels.changes import Changes
+from tidegate.physical.keyed_join.kernels.clusters import Clusters
+from tidegate.physical.keyed_join.kernels.cold import Cold, Digest, Slice
+from tidegate.physical.keyed_join.kernels.model import GONE
+from tidegate.physical.keyed_join.kernels.table import Table
+
+FILTERS = "cold filters "
+"""How the names of parts begin that have the filters of slices."""
+_GONE = ("at",)
+_LISTED = ("number", "count", "first", "last", "last_end")
+_DIGESTED = ("first", "last", "room", "held")
+_FEW = 256
+"""So many rows of a log may be gone, however few are left."""
+
+
+@dataclass(slots=True, eq=False)
+class Log:
+    """What has been told of the elements of a stream: how they came and changed, and which were removed."""
+
+    rows: Journal
+    gone: Journal
+
+    @classmethod
+    def empty(cls, table: Table) -> Log:
+        return cls(Journal(table.stored), Journal(_GONE))
+
+    def note(self, table: Table) -> Changes:
+        """Take changes of a table down; begin anew if much of the log does not count any more."""
+        changes = table.changes(self.rows.end)
+        self.gone.append(changes.gone)
+        self.rows.append(*(table[name][changes.at] for name in self.rows.names))
+        if len(self.rows) - len(self.gone) < len(self.gone) * 2 - _FEW:
+            alive = np.flatnonzero(table["component"] < GONE)
+            self.rows, self.gone = Journal(self.rows.names, self.rows.end), Journal(_GONE)
+            table["noted"][alive] = self.rows.end + np.arange(len(alive))
+            self.rows.append(*(table[name][alive] for name in self.rows.names))
+        return changes
+
+    def alive(self) -> dict[str, Ints]:
+        """The elements, and as `noted` the rows that have them."""
+        begin = self.rows.chunks[0].begin if self.rows.chunks else 0
+        columns = dict(zip(self.rows.names, self.rows.since(begin), strict=True))
+        counts = np.ones(len(columns["row"]), np.bool_)
+        counts[self.gone.since(self.gone.chunks[0].begin if self.gone.chunks else 0)[0] - begin] = False
+        found = np.flatnonzero(counts)
+        return {name: column[found] for name, column in columns.items()} | {"noted": begin + found}
+
+
+def to_columns(
+    logs: Sequence[Log],
+    cold: Sequence[Cold],
+    clusters: Mapping[int, Clusters],
+    orders: Mapping[str, Order],
+    written: Mapping[str, Columns],
+) -> dict[str, Columns]:
+    """All parts; those that were written before and have not changed are the same objects."""
+    parts: dict[str, Columns] = {}
+    for stream, (log, chilled) in enumerate(zip(logs, cold, strict=True)):
+        parts |= log.rows.to_columns(f"rows{stream}") | log.gone.to_columns(f"gone{stream}")
+        # What slices have must not be looked at; their numbers say that it is the same.
+        for each in chilled.slices:
+            parts[slice_name(stream, each)] = each.columns
+            if not each.is_loose:
+                parts[filters_name(stream, each)] = each.filters
+        for name, columns in _cold(stream, chilled).items():
+            parts[name] = _same(columns, written.get(name))
+    for edge, cluster in clusters.items():
+        parts[f"clusters{edge}"] = _same(cluster.to_columns(), written.get(f"clusters{edge}"))
+    for name, order in orders.items():
+        for unit, stairs in (("rows", order.rows), ("time", order.time)):
+            part = f"order.{name}.{unit}"
+            parts[part] = _same(_stairs(stairs), written.get(part))
+    return parts
+
+
+def log_from(parts: Mapping[str, Columns], stream: int, table: Table) -> Log:
+    """The log that had these parts, among others."""
+    rows = journal_from(f"rows{stream}", table.stored, parts)
+    return Log(rows, journal_from(f"gone{stream}", _GONE, parts))
+
+
+def orders_from(parts: Mapping[str, Columns]) -> dict[str, Order]:
+    """What is known of the order of keys."""
+    names = {name.split(".")[1] for name in parts if name.startswith("order.")}
+    return {name: Order(*(_from_stairs(parts[f"order.{name}.{unit}"]) for unit in ("rows", "time"))) for name in names}
+
+
+def slice_name(stream: int, each: Slice) -> str:
+    """The name of the part that has the columns of a slice."""
+    return f"{'loose' if each.is_loose else 'cold'}{stream}.{each.number}"
+
+
+def filters_name(stream: int, each: Slice) -> str:
+    """The name of the part that has the filters of a slice."""
+    return f"{FILTERS}{stream}.{each.number}"
+
+
+def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
+    parts: dict[str, Columns] = {}
+    for each in cold.slices:
+        if len(each.returned):
+            parts[f"returned{stream}.{each.number}"] = {"at": each.returned}
+    for digest in cold.digests:
+        parts[f"digest{stream}.{digest.first}"] = digest.words
+    if cold.digests:
+        parts[f"digests{stream}"] = _listed(cold.digests, _DIGESTED)
+    if cold.numbered:
+        # The last row says how many slices there have been, and until when nothing is valid any more.
+        last = {"number": cold.numbered, "last_end": cold.horizon}
+        listed = _listed(cold.slices, _LISTED)
+        parts[f"slices{stream}"] = {name: np.append(values, last.get(name, 0)) for name, values in listed.items()}
+    return parts
+
+
+def _listed(several: Sequence[object], names: Sequence[str]) -> dict[str, Ints]:
+    return {name: np.array([getattr(each, name) for each in several], np.int64) for name in names}
+
+
+def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
+    """The cold elements of a stream."""
+    cold = Cold()
+    if f"slices{stream}" not in parts:
+        return cold
+    *rows, (cold.numbered, *_, cold.horizon) = zip(
+        *(parts[f"slices{stream}"][name].tolist() for name in _LISTED), strict=True
+    )
+    for number, count, first, last, last_end in rows:
+        filters = parts.get(f"{FILTERS}{stream}.{number}", {})
+        returned = parts.get(f"returned{stream}.{number}", {"at": np.empty(0, np.int64)})["at"]
+        columns = parts[f"{'cold' if filters else 'loose'}{stream}.{number}"]
+        cold.slices.append(Slice(number, columns, filters, count, first, last, last_end, returned))
+    listed = parts.get(f"digests{stream}")
+    for first, last, room, held in zip(*(listed[n].tolist() for n in _DIGESTED), strict=True) if listed else ():
+        cold.digests.append(Digest(first, last, room, held, parts[f"digest{stream}.{first}"]))
+    return cold
+
+
+def _stairs(stairs: Stairs) -> Columns:
+    position = np.concatenate([np.array([stairs.slack]), stairs.position])
+    return {"position": position, "value": np.concatenate([np.array([stairs.low]), stairs.value])}
+
+
+def _from_stairs(columns: Columns) -> Stairs:
+    position, value = columns["position"], columns["value"]
+    return Stairs(int(value[0]), int(position[0]), position[1:], value[1:])
+
+
+def _same(columns: Columns, before: Columns | None) -> Columns:
+    """The columns as they were written before, if they have not changed."""
+    if before is columns or before is None or before.keys() != columns.keys():
+        return columns
+    same = all(before[name] is columns[name] or np.array_equal(before[name], columns[name]) for name in columns)
+    return before if same else columns

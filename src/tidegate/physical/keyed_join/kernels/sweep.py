@@ -1,0 +1,298 @@
+"""What need not be kept: expired elements, those that no later parent can join, and all that need those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.keyed_join.kernels.bounds import LEAST
+from tidegate.physical.keyed_join.kernels.clusters import Ending
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.index import first_chained
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH
+from tidegate.physical.keyed_join.kernels.model import (
+    COLD,
+    COLD_YES,
+    GONE,
+    NEVER,
+    NO,
+    NOBODY,
+    REPEATED,
+    UNKNOWN,
+    YES,
+    Positions,
+)
+from tidegate.physical.keyed_join.kernels.rows import BLOCK, EMPTY
+from tidegate.physical.keyed_join.kernels.table import Table
+from tidegate.physical.keyed_join.kernels.waiting import list_waiting
+
+
+def expendable(
+    graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending], horizons: Sequence[int]
+) -> Positions:
+    """Which elements of a stream no later combination can have, as far as that follows from constraints."""
+    known = tuple(edge for edge in graph.above[stream] if edge in endings)
+    if not known:
+        return NOBODY
+    table, (edges, *needed, waited) = tables[stream], _needed(graph, stream, known)
+    key, base = table.layout.key, table.layout.base
+    rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
+    done: Positions = _over(table.ints, table.component, table.soonest, table.count, rules, *needed)
+    if waited and len(done):
+        spared = np.zeros(table.count, np.bool_)
+        for edge in waited:
+            above = graph.edges[edge].parent
+            parent, horizon = tables[above], horizons[above]
+            _spare(parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared)
+        done = done[~spared[done] | (table.component[done] == NO)]
+    return done
+
+
+@lru_cache
+def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], int, int, tuple[int, ...]]:
+    """Which edges must be over, if some are known: the first so many for who may join, so many for who never does.
+
+    And over which of them parents may wait that have the child.
+    """
+    some = [[edge for edge in known if graph.edges[edge].parent in group][:1] for group in graph.sources]
+    chosen = tuple(dict.fromkeys(edge for edges in some for edge in edges)) if all(some) else ()
+    edges = (*chosen, *(edge for edge in known if edge not in chosen))
+    waited = tuple(edge for edge in chosen if not _is_all(graph, edge))
+    return edges, len(chosen), len(known) if known == graph.above[stream] else 0, waited
+
+
+def _is_all(graph: Graph, edge: int) -> bool:
+    """Whether parents that have this child do not wait, as they need no others."""
+    parent, child = graph.edges[edge]
+    return len(graph.below[parent]) == 1 and not graph.below[child]
+
+
+@compiled
+def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
+    """Mark those for whom a parent waits that is not expired; in most blocks there is none."""
+    for begin in range(0, count, BLOCK):
+        first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
+        waiting = 0
+        for row in range(first, after):
+            waiting += component[row] == UNKNOWN
+        if not waiting:
+            continue
+        for row in range(first, after):
+            if component[row] == UNKNOWN and children[row] >= 0 and high[row] > horizon:
+                spared[children[row]] = True
+
+
+@compiled
+def _over(
+    ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
+) -> Any:  # fmt: skip
+    """Whose parents do not come any more by the first rules: so many, if they may join, and so many, if they never do.
+
+    Where nobody is left, nobody looks again. With zero rules nothing follows. Columns that say nothing are not read.
+    """
+    blocks = (count + BLOCK - 1) // BLOCK
+    some, taken = np.empty(blocks, np.int32), 0
+    for block in range(blocks):
+        some[taken] = block
+        taken += soonest[block] != EMPTY
+    over, found = np.empty(taken * BLOCK, np.int32), 0
+    for block in some[:taken]:
+        left = False
+        for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
+            state = component[row]
+            if state > NO:
+                left |= state != GONE
+                continue
+            left = True
+            last = needed_no if state == NO else needed
+            ended = last > 0
+            for rule in range(last):
+                key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
+                gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
+                is_over = low > LEAST and ints[key, row] < low
+                if base >= 0 and gap < NEVER:
+                    is_over |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
+                if base >= 0 and time > LEAST:
+                    is_over |= ints[base + 2, row] < time
+                ended &= is_over
+            over[found] = row
+            found += ended
+        if not left:
+            soonest[block] = EMPTY
+    return over[:found]
+
+
+@compiled
+def depart(component: Any, some: Any, leaves: Any) -> None:
+    """Let elements be what they are when a constraint lets them go."""
+    for row in some:
+        component[row] = leaves[component[row]]
+
+
+def sweep(
+    graph: Graph,
+    tables: Sequence[Table],
+    horizons: Sequence[int],
+    ended: Sequence[int | None] | None,
+    keeps_no: frozenset[int],
+    marked: Sequence[Positions],
+    *,
+    exact: bool,
+    thorough: bool,
+) -> None:
+    """Let all be gone that is expired or not to be kept, and let what needs others go as they do.
+
+    Marked are those that left because of constraints. If it is not thorough, nothing else is new than what is decided.
+    Where a stream has `ended`, elements go by their own end, too. If it is exact, complete elements that others have
+    as their child get cold: should another one come with their key, that is noticed.
+    """
+    left = list(marked)
+    own = [None] * len(tables) if ended is None else ended
+    for stream, table in enumerate(tables):
+        yes = YES if stream in graph.singles else REPEATED
+        no = REPEATED if stream in keeps_no and graph.above[stream] else NO
+        over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
+        complete = COLD_YES if exact and graph.above[stream] else GONE
+        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no, complete)
+        left[stream] = _both(left[stream], gone)
+    if graph.shape == "tree" and not thorough:
+        _go_with_children(graph, tables, horizons, own, left, marked)
+    else:
+        _go_along(graph, tables)
+    for stream, table in enumerate(tables):
+        if graph.below[stream] and not table.layout.chained:
+            list_waiting(table)
+
+
+def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
+    """Look at all elements, again and again if there are cycles."""
+    again = True
+    while again:
+        again = False
+        for stream in graph.children_first:
+            for edge in graph.below[stream]:
+                found = (tables[stream][f"child{edge}"], tables[graph.edges[edge].child]["component"])
+                again |= bool(_follow(tables[stream]["component"], *found)) and graph.shape == "cyclic"
+
+
+def _go_with_children(
+    graph: Graph,
+    tables: Sequence[Table],
+    horizons: Sequence[int],
+    ended: Sequence[int | None],
+    left: list[Positions],
+    marked: Sequence[Positions],
+) -> None:
+    """Let the parents of those go that have left, unless they are not valid for longer than these."""
+    for stream in graph.children_first:
+        for place, edge in enumerate(graph.below[stream]):
+            other = graph.edges[edge].child
+            leaf = not graph.below[other] and horizons[stream] >= horizons[other] and ended[other] is None
+            some = marked[other] if leaf else left[other]
+            if len(some):
+                table, child = tables[stream], tables[other]
+                own = (table.pointers, table.heads, place, table.component)
+                lost = _leave(some, child.keys[edge], child.component, *own)
+                left[stream] = _both(left[stream], lost)
+
+
+def _both(some: Positions, others: Positions) -> Positions:
+    if not len(some) or not len(others):
+        return some if len(some) else others
+    return np.concatenate([some, others])
+
+
+@compiled
+def _expire(
+    component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any, complete: Any,
+) -> Any:  # fmt: skip
+    """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is.
+
+    `yes` is the component of those that are complete, and `complete` what becomes of them.
+    """
+    high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
+    due, found = np.empty(blocks, np.int32), 0
+    for block in range(blocks):
+        due[found] = block
+        found += (soonest[block] <= horizon) | (ended > LEAST)
+    gone, lost = np.empty(found * BLOCK, np.int32), 0
+    for block in due[:found]:
+        least = EMPTY
+        for row in range(block * BLOCK, min(block * BLOCK + BLOCK, count)):
+            state = component[row]
+            if state == GONE:
+                continue
+            is_over = (high[row] <= horizon) | (state == no) | (state == REPEATED)
+            if ended > LEAST:  # a column that does not matter is not read
+                is_over |= end[row] <= ended
+            if is_over or state == yes:
+                component[row] = GONE if is_over else complete
+                gone[lost] = row
+                lost += 1
+            else:
+                least = min(least, high[row])
+        soonest[block] = least
+    return gone[:lost]
+
+
+@compiled
+def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any) -> Any:
+    """Parents of those that are gone go, too; of those that are cold they get cold. Who it is."""
+    firsts, lost = first_chained(heads[place], wanted, left), np.empty(256, np.int32)
+    done, count = _leave_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
+    while done < len(left):
+        more = np.empty(2 * len(lost), np.int32)
+        more[:count] = lost
+        lost = more
+        done, count = _leave_from(done, left, firsts, child_component, pointers, place, component, lost, count)
+    return lost[:count]
+
+
+@compiled
+def _leave_from(
+    first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
+    lost: Any, count: Any,
+) -> Any:  # fmt: skip
+    """Let parents go until there is no room to list more: whose parents come next, and how many are listed.
+
+    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    """
+    following = pointers.shape[1] // 2 + place
+    for i in range(first, len(left)):
+        child, row = left[i], firsts[i]
+        while row >= 0:
+            if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
+                state = GONE
+                if child_component[child] != GONE:
+                    state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
+                if state != component[row]:  # else it has been listed
+                    if count == len(lost):
+                        return i, count
+                    component[row] = state
+                    lost[count] = row
+                    count += 1
+            row = pointers[row, following]
+    return len(left), count
+
+
+@compiled
+def _follow(component: Any, children: Any, below: Any) -> Any:
+    """An element whose child is gone goes, too; one whose child is cold gets cold."""
+    lost = False
+    for row in range(len(component)):
+        if component[row] == NO or component[row] == GONE:
+            continue
+        child = children[row]
+        state = GONE if child < 0 and component[row] == YES else UNKNOWN
+        if child >= 0 and below[child] >= GONE:
+            state = GONE
+            if below[child] in (COLD, COLD_YES):
+                state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
+        if state >= GONE and state != component[row]:
+            component[row] = state
+            lost = True
+    return lost

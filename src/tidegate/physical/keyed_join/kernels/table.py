@@ -1,0 +1,247 @@
+"""The kept elements of one stream as columns that grow, with an index of the keys by which parents find them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.keyed_join.kernels.bounds import LEAST
+from tidegate.physical.keyed_join.kernels.changes import Changes, Removed, removed, unlike
+from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.index import KeyIndex
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, NUMBER, START, Layout
+from tidegate.physical.keyed_join.kernels.model import GONE, Arrivals, Components, Positions
+from tidegate.physical.keyed_join.kernels.rows import BLOCK, blank, chain, count_alive, packed, put
+
+Array = npt.NDArray[Any]
+
+_ALL_PASS = np.empty(0, np.uint8)
+_APART = 8 * 37
+"""Columns lie so much further apart than the power of two that caches would put all of one row into the same place."""
+
+_FEW = 8192
+"""So many rows may be gone without being removed: it takes longer to move columns than to pass them by."""
+
+
+@dataclass(slots=True, eq=False)
+class Floor:
+    """For each block a number that a column is not below, where elements lack a child; of the first `known` rows."""
+
+    least: Ints
+    known: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """Columns with room for more rows; of the rows, those from `fresh` on came with this batch.
+
+    start, end, number, row   as they arrived
+    low, high   when all that is known of the element and below it is valid
+    key0…    the code of the key of an edge at this stream; `same` says which edges have one column in common
+    component
+    child0…  for an edge to a child: its position in the table of the child, or -1
+    seen0…   for an edge to a child: how many elements of the child's stream there were when this one arrived
+    base0…, after0…   for an edge from parents whose clusters are used: an arrival number at or before which
+             this key has occurred, and how often it has occurred since
+    first0…  when the first parent known started
+    was, was base0…   what the log of changes has of it, and `noted`: in which of its rows, or -1
+
+    They are rows of a few arrays, so that a compiled loop gets all of them as one argument.
+    """
+
+    layout: Layout
+    indexes: dict[int, KeyIndex]
+    ints: Ints
+    """All columns of integers."""
+    pointers: Positions
+    """For each element its child over each edge, and then for each edge the next one in the chain of its key."""
+    component: Components
+    was: Components
+    heads: Positions
+    """For each edge to a child and each hash of keys the last element that may yet need that child, or -1."""
+    soonest: Ints
+    """For each block a time up to which nobody in it goes, or the least if it must be looked at."""
+    asked: Positions
+    """Room for a list of elements to decide on, and in `said` for what is said of each."""
+    said: Components
+    blanks: Ints
+    """What new elements have in each column of integers, unless it is given."""
+    count: int = 0
+    fresh: int = 0
+    alive: int = 0
+    """How many were not gone when there were `checked` rows."""
+    checked: int = 0
+    chained: int = 0
+    """So many rows are in the chains of their keys."""
+    waiting: Positions = field(default_factory=lambda: np.empty(0, np.int32))
+    """Who is Unknown, where they are not found by their keys."""
+    columns: dict[str, Array] = field(default_factory=dict)
+    """All columns by name, with their room."""
+    keys: dict[int, Ints] = field(default_factory=dict)
+    """By edge: the columns with its key."""
+    children: dict[int, Positions] = field(default_factory=dict)
+    """By edge: the columns with the position of the child."""
+    repeats: bool = False
+    """Whether some that have come have the key of another one."""
+    floors: dict[tuple[int, int], Floor] = field(default_factory=dict)
+    removed: list[Removed] = field(default_factory=list)
+    """What the log has of elements that have been removed since."""
+    views: dict[str, Array] = field(default_factory=dict)
+    """The columns without their room, as they are asked for."""
+
+    @classmethod
+    def empty(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int] | None = None) -> Table:
+        layout, edges = Layout.of(graph, stream, watched, same or {}), len(graph.below[stream])
+        indexes = {layout.one[edge]: KeyIndex.sized(0) for edge in graph.above[stream]}
+        ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
+        none, nobody, nothing = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0, np.int64)
+        heads = np.empty((edges, 0), np.int32)
+        table = cls(layout, indexes, ints, pointers, none, none, heads, nothing, nobody, none, layout.blanks.copy())
+        table._allocate(64)
+        return table
+
+    def __getitem__(self, name: str) -> Array:
+        view = self.views.get(name)
+        if view is None:
+            self.views[name] = view = self.columns[self.layout.same.get(name, name)][: self.count]
+        return view
+
+    def index(self, edge: int) -> KeyIndex:
+        """Where the keys of an edge from parents are found."""
+        return self.indexes[self.layout.one[edge]]
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The columns that the others can be made from."""
+        return tuple(n for n in self.columns if not n.startswith(("child", "was", "noted", "low", "high", "number")))
+
+    def _allocate(self, room: int) -> None:
+        """Have room for so many rows."""
+        self.ints = _roomy(self.ints, self.count, room + _APART)
+        self.pointers = _roomy(self.pointers.T, self.count, room).T.copy()
+        self.component, self.was = _roomy(self.component, self.count, room), _roomy(self.was, self.count, room)
+        self.asked, self.said = np.empty(room, np.int32), np.zeros(room, np.uint8)
+        self.soonest = np.full(room // BLOCK + 1, LEAST)
+        self.floors, self.views = {}, {}
+        self.keys = {edge: self.ints[place] for edge, place in self.layout.key.items()}
+        self.children = dict(zip(self.layout.below, self.pointers.T, strict=False))
+        children = {f"child{edge}": column for edge, column in self.children.items()}
+        columns = dict(zip(self.layout.names, self.ints, strict=True)) | children
+        self.columns = columns | {"component": self.component, "was": self.was}
+        self.rechain(self.chained)
+
+    def rechain(self, rows: int) -> None:
+        """Chain the first rows anew."""
+        size = len(self.component) if self.layout.chained else 0
+        self.heads = np.full((len(self.layout.below), size), -1, np.int32)
+        self.chained = 0
+        self.chain(rows)
+
+    def chain(self, rows: int) -> None:
+        """Let the first elements be found by the keys of the children that they have or need."""
+        if self.chained < rows and self.layout.below and self.layout.chained:
+            known = (self.layout.keys, self.layout.most, self.chained, rows)
+            chain(self.heads, self.ints, self.pointers, self.component, *known)
+            self.chained = rows
+
+    def append(self, values: Mapping[str, Array | int], rows: int) -> None:
+        """Append rows; a column that is not given gets what says that nothing is known."""
+        before = self._lengthen(rows)
+        blank(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
+        self.look_at(before)
+        for name, given in values.items():
+            if name in self.columns:
+                self.columns[name][before : self.count] = given
+        self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
+        self._find(before)
+
+    def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
+        """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
+        layout, came = self.layout, arrivals
+        for edge, count in zip(layout.below, seen, strict=True):
+            self.blanks[layout.seen[edge]] = count
+        before = self._lengthen(len(came.start))
+        passes = _ALL_PASS if came.passes is None else came.passes.view(np.uint8)
+        given = (came.start, came.end, came.number, came.row, passes)
+        put(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
+        for edge in layout.kept:
+            self.keys[edge][before : self.count] = came.keys[edge]
+        self._find(before)
+
+    def _lengthen(self, rows: int) -> int:
+        """Have more rows; where they begin."""
+        before, after = self.count, self.count + rows
+        if after > len(self.component):
+            self._allocate(1 << (after - 1).bit_length())
+        self.views, self.count = {}, after
+        return before
+
+    def _find(self, before: int) -> None:
+        """Let new rows be found."""
+        self.repeats = False
+        for edge, index in self.indexes.items():
+            keys, number = self.keys[edge], self.columns["number"]
+            if not index.has_room(self.count - before):
+                self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
+                index.insert(keys, 0, before, self.component, number)
+            if index.insert(keys, before, self.count, self.component, number):
+                self.note_repeated(before)
+
+    def note_repeated(self, first: int) -> None:
+        """Some of the rows from a first one on have the key of another one."""
+        self.repeats = True
+        self.look_at(first)
+
+    def look_at(self, first: int) -> None:
+        """Let the rows from a first one on be looked at: some may not be kept, however long they are valid."""
+        self.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
+
+    def compact(self, *, always: bool) -> Positions | None:
+        """Remove what is gone, if that is much; where each row is then, or -1."""
+        if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
+            return None
+        self.checked, self.alive = self.count, (alive := count_alive(self.component, self.count))
+        if alive == self.count or (not always and self.count - alive <= alive + _FEW):
+            return None
+        self._note_removed()
+        moved = packed(self.ints, self.pointers, self.component, self.was, self.count)
+        self.count, self.fresh, self.waiting = alive, alive, moved[self.waiting]
+        self.checked, self.chained = alive, alive
+        if len(self.component) > 8 * (alive + _FEW):
+            self._allocate(1 << (2 * alive + _FEW).bit_length())
+        else:
+            self.soonest[:], self.floors, self.views = LEAST, {}, {}
+            self.rechain(alive)
+        for edge in self.indexes:
+            self.indexes[edge] = index = KeyIndex.sized(self.count)
+            index.insert(self.columns[f"key{edge}"], 0, self.count, self.component, self.ints[NUMBER])
+        return moved
+
+    def _note_removed(self) -> None:
+        self.removed.append(removed(self["component"], self["noted"], self["row"]))
+
+    def changes(self, end: int) -> Changes:
+        """What has changed since this was asked the last time; it becomes rows of the log, from its end on."""
+        self._note_removed()
+        rows, gone = (np.concatenate(parts) for parts in zip(*self.removed, strict=True))
+        self.removed = []
+        component, noted = self["component"], self["noted"]
+        at = unlike(component, self["was"])
+        for name in [n for n in self.columns if n.startswith("was ")]:
+            now, before = self[name.removeprefix("was ")], self[name]
+            at = np.union1d(at, np.flatnonzero((now != before) & (component < GONE)))
+            before[:] = now
+        before = noted[at]
+        noted[at] = np.arange(end, end + len(at))
+        return Changes(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
+
+
+def _roomy(array: Array, count: int, room: int) -> Array:
+    roomy = np.empty((*array.shape[:-1], room), array.dtype)
+    roomy[..., :count] = array[..., :count]
+    return roomy

@@ -1,0 +1,29 @@
+"""Who waits for a child, in graphs in which they are not found by their keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.keyed_join.kernels.model import UNKNOWN
+from tidegate.physical.keyed_join.kernels.table import Table
+
+
+def list_waiting(table: Table) -> None:
+    """List who is Unknown: those who still are, and behind them those who are new."""
+    table.waiting = _still(table.waiting, table.component, table.fresh, table.count)
+
+
+@compiled
+def _still(waiting: Any, component: Any, fresh: Any, after: Any) -> Any:
+    still = np.empty(len(waiting) + after - fresh, np.int32)
+    count = 0
+    for row in waiting:
+        still[count] = row
+        count += component[row] == UNKNOWN
+    for row in range(fresh, after):
+        still[count] = row
+        count += component[row] == UNKNOWN
+    return still[:count]

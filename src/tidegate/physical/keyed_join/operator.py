@@ -1,0 +1,315 @@
+"""Joins of several streams along edges that lead from many elements to at most one.
+
+Combinations are reported as soon as all their elements have come. What is kept is cut by what is known of how
+elements arrive. In exact mode, what only a constraint lets go gets cold, and comes back when a partner appears.
+
+Rows are counted at the end of each step: all that arrives in a step has the number of the last, so an element waits
+for up to a step longer than it must, and never less. Clusters are counted among the elements that have come here.
+
+Inputs may be windows of rows. Their elements are joined when the watermark has passed them (`counted.py`), and what
+comes out is reported as far as the watermark, as long as rows are not known to end (`results.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.physical.common.arrays import Mask
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.common.row_segments import Segment, gather
+from tidegate.physical.common.warm_up import exercise_steps
+from tidegate.physical.keyed_join import control, losses, monitor, violations
+from tidegate.physical.keyed_join.bounds import Known, counters_of
+from tidegate.physical.keyed_join.count_windows import OPEN, CountedInput, Taken
+from tidegate.physical.keyed_join.kernels.model import Answer, Arrivals, Constraints, Moment, horizons_of
+from tidegate.physical.keyed_join.layout import Coding, Key, Layout, codes_of, equal, layout_of
+from tidegate.physical.keyed_join.repeated_keys import letters_of_repeated
+from tidegate.physical.keyed_join.results import Results
+from tidegate.physical.keyed_join.state import KeyedJoinState, Shape
+from tidegate.physical.keyed_join.warm_up import ROWS, warm_up_elements
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedJoinOperator:
+    """Combinations of one element of each input that agree along all edges, valid while all of them are."""
+
+    schemas: tuple[Schema, ...]
+    edges: tuple[JoinEdge, ...]
+    streams: tuple[str | None, ...]
+    constraints: tuple[EdgeConstraint, ...]
+    watched: tuple[tuple[int, Kind], ...]
+    settings: Settings
+    counted: tuple[CountedInput | None, ...] = ()
+    """For each input the window of rows that it is, if it is one; none at all if no input is."""
+    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(f for schema in self.schemas for f in schema))
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of(self.schemas, self.edges)
+
+    @property
+    def windows(self) -> dict[int, CountedInput]:
+        """Windows of rows by input."""
+        return {stream: each for stream, each in enumerate(self.counted) if each is not None}
+
+    @property
+    def taken(self) -> tuple[Schema, ...]:
+        """The columns of elements as they are taken in."""
+        windows = self.windows
+        return tuple(windows[s].schema if s in windows else schema for s, schema in enumerate(self.schemas))
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        # Rows are counted where all of them are.
+        return ((),) * len(self.schemas) if self.windows else self.layout.partition_keys
+
+    def describe(self) -> str:
+        pairs = [
+            " AND ".join(f"{a} = {b}" for a, b in zip(edge.parent_keys, edge.child_keys, strict=True))
+            for edge in self.edges
+        ]
+        mode = "exact" if self.settings.exact else "lean"
+        sizes = [str(each.rows) for each in self.windows.values()]
+        windows = f", in windows of {' and '.join(sizes)} rows" if sizes else ""
+        return f"many-one join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
+
+    def warm_up(self) -> None:
+        exercise_steps(replace(self, order=NO_FACTS)._warm_up_step)  # noqa: SLF001 - of the same class
+
+    def _warm_up_step(self, number: int, state: Chunks) -> Chunks:
+        time = number * 10
+        inputs = [warm_up_elements(schema, number, time) for schema in self.taken]
+        arrived = {name: (number + 1) * ROWS for name in self.streams if name is not None}
+        return self.steered(NO_FACTS, arrived).step(state, inputs, [time + 10] * len(inputs)).state
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> KeyedJoinOperator:
+        return replace(self, order=order, arrived=arrived)
+
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        row_bytes = tuple(16 + sum(_width(f.type.arrow) for f in schema) for schema in self.schemas)
+        known = (self.edges, self.streams, self._known.checked(), self._watches, self.settings, row_bytes)
+        return control.decide(control.Choice(*known), order, reports)
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        known = self._known
+        shape = Shape(self.schemas, self.layout, self.settings.exact, known.clusters(), tuple(self.windows))
+        memory = KeyedJoinState.load(shape, state)
+        due, taken, failed = self._due(memory, inputs, watermarks)
+        elements = [_joinable(self.layout, stream, batch) for stream, batch in enumerate(due)]
+        arrivals = self._arrivals(memory, elements, taken)
+        moment = self._moment(memory, watermarks)
+        constraints = known.made_use_of(self.order)
+        seen, report = self._watch(memory, arrivals, moment)
+        answer = memory.join.step(arrivals, moment, constraints)
+        new = self._new(memory, elements, arrivals, answer)
+        output = self._output(memory, new, answer)
+        dead = concat_columns([*failed, self._dead(memory, elements, arrivals, new, answer)])
+        late = self._late(memory, arrivals, new, answer, constraints)
+        memory.settle(new, moment.watermarks)
+        memory.seen = seen
+        missing = self._losses(memory, elements, arrivals, output, moment, constraints)
+        report = {**report, **missing, **late, **_figures(memory, answer, output), **self._sizes}
+        return Step(memory.save(state), output, min(moment.watermarks), dead, report)
+
+    @property
+    def _sizes(self) -> Facts:
+        """Of how many rows windows are, if any are windows of rows."""
+        return {"windows": [0 if each is None else each.rows for each in self.counted]} if self.counted else {}
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.layout, self.streams, self.constraints, self.watched, self.settings)
+
+    @property
+    def _watches(self) -> tuple[monitor.Watch, ...]:
+        if self.settings.use is not Use.MONITORED:
+            return ()
+        ordered = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
+        return tuple(
+            monitor.Watch(edge, kind)
+            for edge, kind in self.watched
+            if kind not in ordered or self.layout.unordered[edge] is None
+        )
+
+    def _due(
+        self, memory: KeyedJoinState, inputs: Sequence[Batch], watermarks: Sequence[int]
+    ) -> tuple[list[Batch], dict[int, Taken], list[pa.RecordBatch]]:
+        """The elements that are joined now, what was counted of them, and dead letters of those that fail by then."""
+        counters, due = counters_of(self.streams, self.arrived), list(inputs)
+        taken: dict[int, Taken] = {}
+        dead: list[pa.RecordBatch] = []
+        for stream, window in self.windows.items():
+            known = (inputs[stream], min(watermarks[stream], FOREVER), counters[stream])
+            memory.counting[stream], taken[stream] = memory.counting[stream].take_in(window, *known)
+            due[stream], failed = window.applied(taken[stream].elements)
+            dead += failed
+        return due, taken, dead
+
+    def _arrivals(
+        self, memory: KeyedJoinState, elements: Sequence[Batch], taken: Mapping[int, Taken]
+    ) -> dict[int, Arrivals]:
+        """The new elements as the join takes them; they have the next rows, or the numbers that windows gave them."""
+        arrivals, counters = {}, counters_of(self.streams, self.arrived)
+        for stream, batch in enumerate(elements):
+            if len(batch):
+                first = memory.next_row[stream]
+                number, row = np.full(len(batch), counters[stream]), np.arange(first, first + len(batch))
+                if stream in taken:
+                    number, row = taken[stream].arrivals_of(batch), batch.end - OPEN
+                memory.next_row[stream] += len(batch)
+                memory.met[stream] += len(batch)
+                keys = self.layout.codes(stream, batch)
+                arrivals[stream] = Arrivals(keys, batch.start, batch.end, number, row)
+        return arrivals
+
+    def _moment(self, memory: KeyedJoinState, watermarks: Sequence[int]) -> Moment:
+        counters, met, windows = counters_of(self.streams, self.arrived), list(memory.met), memory.counting
+        if not windows:
+            return Moment(list(watermarks), counters, met)
+        now = [windows[s].watermark if s in windows else watermark for s, watermark in enumerate(watermarks)]
+        after = {s: windows[s].without(horizon) for s, horizon in enumerate(horizons_of(now)) if s in windows}
+        return Moment(
+            now,
+            counters,
+            met,
+            [after[s].settled if s in after else count for s, count in enumerate(counters)],
+            [after[s].sure(count) if s in after else count for s, count in enumerate(met)],
+            [after[s].ended if s in after else None for s in range(len(now))],
+        )
+
+    def _new(
+        self, memory: KeyedJoinState, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], answer: Answer
+    ) -> list[list[Segment]]:
+        """The columns of what came, and of what came back."""
+        new: list[list[Segment]] = [[] for _ in elements]
+        for stream, arrived in arrivals.items():
+            new[stream].append(Segment(arrived.row, elements[stream].columns))
+        for stream, rows in enumerate(answer.returned):
+            if len(rows):
+                new[stream].append(memory.returned(stream, rows))
+        return new
+
+    def _output(self, memory: KeyedJoinState, new: Sequence[Sequence[Segment]], answer: Answer) -> Batch:
+        found = answer.combinations
+        if not len(found):
+            none = Results.none(self.schema, tuple(memory.counting))
+            return memory.report(none) if memory.counting else none.elements
+        parts = [
+            gather(rows, memory.segments(stream, new[stream]), self.schemas[stream].arrow)
+            for stream, rows in enumerate(found.rows)
+        ]
+        columns = pa.RecordBatch.from_arrays([c for part in parts for c in part.columns], schema=self.schema.arrow)
+        output = Batch(found.start, found.end, columns)
+        same = self._have_equal_keys(output)
+        if not memory.counting:
+            return output.filter(same)
+        return memory.report(Results(output.filter(same), {s: found.rows[s][same] for s in memory.counting}))
+
+    def _have_equal_keys(self, output: Batch) -> Mask:
+        """Which results have not only equal hashes."""
+        same = np.ones(len(output), np.bool_)
+        for number, edge in enumerate(self.edges):
+            if self.layout.is_hashed(number):
+                for a, b in zip(edge.parent_keys, edge.child_keys, strict=True):
+                    same &= equal(output.column(a), output.column(b))
+        return same
+
+    def _dead(
+        self,
+        memory: KeyedJoinState,
+        elements: Sequence[Batch],
+        arrivals: Mapping[int, Arrivals],
+        new: Sequence[Sequence[Segment]],
+        answer: Answer,
+    ) -> pa.RecordBatch:
+        if not any(len(rows) for rows in answer.repeated):
+            return NO_DEAD_LETTERS
+        return letters_of_repeated(self.layout, self.streams, memory, elements, arrivals, new, answer.repeated)
+
+    def _late(
+        self,
+        memory: KeyedJoinState,
+        arrivals: Mapping[int, Arrivals],
+        new: Sequence[Sequence[Segment]],
+        answer: Answer,
+        constraints: Constraints,
+    ) -> Facts:
+        """Which constraints rows break that brought others back."""
+        returned = {}
+        for stream, rows in enumerate(answer.returned):
+            if len(rows):
+                segment = new[stream][-1]
+                start = memory.starts(stream, segment.ids)
+                keys = self.layout.codes(stream, Batch(start, start, segment.columns))
+                returned[stream] = violations.CameBack(start, keys)
+        declared = not self._watches
+        return violations.came_late(self.layout.graph, constraints, arrivals, returned, declared=declared)
+
+    def _watch(
+        self, memory: KeyedJoinState, arrivals: Mapping[int, Arrivals], moment: Moment
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        graph = self.layout.graph
+        seen, told = monitor.watch(self._watches, self.order, memory.seen, graph, arrivals, moment)
+        return dict(seen), {**told, "hits": monitor.hits_on_no(memory.join, arrivals)}
+
+    def _losses(
+        self,
+        memory: KeyedJoinState,
+        elements: Sequence[Batch],
+        arrivals: Mapping[int, Arrivals],
+        output: Batch,
+        moment: Moment,
+        constraints: Constraints,
+    ) -> Facts:
+        """In lean mode, what the sample says of results that are missing."""
+        if self.settings.exact:
+            return NO_FACTS
+        edges = {e for e, _ in self._known.declared()} | {watch.edge for watch in self._watches}
+        if not edges:
+            return NO_FACTS
+        share = self.settings.monitoring.sample
+        common = self._common(elements, arrivals, output) if self.partition_keys[0] else None
+        return losses.observe(memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), share)
+
+    def _common(self, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], output: Batch) -> losses.Common:
+        """Codes of the key that all inputs have in common."""
+        keys = [Key(columns, Coding.HASH) for columns in self.partition_keys if columns is not None]
+        new = {stream: codes_of(keys[stream], elements[stream]) for stream in arrivals}
+        return losses.Common(new, codes_of(keys[0], output))
+
+
+def _joinable(layout: Layout, stream: int, batch: Batch) -> Batch:
+    """The elements that have all their keys: NULL equals nothing."""
+    return batch.filter(layout.complete(stream, batch)) if len(batch) else batch
+
+
+def _figures(memory: KeyedJoinState, answer: Answer, output: Batch) -> dict[str, Any]:
+    """What is told of a step: what is kept, what got cold, and what came back."""
+    return {
+        "sizes": monitor.sizes(memory.join),
+        "chilled": [len(rows) for rows in answer.cold],
+        "returned": [len(rows) for rows in answer.returned],
+        "repeated": [len(rows) for rows in answer.repeated],
+        "results": len(output),
+    }
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes of a value, as far as the type says."""
+    return 16 if pa.types.is_string(kind) else max(kind.bit_width // 8, 1)

@@ -1,0 +1,80 @@
+"""Elements with the key of another one that is remembered: they are not joined, and become dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import InternalError
+from tidegate.expressions.column_texts import column_texts
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
+from tidegate.physical.common.failures import dead_letters, shown
+from tidegate.physical.common.row_segments import Segment, gather
+from tidegate.physical.keyed_join.kernels.model import GONE, Arrivals
+from tidegate.physical.keyed_join.layout import Layout, equal
+from tidegate.physical.keyed_join.state import KeyedJoinState
+
+
+def letters_of_repeated(
+    layout: Layout,
+    streams: Sequence[str | None],
+    memory: KeyedJoinState,
+    elements: Sequence[Batch],
+    arrivals: Mapping[int, Arrivals],
+    new: Sequence[Sequence[Segment]],
+    repeated: Sequence[Ints],
+) -> pa.RecordBatch:
+    """Dead letters of the elements of this step with these rows."""
+    letters = [NO_DEAD_LETTERS]
+    for stream, rows in enumerate(repeated):
+        if len(rows):
+            at = np.searchsorted(arrivals[stream].row, rows)
+            _check_hashes(layout, memory, stream, elements[stream], arrivals[stream], new[stream], at)
+            letters.append(_letters(layout, streams[stream], stream, elements[stream].take(at)))
+    return concat_columns(letters)
+
+
+def _letters(layout: Layout, name: str | None, stream: int, batch: Batch) -> pa.RecordBatch:
+    columns = list(dict.fromkeys(n for e in layout.graph.above[stream] for n in layout.keys[stream][e].columns))
+    origin = name or f"input {stream + 1} of a join"
+    keys = [column_texts(batch.column(column)).to_pylist() for column in columns]
+    details = [
+        f"{origin} has a row with this key already, and it is still remembered: "
+        + ", ".join(f"{shown(column)} = {value}" for column, value in zip(columns, row, strict=True))
+        for row in zip(*keys, strict=True)
+    ]
+    own = batch.columns.rename_columns([shown(column) for column in batch.columns.schema.names])
+    return dead_letters(batch.with_columns(own), [Reason.REPEATED_KEY.value] * len(batch), details, origin=origin)
+
+
+def _check_hashes(
+    layout: Layout,
+    memory: KeyedJoinState,
+    stream: int,
+    batch: Batch,
+    arrivals: Arrivals,
+    new: Sequence[Segment],
+    at: Ints,
+) -> None:
+    """Make sure that those with the hash of another one have its key, too."""
+    table = memory.join.tables[stream]
+    for edge in layout.graph.above[stream]:
+        if not layout.is_hashed(edge):
+            continue
+        codes, columns = arrivals.keys[edge][at], layout.keys[stream][edge].columns
+        other = np.flatnonzero((table["component"] < GONE) & np.isin(table[f"key{edge}"], codes))
+        cold_keys, cold_rows = memory.join.cold[stream].find(layout.kept_key(stream, edge), codes)
+        rows = np.append(table["row"][other], cold_rows)
+        keys = np.append(table[f"key{edge}"][other], cold_keys)
+        order = np.argsort(keys)
+        place = np.minimum(np.searchsorted(keys[order], codes), max(len(keys) - 1, 0))
+        known = np.flatnonzero(keys[order][place] == codes) if len(keys) else place[:0]
+        segments = [*memory.segments(stream, new), *memory.cold_segments(stream)]
+        theirs = gather(rows[order][place[known]], segments, memory.shape.schemas[stream].arrow)
+        ours = batch.take(at[known]).columns
+        if not all(equal(ours.column(n), theirs.column(n)).all() for n in columns):
+            raise InternalError("I342", f"two different keys ({', '.join(columns)}) have the same hash")

@@ -1,0 +1,87 @@
+"""Results of many-one joins with windows of rows: as long as the end of a row is open, they come in pieces.
+
+A row that is open is valid up to the watermark of its input, at least. A result is reported up to there, as long as
+any of its rows is open, and goes on from there in the next step. The ends of rows become known in the step in which
+they are passed by the watermark, before anything is reported beyond them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.keyed_join.count_windows import CLOSED, Counting
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+
+_START, _END = "start", "end"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """Combinations, from when on they are not reported yet, their ends as far as known, and which rows they have.
+
+    `rows` are the numbers of rows in windows of rows, by input.
+    """
+
+    elements: Batch
+    rows: Mapping[int, Ints]
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @staticmethod
+    def none(schema: Schema, counted: Sequence[int]) -> Results:
+        return Results(Batch.empty(schema), {stream: np.empty(0, np.int64) for stream in counted})
+
+    def with_more(self, more: Results) -> Results:
+        if not len(self) or not len(more):
+            return more if len(more) else self
+        one, other = self.elements, more.elements
+        start, end = np.append(one.start, other.start), np.append(one.end, other.end)
+        elements = Batch(start, end, concat_columns([one.columns, other.columns]))
+        return Results(elements, {s: np.append(rows, more.rows[s]) for s, rows in self.rows.items()})
+
+    def reported(self, windows: Mapping[int, Counting]) -> tuple[Batch, Results]:
+        """What can be reported now, and what goes on, or begins, where it is not known yet whether it does."""
+        if not len(self):
+            return self.elements, self
+        start, end = self.elements.start, np.minimum(self.elements.end, FOREVER)
+        until, rows = np.full(len(self), FOREVER), {}
+        for stream, window in windows.items():
+            ends, is_open = window.ends_of(self.rows[stream])
+            end = np.minimum(end, ends)
+            until = np.where(is_open, np.minimum(until, window.watermark), until)
+            rows[stream] = np.where(is_open, self.rows[stream], CLOSED)
+        now = np.minimum(end, until)
+        output = Batch(start, now, self.elements.columns).filter(start < now)
+        rest = np.maximum(start, until)
+        left = np.flatnonzero(rest < end)
+        after = Results(Batch(rest, end, self.elements.columns), rows)
+        return output, self if self._is(after) and len(left) == len(self) else after._taken(left)
+
+    def _is(self, other: Results) -> bool:
+        """Whether nothing has changed."""
+        one, two = self.elements, other.elements
+        pairs = [(one.start, two.start), (one.end, two.end), *((rows, other.rows[s]) for s, rows in self.rows.items())]
+        return all(np.array_equal(*pair) for pair in pairs)
+
+    def _taken(self, some: Ints) -> Results:
+        return Results(self.elements.take(some), {stream: rows[some] for stream, rows in self.rows.items()})
+
+    def chunk(self) -> pa.RecordBatch:
+        own = [self.elements.start, self.elements.end, *self.rows.values()]
+        names = [_START, _END, *(f"row{stream}" for stream in self.rows), *self.elements.columns.schema.names]
+        return pa.RecordBatch.from_arrays([*map(pa.array, own), *self.elements.columns.columns], names)
+
+    @staticmethod
+    def load(chunk: pa.RecordBatch, schema: Schema, counted: Sequence[int]) -> Results:
+        start, end, *rest = chunk.columns
+        columns = pa.RecordBatch.from_arrays(rest[len(counted) :], schema=schema.arrow)
+        rows = {stream: rest[at].to_numpy() for at, stream in enumerate(counted)}
+        return Results(Batch(start.to_numpy(), end.to_numpy(), columns), rows)

@@ -1,0 +1,321 @@
+"""What a many-one join remembers: the join with its synopses, and the columns of the elements that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of
+from tidegate.physical.common.operator import Chunks
+from tidegate.physical.common.row_segments import RowStore, Segment, gather
+from tidegate.physical.common.state_cache import StateCache
+from tidegate.physical.keyed_join.count_windows import COUNTED, Counting
+from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
+from tidegate.physical.keyed_join.kernels.model import GONE, horizons_of
+from tidegate.physical.keyed_join.kernels.saved import FILTERS, filters_name, slice_name
+from tidegate.physical.keyed_join.layout import Layout
+from tidegate.physical.keyed_join.losses import Sample
+from tidegate.physical.keyed_join.results import Results
+from tidegate.schema import Schema
+
+_ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
+"""How the names of chunks begin that have columns of elements, what watches keep, and the sample of keys."""
+_GOING_ON = "going on"
+"""The chunk of results that are not over, and how long they go on is not known."""
+_OWN = "of "
+"""How the names of the elements' own columns begin in slices."""
+_START = pa.schema({"start": pa.int64()})
+
+Parts = Mapping[str, Columns]
+
+
+class Shape(NamedTuple):
+    """What a memory is made for."""
+
+    schemas: tuple[Schema, ...]
+    layout: Layout
+    exact: bool
+    clusters: frozenset[int]
+    counted: tuple[int, ...] = ()
+    """Inputs that are windows of rows."""
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(f for schema in self.schemas for f in schema))
+
+    def join(self, parts: Parts) -> SynopsisJoin:
+        its: dict[str, Any] = {"exact": self.exact, "watched": self.clusters, "same": self.layout.same}
+        graph = self.layout.graph
+        return SynopsisJoin.from_columns(parts, graph, **its) if parts else SynopsisJoin.empty(graph, **its)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters, self.counted
+
+
+class Lazy(Mapping[str, npt.NDArray[Any]]):
+    """The columns of a chunk as arrays, none of which is looked at before it is asked for."""
+
+    __slots__ = ("chunk", "names")
+
+    def __init__(self, chunk: pa.RecordBatch) -> None:
+        self.chunk, self.names = chunk, tuple(n for n in chunk.schema.names if not n.startswith(_OWN))
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self.names:
+            raise KeyError(name)
+        column: npt.NDArray[Any] = self.chunk.column(name).to_numpy(zero_copy_only=False)
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class SliceChunk(NamedTuple):
+    """A slice as a chunk, and its first and last row."""
+
+    chunk: pa.RecordBatch
+    first: int
+    last: int
+
+    def may_have(self, rows: Ints) -> bool:
+        return bool(rows[-1] >= self.first and rows[0] <= self.last)
+
+    def segment(self) -> Segment:
+        own = [name for name in self.chunk.schema.names if name.startswith(_OWN)]
+        columns = self.chunk.select(own).rename_columns([name.removeprefix(_OWN) for name in own])
+        return Segment(self.chunk.column("row").to_numpy(), columns)
+
+
+@dataclass(slots=True, eq=False)
+class KeyedJoinState:
+    """The state between two steps; it is changed in place."""
+
+    shape: Shape
+    join: SynopsisJoin
+    stores: list[RowStore]
+    next_row: list[int]
+    met: list[int]
+    """How many elements of each input have been joined."""
+    seen: Parts = field(default_factory=dict)
+    """What watches keep."""
+    sample: Sample = field(default_factory=Sample)
+    """Of some keys everything, to tell what is missing."""
+    slices: list[dict[str, SliceChunk]] = field(default_factory=list)
+    saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
+    counting: dict[int, Counting] = field(default_factory=dict)
+    """Where windows of rows are, by input."""
+    going_on: Results | None = None
+    """Results that are not over; `going_on_chunk` has them, too."""
+    going_on_chunk: pa.RecordBatch | None = None
+
+    @staticmethod
+    def load(shape: Shape, chunks: Chunks) -> KeyedJoinState:
+        """The memory of a state: what is remembered beside it, else what its chunks say."""
+        kept = _KEPT.take(chunks.get(FIGURES))
+        if kept is not None and kept.shape.identity == shape.identity:
+            kept.adopt(chunks)
+            return kept
+        return _loaded(shape, chunks)
+
+    def adopt(self, chunks: Chunks) -> None:
+        """Take over slices as the state has them: they may be in a file now, and need not be in memory."""
+        filters = [name for name in self.saved if name.startswith(FILTERS) and chunks[name] is not self.saved[name][1]]
+        self.saved |= {name: (Lazy(chunks[name]), chunks[name]) for name in filters}
+        for stream, known in enumerate(self.slices):
+            moved = [name for name, each in known.items() if chunks[name] is not each.chunk]
+            if moved or filters:
+                known |= {name: known[name]._replace(chunk=chunks[name]) for name in moved}
+                self._attach(stream)
+
+    def _attach(self, stream: int) -> None:
+        """Let the join have the columns of slices from their chunks, and their filters as they are saved."""
+        cold, known = self.join.cold[stream], self.slices[stream]
+        for place, each in enumerate(cold.slices):
+            chunk, columns = known[slice_name(stream, each)].chunk, each.columns
+            if not isinstance(columns, Lazy) or columns.chunk is not chunk:
+                columns = Lazy(chunk)
+            filters, _ = self.saved.get(filters_name(stream, each), (each.filters, None))
+            if columns is not each.columns or filters is not each.filters:
+                cold.slices[place] = replace(each, columns=columns, filters=filters)
+
+    def report(self, found: Results) -> Batch:
+        """What is to be reported of new results, and of those that go on; the rest goes on."""
+        before = self.going_on or Results.none(self.shape.schema, self.shape.counted)
+        output, self.going_on = before.with_more(found).reported(self.counting)
+        if self.going_on is not before:
+            self.going_on_chunk = self.going_on.chunk() if len(self.going_on) else None
+        return output
+
+    def segments(self, stream: int, new: Sequence[Segment]) -> list[Segment]:
+        """Where the columns of elements are that the join knows, but for those that are cold."""
+        return [*new, *self.stores[stream].segments]
+
+    def cold_segments(self, stream: int) -> list[Segment]:
+        """Where the columns of elements are that were cold before this step."""
+        return [each.segment() for each in self.slices[stream].values()]
+
+    def returned(self, stream: int, rows: Ints) -> Segment:
+        """The columns of elements that have been cold before this step."""
+        ids = np.sort(rows)
+        slices = (each.segment() for each in reversed(self.slices[stream].values()) if each.may_have(ids))
+        return Segment(ids, gather(ids, slices, self.shape.schemas[stream].arrow))
+
+    def starts(self, stream: int, rows: Ints) -> Ints:
+        """When elements start that have been cold before this step."""
+        chunks = [each.chunk for each in self.slices[stream].values()]
+        segments = [Segment(chunk.column("row").to_numpy(), chunk.select(["start"])) for chunk in chunks]
+        found: Ints = gather(rows, segments, _START).column(0).to_numpy()
+        return found
+
+    def settle(self, new: Sequence[Sequence[Segment]], watermarks: Sequence[int]) -> None:
+        """Take over what the step has changed: `new` has the columns of what came, and came back."""
+        horizons = horizons_of(watermarks)
+        self.counting = {stream: each.without(horizons[stream]) for stream, each in self.counting.items()}
+        for stream in range(len(self.stores)):
+            self._chill(stream, self.segments(stream, new[stream]))
+        for stream, changes in enumerate(self.join.note()):
+            store, ids = self.stores[stream], np.sort(changes.new)
+            store.add(ids, gather(ids, new[stream], store.schema))
+            store.remove(changes.removed)
+
+    def _chill(self, stream: int, segments: list[Segment]) -> None:
+        """Make chunks of new slices, with the columns of their elements."""
+        known, cold = self.slices[stream], self.join.cold[stream]
+        names = [slice_name(stream, each) for each in cold.slices]
+        if names == list(known):
+            return
+        loose = [each.segment() for name, each in known.items() if name.startswith("loose") and name not in names]
+        chunks = {}
+        for name, each in zip(names, cold.slices, strict=True):
+            if name in known:
+                chunks[name] = known[name]
+                continue
+            own = gather(each.columns["row"], [*segments, *loose], self.stores[stream].schema)
+            columns = {column: pa.array(values) for column, values in each.columns.items()}
+            columns |= {f"{_OWN}{n}": c for n, c in zip(own.schema.names, own.columns, strict=True)}
+            chunks[name] = SliceChunk(pa.RecordBatch.from_pydict(columns), each.first, each.last)
+        self.slices[stream] = chunks
+        self._attach(stream)
+
+    def save(self, before: Chunks) -> Chunks:
+        """The state as chunks; those that have not changed are the same as before, and if none has, so is the state."""
+        beside = ((_SEEN, self.seen), (_SAMPLE, self.sample.parts))
+        more = {f"{prefix}{name}": part for prefix, several in beside for name, part in several.items()}
+        parts = {**self.join.to_columns(), **more}
+        saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
+        for name, part in parts.items():
+            if not _is_slice(name):
+                known = self.saved.get(name)
+                saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
+        self.saved = saved
+        chunks: dict[str, pa.RecordBatch] = {name: chunk for name, (_, chunk) in saved.items()}
+        for stream, store in enumerate(self.stores):
+            chunks |= {name: each.chunk for name, each in self.slices[stream].items()}
+            chunks |= store.chunks(f"{_ROWS}{stream}")
+        for stream, counting in self.counting.items():
+            chunks |= counting.chunks(_window(stream))
+        if self.going_on_chunk is not None:
+            chunks[_GOING_ON] = self.going_on_chunk
+        figures = self._figures()
+        same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
+        if same and figures_of(before) == figures:
+            chunks = dict(before)
+        else:
+            # By this chunk a memory is found again, so it is never that of another state.
+            chunks[FIGURES] = figures_chunk(figures)
+        _KEPT.put(chunks[FIGURES], self)
+        return chunks
+
+    def _figures(self) -> dict[str, int]:
+        figures = {
+            f"{name}{stream}": value
+            for stream, store in enumerate(self.stores)
+            for name, value in (
+                ("row", self.next_row[stream]),
+                ("met", self.met[stream]),
+                ("segments", store.numbered),
+            )
+        }
+        for stream, counting in self.counting.items():
+            figures |= counting.figures(_window(stream))
+        return figures
+
+
+_KEPT: StateCache[KeyedJoinState] = StateCache()
+"""Memories by a chunk of the state that they belong to."""
+
+
+def _loaded(shape: Shape, chunks: Chunks) -> KeyedJoinState:
+    figures, streams = figures_of(chunks), range(len(shape.schemas))
+    beside = (_ROWS, COUNTED, _GOING_ON, FIGURES)
+    own = {n: c for n, c in chunks.items() if not n.startswith(beside)}
+    parts: dict[str, Columns] = {
+        name: Lazy(chunk) if _is_slice(name) or name.startswith(FILTERS) else _columns(chunk)
+        for name, chunk in own.items()
+    }
+    saved = {name: (parts[name], own[name]) for name in own if not _is_slice(name)}
+    join = shape.join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
+    stores = []
+    for stream, table in enumerate(join.tables):
+        kept = np.sort(table["row"][table["component"] < GONE])
+        schema, numbered = shape.schemas[stream].arrow, figures.get(f"segments{stream}", 0)
+        stores.append(RowStore.load(f"{_ROWS}{stream}", schema, chunks, numbered, kept))
+    slices = [
+        {
+            name: SliceChunk(chunks[name], each.first, each.last)
+            for each in cold.slices
+            for name in [slice_name(stream, each)]
+        }
+        for stream, cold in enumerate(join.cold)
+    ]
+    going_on = chunks.get(_GOING_ON)
+    return KeyedJoinState(
+        shape,
+        join,
+        stores,
+        [figures.get(f"row{stream}", 0) for stream in streams],
+        [figures.get(f"met{stream}", 0) for stream in streams],
+        _beginning(_SEEN, parts),
+        Sample(_beginning(_SAMPLE, parts)),
+        slices,
+        saved,
+        {stream: Counting.load(_window(stream), chunks, figures) for stream in shape.counted},
+        None if going_on is None else Results.load(going_on, shape.schema, shape.counted),
+        going_on,
+    )
+
+
+def _is_slice(name: str) -> bool:
+    """Whether a part has the columns of a slice."""
+    return name.startswith(("cold", "loose")) and not name.startswith(FILTERS)
+
+
+def _window(stream: int) -> str:
+    """How the names begin of what is known of a window of rows."""
+    return f"{COUNTED}{stream}."
+
+
+def _beginning(prefix: str, parts: Parts) -> Parts:
+    return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
+
+
+def _chunk(part: Columns) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
+
+
+def _columns(chunk: pa.RecordBatch) -> Columns:
+    return {
+        name: np.array(column.to_numpy(zero_copy_only=False))
+        for name, column in zip(chunk.schema.names, chunk.columns, strict=True)
+    }

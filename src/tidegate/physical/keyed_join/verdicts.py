@@ -1,0 +1,237 @@
+"""Whether a constraint is made use of, and why not: what it saves against what it costs.
+
+What is declared is made use of. What is found by watching must be known, allowed, and pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tidegate.algebra.constraints import Reach, Settings, Use
+from tidegate.algebra.explain_keyed_join import reach_in_words
+from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.catalog.constraints import USED, identity, in_words, saved_in_words
+from tidegate.physical.common.operator import Facts
+from tidegate.physical.keyed_join import constraint_text
+from tidegate.physical.keyed_join.distances import STEPS, Followed, kept
+from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
+from tidegate.physical.keyed_join.monitor import Watch, name_of
+from tidegate.physical.keyed_join.savings import ENDINGS, Pace, Partners, Saving, counted, saving
+from tidegate.time import FOREVER
+
+WORTH = 0.05
+"""What is found must save this part of what all streams would keep: estimates are no better than that, and a
+constraint that comes and goes costs more than it saves."""
+
+STILL_WORTH = 0.01
+"""What is in use stays so as long as it saves this part."""
+
+CLUSTER_BYTES = 24
+"""What a child remembers of its parents where clusters are made use of: three numbers."""
+
+FILTER_BYTES = 1
+"""What is in memory of a cold row for each of its keys: six bits of a digest, and room for more."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What there is to choose from.
+
+    `declared` are the constraints of the plan, `watches` what is watched, at most one of each edge and kind.
+    `row_bytes` is what an element of each stream takes.
+    """
+
+    edges: tuple[JoinEdge, ...]
+    streams: tuple[str | None, ...]
+    declared: tuple[EdgeConstraint, ...]
+    watches: tuple[Watch, ...]
+    settings: Settings
+    row_bytes: tuple[int, ...]
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(self.names, tuple(Edge(edge.parent, edge.child) for edge in self.edges))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name or f"input {i + 1}" for i, name in enumerate(self.streams))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A constraint that is declared, watched, or both; and what has been seen of it.
+
+    One that is declared and cannot be made use of is by itself: what is watched may be about other columns, or hold
+    more narrowly.
+    """
+
+    edge: int
+    kind: Kind
+    declared: EdgeConstraint | None = None
+    watch: Watch | None = None
+    followed: Followed = field(default_factory=Followed)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.edge, self.kind)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a reach that could be made use of."""
+        return (self.declared is not None and self.declared.unused is None) or self.followed.used is not None
+
+
+def candidates(choice: Choice, followed: dict[str, Followed]) -> list[Candidate]:
+    """All constraints, those that are declared first; several may be declared of one kind."""
+    watched = {watch.name: watch for watch in choice.watches}
+    names = {name_of(each.edge, each.kind) for each in choice.declared if each.unused is None}
+    told = [_declared(each, watched, followed) for each in choice.declared]
+    more = [watch for watch in choice.watches if watch.name not in names]
+    return told + [Candidate(watch.edge, watch.kind, None, watch, followed[watch.name]) for watch in more]
+
+
+def _declared(each: EdgeConstraint, watched: Mapping[str, Watch], followed: Mapping[str, Followed]) -> Candidate:
+    name = name_of(each.edge, each.kind)
+    if each.unused is not None:
+        return Candidate(each.edge, each.kind, each)
+    return Candidate(each.edge, each.kind, each, watched.get(name), followed.get(name, Followed()))
+
+
+def judged(
+    each: Candidate, choice: Choice, pace: Pace, partners: Partners, known: Collection[str], *, before: bool
+) -> Facts:
+    """What is said of a constraint; `known` are the names of all that could be made use of, `before` if it was."""
+    reach = _reach(each, choice, pace)
+    forgotten = before and not choice.settings.exact
+    saved = saving(choice.graph, each.edge, each.kind, reach, pace, partners, forgotten=forgotten)
+    why = _why_not(each, choice, pace, saved, known, before=before)
+    rows = round(saved.rows) if each.known else 0
+    return {
+        "name": each.name,
+        "declared": each.declared is not None,
+        "reach": {"rows": reach.rows, "time": reach.time} if why is None else None,
+        "distance": each.followed.used,
+        "worst": each.followed.worst,
+        "rows": rows,
+        "why": why,
+        **_shown(each, choice, reach, rows, why),
+    }
+
+
+def _shown(each: Candidate, choice: Choice, reach: Reach, rows: int, why: str | None) -> Facts:
+    edge, followed = choice.edges[each.edge], each.followed
+    in_rows = each.watch is not None and each.watch.in_rows
+    far = reach.rows if in_rows else reach.time
+    found = "" if far is None else constraint_text.measured(far, in_rows=in_rows)
+    declaration = each.declared.declaration if each.declared else None
+    return {
+        "stream": choice.names[constraint_text.speaks_of(edge, each.kind)],
+        "constraint": in_words(declaration)
+        if declaration
+        else constraint_text.constraint_in_words(edge, each.kind, choice.names),
+        "declaration": identity(declaration) if declaration else "",
+        "within": reach_in_words(each.declared.within) if each.declared else found,
+        "in_use": USED if why is None else f"no: {why}",
+        "used": "" if followed.used is None else constraint_text.measured(followed.used, in_rows=in_rows),
+        "history": constraint_text.history_in_words(followed.changes, in_rows=in_rows),
+        "saves": saved_in_words(rows, is_used=why is None) if each.known else "",
+    }
+
+
+def _reach(each: Candidate, choice: Choice, pace: Pace) -> Reach:
+    """What is declared, what is kept because of what was found, or, where both are known, the lesser."""
+    declared = each.declared.within if each.declared and each.declared.unused is None else Reach()
+    found, settings = Reach(), choice.settings
+    if each.watch and each.followed.used is not None and (settings.use is Use.MONITORED or not each.declared):
+        stride = pace.row_strides[counted(choice.graph, each.edge, each.kind)] if each.watch.in_rows else pace.stride
+        used, risen = each.followed.used, each.followed.risen
+        far = min(kept(used, int(stride), settings.monitoring, risen=risen), FOREVER)
+        found = Reach(rows=far) if each.watch.in_rows else Reach(time=far)
+    return Reach(lesser(declared.rows, found.rows), lesser(declared.time, found.time))
+
+
+def lesser(one: int | None, other: int | None) -> int | None:
+    """The lesser of two reaches, of which any may not be known."""
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _why_not(
+    each: Candidate, choice: Choice, pace: Pace, saved: Saving, known: Collection[str], *, before: bool
+) -> str | None:
+    """Why it is not made use of; None if it is."""
+    settings = choice.settings
+    if each.declared is not None:
+        return "constraints are off" if settings.use is Use.OFF else each.declared.unused
+    if settings.use is not Use.MONITORED:
+        return "it is not declared, and SET constraints = monitored is not given"
+    if each.followed.used is None:
+        return _unknown(each, settings)
+    rows = _in_rows(each, choice, pace)
+    if settings.monitoring.threshold is not None and rows > settings.monitoring.threshold:
+        return f"it holds within {rows:.0f} rows, more than monitor_threshold = {settings.monitoring.threshold}"
+    alone = each.kind not in ENDINGS or _covered(choice.graph, choice.edges[each.edge].child, known)
+    if not alone:
+        return f"rows of {choice.names[saved.stream]} must be kept for other streams, of which not as much is known"
+    all_bytes = _kept_bytes(choice, pace) + saved.rows * choice.row_bytes[saved.stream]
+    part = _net_bytes(each, choice, saved) / all_bytes if all_bytes else 0.0
+    if part < (STILL_WORTH if before else WORTH):
+        return f"it would save {saved.rows:.0f} rows of {choice.names[saved.stream]}, too few for what it costs"
+    return None
+
+
+def _unknown(each: Candidate, settings: Settings) -> str:
+    if each.followed.exceeded:
+        return "it has been exceeded, and is watched anew"
+    in_rows = each.watch is not None and each.watch.in_rows
+    return f"not enough is known yet: {', '.join(_missing(each.followed, settings.monitoring.events, in_rows=in_rows))}"
+
+
+def _missing(followed: Followed, events: int, *, in_rows: bool) -> Iterator[str]:
+    """Of what is needed before anything is counted on, that of which there is too little."""
+    if followed.events < max(events, 1):
+        yield f"{followed.events} events of {max(events, 1)}"
+    if followed.steps < STEPS:
+        yield f"seen in {followed.steps} step{'' if followed.steps == 1 else 's'} of {STEPS}"
+    if followed.span < 2 * followed.worst:
+        so_far, needed = (
+            constraint_text.measured(each, in_rows=in_rows) for each in (followed.span, 2 * followed.worst)
+        )
+        yield f"watched over {so_far} of {needed}, twice the farthest"
+
+
+def _in_rows(each: Candidate, choice: Choice, pace: Pace) -> float:
+    """The distance that is counted on, in rows."""
+    used = each.followed.used or 0
+    if each.watch and each.watch.in_rows:
+        return used
+    return used * pace.row_rate(counted(choice.graph, each.edge, each.kind))
+
+
+def _covered(graph: Graph, child: int, known: Collection[str]) -> bool:
+    """Whether it is known of one parent in each group of sources when no more of them come.
+
+    Only then no more results can have the child.
+    """
+
+    def ends(edge: int) -> bool:
+        return any(name_of(edge, kind) in known for kind in ENDINGS)
+
+    above = graph.above[child]
+    return all(any(graph.edges[e].parent in group and ends(e) for e in above) for group in graph.sources)
+
+
+def _kept_bytes(choice: Choice, pace: Pace) -> int:
+    """What is kept of all streams now, without what is cold."""
+    rows = (yes + unknown for yes, unknown, _, _ in pace.sizes)
+    return sum(count * size for count, size in zip(rows, choice.row_bytes, strict=True))
+
+
+def _net_bytes(each: Candidate, choice: Choice, saved: Saving) -> float:
+    """What is saved, without what is needed for that."""
+    graph, row = choice.graph, choice.row_bytes[saved.stream]
+    keys = len(graph.above[saved.stream]) + len(graph.below[saved.stream])
+    cold = FILTER_BYTES * keys if choice.settings.exact else 0
+    marks = CLUSTER_BYTES * (saved.without - saved.rows) if each.kind is Kind.CLUSTERED else 0
+    return saved.rows * (row - cold) - marks

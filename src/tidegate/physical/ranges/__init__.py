@@ -1,1 +1,0 @@
-"""Alerts on total weights: what is checked, who is registered, and how totals are followed."""

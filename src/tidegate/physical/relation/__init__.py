@@ -1,0 +1,1 @@
+"""Operators of relations: LIMIT, set operations, semi-joins, changes, coalescing, windows of rows."""

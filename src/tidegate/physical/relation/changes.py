@@ -1,0 +1,101 @@
+"""The rows that a relation gains or loses from one instant to the next (ISTREAM, DSTREAM).
+
+At an instant a relation gains as many of a row as begin there, less those that end there: so an
+element that was cut in two gains and loses nothing where it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.algebra.plan import Change
+from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.kernels.schedule import Schedule
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
+from tidegate.physical.relation.kernels.net import net_rows
+from tidegate.schema import Schema
+from tidegate.time import BEGINNING, CHRONON, FOREVER
+
+_BEGINS, _ENDS = "begins", "ends"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOperator:
+    """One chronon for each row gained or lost; it comes out once the watermark has passed its instant."""
+
+    schema: Schema
+    change: Change
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return (self.schema.names,)
+
+    def describe(self) -> str:
+        return f"changes {self.change.value}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        memory = ChangesState.load(state)
+        watermark = max(memory.watermark, self._reported(min(watermarks[0], FOREVER)))
+        new = valid_elements(inputs[0], memory.watermark)
+        if watermark == memory.watermark and state and not len(new):
+            return Step(state, Batch.empty(self.schema), watermark)
+        begins, ends = self._edges(new)
+        waiting_begins, begun = _due(memory.begins, begins, watermark)
+        waiting_ends, ended = _due(memory.ends, ends, watermark)
+        after = ChangesState(watermark, waiting_begins, waiting_ends)
+        return Step(after.save(), self._net(begun, ended), watermark)
+
+    @property
+    def _early(self) -> int:
+        """The last instant of a row is one before the instant at which it is gone."""
+        return CHRONON if self.change is Change.DELETED_LAST else 0
+
+    def _reported(self, watermark: int) -> int:
+        """The watermark of reports for one of elements."""
+        return watermark if watermark in (BEGINNING, FOREVER) else watermark - self._early
+
+    def _edges(self, batch: Batch) -> tuple[Batch, Batch]:
+        """Return chronons where elements begin and where they end; what was always there never began."""
+        beginning, ending = batch.filter(batch.start > BEGINNING), batch.filter(batch.end < FOREVER)
+        begin, end = beginning.start - self._early, ending.end - self._early
+        return Batch(begin, begin + CHRONON, beginning.columns), Batch(end, end + CHRONON, ending.columns)
+
+    def _net(self, begun: Batch, ended: Batch) -> Batch:
+        """What the one has more than the other, row by row and instant by instant."""
+        more, less = (begun, ended) if self.change is Change.INSERTED else (ended, begun)
+        both = concat([more, less])
+        keys = [canonical(column) for column in both.columns.columns]
+        groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(both)).groups
+        weights = np.repeat(np.array([1, -1], np.int64), [len(more), len(less)])
+        return both.take(net_rows(groups, both.start, weights))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangesState:
+    """Beginnings and ends that the watermark has not passed yet."""
+
+    watermark: int
+    begins: Schedule
+    ends: Schedule
+
+    @staticmethod
+    def load(chunks: Chunks) -> ChangesState:
+        figures = figures_of(chunks)
+        schedules = (Schedule.load(name, chunks, figures) for name in (_BEGINS, _ENDS))
+        return ChangesState(figures.get("watermark", BEGINNING), *schedules)
+
+    def save(self) -> Chunks:
+        figures = {"watermark": self.watermark, **self.begins.figures(), **self.ends.figures()}
+        return {FIGURES: figures_chunk(figures), **self.begins.chunks(), **self.ends.chunks()}
+
+
+def _due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
+    """Part from what is before the watermark, of what waited and of what is new."""
+    now = new.start < watermark
+    rest, come = waiting.add(new.filter(~now).to_arrow()).take_before(watermark)
+    return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])

@@ -1,0 +1,98 @@
+"""Coalesce: equal neighbours in time become one element, while it is not longer than a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.algebra.explain import in_words
+from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.kernels.schedule import Schedule
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
+from tidegate.physical.relation.kernels.coalesce import chains
+from tidegate.schema import Schema
+from tidegate.time import BEGINNING, FOREVER, LATEST
+
+_FUTURES, _HELD = "futures", "held"
+
+UNBOUNDED = LATEST - BEGINNING
+"""A length that no element before the watermark has."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoalesceOperator:
+    """The same relation at every instant, equal neighbours made one while not longer than `length`.
+
+    An element that starts before the watermark is held back while a later one may continue it: while
+    it is shorter than `length` and does not end before the watermark. So the output's watermark is at
+    most `length` behind.
+    """
+
+    schema: Schema
+    length: int
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return (self.schema.names,)
+
+    def describe(self) -> str:
+        return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {in_words(self.length)}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        memory = CoalesceState.load(state)
+        watermark = max(memory.watermark, min(watermarks[0], FOREVER))
+        arrived = valid_elements(inputs[0], memory.watermark)
+        now = arrived.start < watermark
+        futures = memory.futures.add(arrived.filter(~now).to_arrow())
+        if watermark == memory.watermark:
+            changed = CoalesceState(watermark, futures, memory.held)
+            return Step(changed.save() if len(arrived) or not state else state, Batch.empty(self.schema), changed.since)
+        futures, come = futures.take_before(watermark)
+        held, ended = memory.held.take_before(watermark)
+        due = [arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)]
+        merged = self._merged(concat([*due, *(_turned(Batch.from_arrow(rows)) for rows in ended)]))
+        # What never ends has no neighbour either.
+        extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
+        memory = CoalesceState(watermark, futures, held.add(_turned(merged.filter(extensible)).to_arrow()))
+        return Step(memory.save(), merged.filter(~extensible), memory.since)
+
+    def _merged(self, batch: Batch) -> Batch:
+        keys = [canonical(column) for column in batch.columns.columns]
+        groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(batch)).groups
+        last, since = chains(groups, batch.start, batch.end, self.length)
+        chosen = batch.take(last)
+        return Batch(since, chosen.end, chosen.columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoalesceState:
+    """Elements that start later, by start, and elements held back, by end."""
+
+    watermark: int
+    futures: Schedule
+    held: Schedule
+
+    @staticmethod
+    def load(chunks: Chunks) -> CoalesceState:
+        figures = figures_of(chunks)
+        schedules = (Schedule.load(name, chunks, figures) for name in (_FUTURES, _HELD))
+        return CoalesceState(figures.get("watermark", BEGINNING), *schedules)
+
+    def save(self) -> Mapping[str, pa.RecordBatch]:
+        figures = {"watermark": self.watermark, **self.futures.figures(), **self.held.figures()}
+        return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.held.chunks()}
+
+    @property
+    def since(self) -> int:
+        """Before this, nothing will be emitted any more."""
+        starts = (int(run.rest().column(1).to_numpy().min()) for run in self.held.runs if run.waiting)
+        return min((self.watermark, *starts))
+
+
+def _turned(batch: Batch) -> Batch:
+    """Start and end in each other's place: held elements wait in the order of their ends."""
+    return Batch(batch.end, batch.start, batch.columns)

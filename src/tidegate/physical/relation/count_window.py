@@ -1,0 +1,167 @@
+"""Windows of the last so many elements, of all of them or of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch, concat, concat_columns, take
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.kernels.schedule import Schedule
+from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
+from tidegate.physical.relation.kernels.count_window import ALL, Counted, Remembered, count_windows
+from tidegate.schema import Schema
+from tidegate.time import BEGINNING, FOREVER
+
+_FUTURES, _GROUPS, _ELEMENTS, _SINCE = "futures", "groups", "elements", "since"
+_COUNT, _SIZE = "count", "size"
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindowOperator:
+    """The last `rows` elements of each group of equal keys, or all; content changes with every `slide`-th.
+
+    Elements are counted once the watermark has passed them, so that the order of arrival does not matter.
+    """
+
+    schema: Schema
+    rows: int | None
+    slide: int
+    keys: tuple[str, ...]
+    emit: Emit
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return (self.keys,)
+
+    def describe(self) -> str:
+        reach = "all elements" if self.rows is None else f"last {self.rows} elements"
+        owner = f" of each {', '.join(self.keys)}" if self.keys else ""
+        moving = f", sliding by {self.slide}" if self.slide != 1 else ""
+        return f"window {reach}{owner}{moving}, reporting {self.emit.name.lower()}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        memory = CountWindowState.load(self, state)
+        watermark = max(memory.watermark, min(watermarks[0], FOREVER))
+        arrived = valid_elements(inputs[0], memory.watermark)
+        now = arrived.start < watermark
+        memory = replace(memory, futures=memory.futures.add(arrived.filter(~now).to_arrow()))
+        if watermark == memory.watermark:
+            changed = state if state and not len(arrived) else memory.save()
+            return Step(changed, Batch.empty(self.schema), memory.output_watermark)
+        futures, come = memory.futures.take_before(watermark)
+        due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+        after, output = self._advanced(replace(memory, futures=futures), due, watermark)
+        return Step(after.save(), output, after.output_watermark)
+
+    def _advanced(self, memory: CountWindowState, due: Batch, watermark: int) -> tuple[CountWindowState, Batch]:
+        """Count the elements that are due, and report up to the watermark."""
+        table = memory.groups
+        keys = [canonical(due.column(name)) for name in self.keys]
+        found = group_rows(table.keys, keys, groups=len(table.counts), rows=len(due))
+        table = table.with_founders([key.take(pa.array(found.founders)) for key in keys], len(found.founders))
+        arrived = in_order(found.groups, due.start, due.columns.columns, count=len(table.counts))
+        remembered = Remembered(table.counts, table.sizes, memory.not_emitted)
+        rows = ALL if self.rows is None else self.rows
+        cut, early = self.emit is Emit.SETTLED, self.emit is Emit.EARLY
+        counted = count_windows(remembered, arrived, rows, self.slide, watermark, cut, early)
+        columns = concat_columns([memory.elements, due.columns])
+        output = Batch(counted.start, counted.end, take(columns, counted.rows))
+        return _after(memory, table, arrived.bounds, counted, columns, watermark), output
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """The groups: keys, how many elements each has had, and how many of the last ones are remembered."""
+
+    keys: list[pa.Array]
+    counts: Ints
+    sizes: Ints
+
+    def with_founders(self, keys: list[pa.Array], new: int) -> GroupTable:
+        """The groups, then new ones that nothing is known of yet."""
+        if not new:
+            return self
+        none = np.zeros(new, np.int64)
+        joined = [pa.concat_arrays([old, more]) for old, more in zip(self.keys, keys, strict=True)]
+        return GroupTable(joined, np.append(self.counts, none), np.append(self.sizes, none))
+
+    def save(self) -> pa.RecordBatch:
+        names = [_COUNT, _SIZE, *(f"key.{k}" for k in range(len(self.keys)))]
+        return pa.RecordBatch.from_arrays([pa.array(self.counts), pa.array(self.sizes), *self.keys], names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountWindowState:
+    """What a window remembers; `since` is None where everything was emitted up to the watermark."""
+
+    watermark: int
+    futures: Schedule
+    groups: GroupTable
+    elements: pa.RecordBatch
+    since: Ints | None
+    chunks: Chunks
+    """Groups, elements and since as chunks, if they have not changed since they were loaded."""
+
+    @staticmethod
+    def load(operator: CountWindowOperator, chunks: Chunks) -> CountWindowState:
+        figures = figures_of(chunks)
+        held = {name: chunks[name] for name in (_GROUPS, _ELEMENTS, _SINCE) if name in chunks}
+        return CountWindowState(
+            figures.get("watermark", BEGINNING),
+            Schedule.load(_FUTURES, chunks, figures),
+            _loaded_groups(operator, held),
+            held.get(_ELEMENTS, pa.RecordBatch.from_pylist([], schema=operator.schema.arrow)),
+            _loaded_since(operator, held),
+            held,
+        )
+
+    def save(self) -> Chunks:
+        figures = {"watermark": self.watermark, **self.futures.figures()}
+        return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.chunks}
+
+    @property
+    def not_emitted(self) -> Ints:
+        """From when on each remembered element was not emitted yet."""
+        return np.full(self.groups.sizes.sum(), self.watermark) if self.since is None else self.since
+
+    @property
+    def output_watermark(self) -> int:
+        """Before this, nothing will be emitted any more."""
+        return self.watermark if self.since is None else int(np.min(self.since, initial=self.watermark))
+
+
+def _loaded_groups(operator: CountWindowOperator, chunks: Chunks) -> GroupTable:
+    if _GROUPS not in chunks:
+        none = np.empty(0, np.int64)
+        return GroupTable([pa.array([], operator.schema.type_of(k).arrow) for k in operator.keys], none, none)
+    counts, sizes, *keys = chunks[_GROUPS].columns
+    return GroupTable(keys, np.array(counts), np.array(sizes))
+
+
+def _loaded_since(operator: CountWindowOperator, chunks: Chunks) -> Ints | None:
+    if operator.emit is Emit.SETTLED:
+        return None
+    return np.array(chunks[_SINCE].column(0)) if _SINCE in chunks else np.empty(0, np.int64)
+
+
+def _after(
+    memory: CountWindowState, table: GroupTable, bounds: Ints, counted: Counted, columns: pa.RecordBatch, watermark: int
+) -> CountWindowState:
+    """The memory at the watermark; chunks are the same objects if nothing came and nothing went."""
+    if not bounds[-1] and watermark < FOREVER:
+        return replace(memory, watermark=watermark)
+    groups = GroupTable(table.keys, table.counts + np.diff(bounds), counted.sizes)
+    elements = take(columns, counted.kept)
+    since = None if memory.since is None else counted.since
+    chunks = {_GROUPS: groups.save(), _ELEMENTS: elements}
+    if since is not None:
+        chunks[_SINCE] = pa.RecordBatch.from_arrays([pa.array(since)], [_SINCE])
+    return CountWindowState(watermark, memory.futures, groups, elements, since, chunks)

@@ -1,0 +1,1 @@
+"""Loops of windows of rows, of coalescing and of changes."""

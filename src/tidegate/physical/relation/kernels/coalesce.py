@@ -1,0 +1,58 @@
+"""Equal neighbours in time made one, while not longer than a bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.groups import by_group
+
+Times = npt.NDArray[np.int64]
+
+
+def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, Times]:
+    """The last row of each chain of neighbours, and when the chain starts; it ends with that row.
+
+    Rows of one group are neighbours where one ends when the other starts. Each row continues at most
+    one other, and no chain of several is longer than `length`.
+
+    Examples
+    --------
+    >>> last, since = chains(np.array([0, 0, 0]), np.array([1, 3, 4]), np.array([3, 4, 9]), 5)
+    >>> last.tolist(), since.tolist()
+    ([1, 2], [1, 4])
+    """
+    by_end = np.argsort(end, kind="stable")
+    groups, start, end = groups[by_end], start[by_end], end[by_end]
+    count = int(groups.max(initial=-1)) + 1
+    bounds, starting = by_group(groups, start, count=count)
+    last, since = _linked(bounds, starting, by_group(groups, end, count=count)[1], start, end, length)
+    return by_end[last], since
+
+
+@compiled
+def _linked(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
+    """Go through the rows of each group by start, and beside them through those that end there.
+
+    Of one start, the shortest row comes first: a chain too long with it is too long with all others too.
+    """
+    since, continued = start.copy(), np.zeros(len(start), np.bool_)
+    for group in range(len(bounds) - 1):
+        ending, stop = bounds[group], bounds[group + 1]
+        for at in range(bounds[group], stop):
+            row = by_start[at]
+            while ending < stop and end[by_end[ending]] < start[row]:
+                ending += 1
+            while ending < stop and end[by_end[ending]] == start[row]:
+                before = by_end[ending]
+                ending += 1
+                if since[before] >= end[row] - length:
+                    since[row] = since[before]
+                    continued[before] = True
+                    break
+    last = np.flatnonzero(~continued)
+    return last, since[last]

@@ -1,0 +1,90 @@
+"""Windows of so many elements: which are valid from when until when (PIPES, formulas 8.18, 8.19 and 17.2).
+
+Elements of a group are numbered from 1 in the order of time. With slide A the content changes with the
+elements A, 2A, …: element i enters with element ⌈i/A⌉·A, and leaves a window of N with ⌈(i+N)/A⌉·A.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.time_order import Arrived
+from tidegate.time import FOREVER
+
+ALL = -1
+"""In place of a number of rows: elements never leave."""
+
+
+class Remembered(NamedTuple):
+    """For each group how many elements it has had, and how many of its last ones are still there.
+
+    `since` says of each that is there, one group after the other, from when on it was not emitted yet.
+    """
+
+    counts: Ints
+    sizes: Ints
+    since: Ints
+
+
+class Counted(NamedTuple):
+    """What was emitted and what stays: rows are those that stood there, then the new ones."""
+
+    rows: Ints
+    start: Ints
+    end: Ints
+    kept: Ints
+    since: Ints
+    sizes: Ints
+
+
+@compiled
+def count_windows(
+    remembered: Remembered, arrived: Arrived, rows: int, slide: int, watermark: int,
+    cut: bool, early: bool,  # noqa: FBT001
+) -> Counted:  # fmt: skip
+    """Number the new elements and emit validities up to the watermark.
+
+    What is still open is emitted up to the watermark with `cut` every time, with `early` when it enters;
+    the rest of it when it leaves. At the end of time all that is open is endless.
+    """
+    old, room = len(remembered.since), len(remembered.since) + len(arrived.order)
+    emitted, start, end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    kept, since, sizes = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros_like(remembered.counts)
+    pieces, stays, base = 0, 0, 0
+    for group in range(len(remembered.counts)):
+        before, there, first = remembered.counts[group], remembered.sizes[group], arrived.bounds[group]
+        total = before + arrived.bounds[group + 1] - first
+        for number in range(before - there + 1, total + 1):
+            row = base + there + number - before - 1
+            if number > before:
+                row = old + arrived.order[first + number - before - 1]
+            enter, leave = _next(number, slide), _next(number + rows, slide)
+            begin, until, not_emitted = FOREVER, FOREVER, FOREVER  # as long as it has not entered
+            stays_open = enter > total or (rows != ALL and leave > total and watermark != FOREVER)
+            if enter <= before:
+                begin = remembered.since[row]
+            elif enter <= total:
+                begin = arrived.times[arrived.order[first + enter - before - 1]]
+            if rows != ALL and leave <= total:
+                until = arrived.times[arrived.order[first + leave - before - 1]]
+            elif stays_open and enter <= total:
+                until = watermark if cut or (early and enter > before) else begin
+                not_emitted = until
+            if begin < until:
+                emitted[pieces], start[pieces], end[pieces] = row, begin, until
+                pieces += 1
+            if stays_open:
+                kept[stays], since[stays] = row, not_emitted
+                stays, sizes[group] = stays + 1, sizes[group] + 1
+        base += there
+    return Counted(emitted[:pieces], start[:pieces], end[:pieces], kept[:stays], since[:stays], sizes)
+
+
+@inlined
+def _next(number: Any, slide: Any) -> Any:
+    """The first multiple of the slide at or after a number."""
+    return (number + slide - 1) // slide * slide

@@ -1,0 +1,159 @@
+"""The first rows in an order, at every instant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.plan import Order
+from tidegate.physical.aggregate.kernels.slot_order import first_few
+from tidegate.physical.aggregate.kernels.slots import counts
+from tidegate.physical.aggregate.live import LiveState, Scene, scene_of
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch, take
+from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.kernels.order_codes import classes, sorted_by
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
+from tidegate.physical.relation.prune import sort_keys
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+
+_OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOperator:
+    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
+
+    With `ties`, also the rows that are equal in the order to the last of them.
+    """
+
+    schema: Schema
+    order: tuple[Order, ...]
+    count: int
+    offset: int
+    keys: tuple[str, ...]
+    emit: Emit
+    ties: bool = False
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return (self.keys,)
+
+    def describe(self) -> str:
+        by = ", ".join(o.column + (" descending" if o.descending else "") for o in self.order) or "all columns"
+        skipped = f" after {self.offset}" if self.offset else ""
+        owner = f" of each {', '.join(self.keys)}" if self.keys else ""
+        tied = " and their equals" if self.ties else ""
+        return f"first {self.count}{tied}{skipped}{owner} in order of {by}, reporting {self.emit.name.lower()}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Absorb the new elements and emit what the watermark settles."""
+        memory, shown = LiveState.load(state), _Shown.load(state)
+        watermark = max(memory.watermark, min(watermarks[0], FOREVER))
+        after, due = memory.absorb(inputs[0], self.schema.names, watermark)
+        if watermark == memory.watermark:
+            kept = state if state and after.futures is memory.futures else {**after.save(), **shown.save()}
+            return Step(kept, Batch.empty(self.schema), shown.promise(watermark))
+        emit = Emit.SETTLED if watermark == FOREVER else self.emit
+        scene = scene_of(after, due, self.keys, watermark, only_touched=emit.holds_back)
+        pieces = self._pieces(scene, shown, emit)
+        chosen = np.flatnonzero(pieces.emitted)
+        output = Batch(pieces.start[chosen], pieces.end[chosen], take(scene.columns, pieces.element[chosen]))
+        still = shown.after(scene, pieces) if emit.holds_back else _NOTHING_SHOWN
+        done = scene.after(*_alive(scene))
+        return Step({**done.save(), **still.save()}, output, still.promise(watermark))
+
+    def _pieces(self, scene: Scene, shown: _Shown, emit: Emit) -> _Pieces:
+        slots = scene.slots
+        order, ties = self._sorted(scene)
+        element, within = first_few(order, ties, slots, scene.spans, offset=self.offset, count=self.count)
+        group = slots.group[within.first]
+        is_carried = (within.first == slots.bounds[group]) & (group < scene.known)
+        is_open = within.last == slots.bounds[group + 1]
+        begun = slots.time[within.first]
+        begun[is_carried] = shown.since_of(scene.number[element[is_carried]], scene.begin)
+        until = np.append(slots.time, 0)[within.last]
+        until[is_open] = scene.watermark
+        emitted = (begun < until) & (~is_open | emit.comes_out_open(~is_carried))
+        return _Pieces(element, begun, until, is_open, emitted)
+
+    def _sorted(self, scene: Scene) -> tuple[Ints, Ints]:
+        """The elements in the order, and numbers for them that are the same for those that tie.
+
+        What is equal in the order is ordered by all columns, and equal rows as they came. Equal rows must not
+        change places from step to step: part of one of them may have been emitted.
+        """
+        deciding = [key for order in self.order for key in sort_keys(scene.columns.column(order.column), order)]
+        others = [key for name in self.schema.names for key in sort_keys(scene.columns.column(name), Order(name))]
+        sorted_rows = sorted_by([*deciding, *others, scene.number])
+        return sorted_rows, classes(sorted_rows, deciding) if self.ties else scene.number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """Elements with the validities in which they are among the first; `open` are those that last longer."""
+
+    element: Ints
+    start: Ints
+    end: Ints
+    open: Mask
+    emitted: Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown:
+    """Elements that are among the first, by their numbers in ascending order, and since when they were not emitted."""
+
+    number: Ints
+    since: Ints
+    chunk: pa.RecordBatch | None = None
+
+    @staticmethod
+    def load(chunks: Chunks) -> _Shown:
+        if _OPEN not in chunks:
+            return _NOTHING_SHOWN
+        number, since = (np.array(column) for column in chunks[_OPEN].columns)
+        return _Shown(number, since, chunks[_OPEN])
+
+    def save(self) -> Chunks:
+        if self.chunk is not None:
+            return {_OPEN: self.chunk}
+        if not len(self.number):
+            return {}
+        return {_OPEN: pa.RecordBatch.from_arrays([pa.array(self.number), pa.array(self.since)], ["number", "since"])}
+
+    def promise(self, watermark: int) -> int:
+        """Before this, nothing will be emitted any more."""
+        return int(np.min(self.since, initial=watermark))
+
+    def since_of(self, numbers: Ints, otherwise: int) -> Ints:
+        if not len(self.number):
+            return np.full(len(numbers), otherwise)
+        return self.since[np.searchsorted(self.number, numbers)]
+
+    def after(self, scene: Scene, pieces: _Pieces) -> _Shown:
+        """Those of groups in which nothing happened stay as they are."""
+        others = ~np.isin(self.number, scene.number)
+        rows = np.flatnonzero(pieces.open)
+        since = np.where(pieces.emitted[rows], scene.watermark, pieces.start[rows])
+        number = np.concatenate([self.number[others], scene.number[pieces.element[rows]]])
+        order = np.argsort(number)
+        new = _Shown(number[order], np.concatenate([self.since[others], since])[order])
+        same = np.array_equal(new.number, self.number) and np.array_equal(new.since, self.since)
+        return self if same else new
+
+
+_NOTHING_SHOWN = _Shown(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _alive(scene: Scene) -> tuple[Ints, Ints]:
+    """Groups that have live elements at the watermark; nothing of a group itself is ever held back."""
+    slots = scene.slots
+    untouched = slots.bounds[1:] == slots.bounds[:-1]
+    last = np.append(counts(scene.spans, slots.total), 0)[slots.bounds[1:] - 1]
+    alive = np.flatnonzero(untouched | (last > 0))
+    return alive, np.full(len(alive), FOREVER)

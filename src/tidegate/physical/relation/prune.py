@@ -1,0 +1,75 @@
+"""Dropping elements early that cannot be among the first rows, so that fewer travel and wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.plan import Order
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.kernels.groups import canonical, distribute, group_rows
+from tidegate.physical.common.kernels.order_codes import classes, order_codes, presence, sorted_by
+from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class PruneOperator:
+    """Drop elements that `count` others of the same keys and the same validity come before.
+
+    It looks at the elements of one batch only, and so needs no state; what it drops depends on the
+    batches, what is first does not.
+    """
+
+    schema: Schema
+    order: Order
+    count: int
+    keys: tuple[str, ...]
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        owner = f" of each {', '.join(self.keys)}" if self.keys else ""
+        turned = " descending" if self.order.descending else ""
+        return f"prune to the first {self.count}{owner} in order of {self.order.column}{turned}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        if len(batch) <= self.count:
+            return Step(NO_STATE, batch, watermarks[0])
+        together = [pa.array(batch.start), pa.array(batch.end), *(canonical(batch.column(k)) for k in self.keys)]
+        groups, founders = group_rows([t[:0] for t in together], together, groups=0, rows=len(batch))
+        place = _places(sort_keys(batch.column(self.order.column), self.order))
+        limit = _first_places(groups, place, len(founders), self.count)
+        return Step(NO_STATE, batch.filter(place <= limit[groups]), watermarks[0])
+
+
+def sort_keys(column: pa.Array, order: Order) -> list[Ints]:
+    """What to sort by, the most important first."""
+    (codes,) = order_codes([column]).codes
+    turned = ~codes if order.descending else codes
+    if not column.null_count:
+        return [turned]
+    present = presence(column).astype(np.int64)
+    return [present if order.nulls_first else 1 - present, turned]
+
+
+def _places(keys: list[Ints]) -> Ints:
+    """One number for each row, in the order of the keys."""
+    return keys[0] if len(keys) == 1 else classes(sorted_by(keys), keys)
+
+
+def _first_places(groups: Ints, place: Ints, many: int, count: int) -> Ints:
+    """For each group the place of its last row that is among the first."""
+    if count == 1:
+        limit = np.full(many, np.iinfo(np.int64).max)
+        np.minimum.at(limit, groups, place)
+        return limit
+    bounds, rows = distribute(groups, np.argsort(place), many)
+    last: Ints = place[rows[np.minimum(bounds[:-1] + count, bounds[1:]) - 1]]
+    return last

@@ -1,0 +1,1 @@
+"""What comparisons have shown, and which of them fit in a budget."""

@@ -1,0 +1,80 @@
+"""Which share of each cell's comparisons is made, if not all can be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Floats, Ints
+
+
+class Shares(NamedTuple):
+    """For each cell the share of its volume that is chosen, and that is explored besides."""
+
+    chosen: Floats
+    explored: Floats
+    price: float
+    """What the last unit that was chosen is worth; 0 if everything is."""
+
+    @property
+    def made(self) -> Floats:
+        return self.chosen + self.explored
+
+
+def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: float) -> Shares:
+    """Spend most of a budget on the best cells, and the rest evenly on those that are not done completely.
+
+    `value` is what a unit of a cell's volume is worth. Of equal ones, the newest are the best.
+    """
+    none = np.zeros(len(volume))
+    if not len(volume) or float(np.cumsum(volume)[-1]) <= budget:
+        return Shares(none + 1.0, none, 0.0)
+    order = best_first(value, lag)
+    chosen = knapsack(volume, order, (1.0 - explore) * budget)
+    rest = (1.0 - chosen) * volume
+    explored = np.divide(spread(rest, explore * budget), volume, out=none, where=volume > 0)
+    taken = order[chosen[order] > 0]
+    return Shares(chosen, explored, float(value[taken[-1]]) if len(taken) else 0.0)
+
+
+def best_first(value: Floats, lag: Ints) -> Ints:
+    """Cells in the order in which they are worth it; of equal ones the newest first.
+
+    Those are equal that differ by no more than the order in which sums were made.
+    """
+    return np.lexsort((lag, np.abs(lag), -value.astype(np.float32)))
+
+
+def knapsack(volume: Floats, order: Ints, budget: float) -> Floats:
+    """The share of each cell if cells are taken whole, in this order, until the budget is used up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> knapsack(np.array([4.0, 2.0, 6.0]), np.array([2, 0, 1]), 8.0).tolist()
+    [0.5, 0.0, 1.0]
+    """
+    ordered = volume[order]
+    before = np.cumsum(ordered) - ordered
+    part = np.clip(np.divide(budget - before, ordered, out=np.ones(len(ordered)), where=ordered > 0), 0.0, 1.0)
+    chosen = np.empty(len(volume))
+    chosen[order] = part
+    return chosen
+
+
+def spread(room: Floats, budget: float) -> Floats:
+    """A budget in equal parts, but nowhere more than there is room for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread(np.array([1.0, 9.0, 0.0, 9.0]), 7.0).tolist()
+    [1.0, 3.0, 0.0, 3.0]
+    """
+    given, left = np.zeros(len(room)), budget
+    order = np.argsort(room, kind="stable")
+    for place, cell in enumerate(order.tolist()):
+        given[cell] = min(float(room[cell]), left / (len(order) - place))
+        left -= given[cell]
+    return given

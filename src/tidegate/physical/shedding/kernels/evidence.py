@@ -1,0 +1,159 @@
+"""What is known of how productive comparisons are, by lag and by kind; every comparison made is evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Columns, Floats
+
+UNKNOWN = 1e-4
+"""Matches per comparison as long as nothing is known."""
+
+RECENT = 0.8
+"""What remains of late counts after a batch: they tell of the last five or so."""
+
+NO_ACCIDENT = 12.0
+"""Twice the logarithm of how much less likely counts are without a change; by accident one lag in 2,000 is beyond."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What was counted. The lag of a pair is the left element's slot less the right one's."""
+
+    matches: Floats
+    """By lag, from the most negative one on."""
+    units: Floats
+    """By lag."""
+    utility: Floats
+    """By lag, probing stream and kind."""
+    made: Floats
+    """Comparisons by lag, probing stream and kind."""
+    recent: Floats
+    """Matches and comparisons by lag, of the last few batches."""
+
+    @classmethod
+    def empty(cls, reach: int, kinds: int) -> Tally:
+        lags = 2 * reach + 1
+        return cls(
+            np.zeros(lags), np.zeros(lags), np.zeros((lags, 2, kinds)), np.zeros((lags, 2, kinds)), np.zeros((2, lags))
+        )
+
+    @property
+    def compared(self) -> Floats:
+        """Comparisons by lag."""
+        return self.made.reshape(len(self.made), -1).cumsum(axis=1)[:, -1]
+
+    @classmethod
+    def total(cls, tallies: Iterable[Tally]) -> Tally:
+        """The sum of what was counted in several places."""
+        several = list(tallies)
+        return cls(*(sum(getattr(tally, each.name) for tally in several) for each in fields(cls)))
+
+    def decayed(self, decay: float) -> Tally:
+        matches, units, utility, made = (decay * each for each in (self.matches, self.units, self.utility, self.made))
+        return Tally(matches, units, utility, made, RECENT * self.recent)
+
+    def followed_by(self, counted: Tally) -> Tally:
+        """With what was counted since; where late counts are not at all what earlier ones were, only they remain."""
+        late = self.recent + np.stack([counted.matches, counted.compared])
+        both = np.stack([self.matches + counted.matches, self.compared + counted.compared])
+        late = np.minimum(late, both)
+        changed = differ(late, both - late) & (both > 0)
+        matches, made = np.divide(late, both, out=np.ones(both.shape), where=changed)
+        by_matches, by_made = matches[:, None, None], made[:, None, None]
+        return Tally(
+            matches * both[0],
+            made * (self.units + counted.units),
+            by_matches * (self.utility + counted.utility),
+            by_made * (self.made + counted.made),
+            late,
+        )
+
+    def columns(self) -> dict[str, Columns]:
+        """In two parts: by lag, and by lag, stream and kind."""
+        matches, made = self.recent
+        by_lag = {"matches": self.matches, "units": self.units, "late_matches": matches, "late_made": made}
+        return {"lags": by_lag, "kinds": {"utility": self.utility.ravel(), "made": self.made.ravel()}}
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns]) -> Tally:
+        lags, kinds = parts["lags"], parts["kinds"]
+        utility, made = (kinds[name].reshape(len(lags["matches"]), 2, -1) for name in ("utility", "made"))
+        recent = np.stack([lags["late_matches"], lags["late_made"]])
+        return cls(lags["matches"], lags["units"], utility, made, recent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """What is expected of comparisons."""
+
+    density: Floats
+    """Matches per comparison, by lag."""
+    measured: Floats
+    """The same of each lag alone: not as steady, but nothing of a peak is counted beside it."""
+    cost: Floats
+    """Units per comparison, by lag."""
+    worth: Floats
+    """Utility per expected match, by stream and kind."""
+
+
+def estimate(tally: Tally, worth: Floats, *, prior: float, pool: float) -> Estimate:
+    """What is to be expected, from decayed counts.
+
+    A lag's neighbours stand in where little is known of it: densities move, and slots next to each other have
+    lags in common. So does, for less, the mean of the direction. `worth` is what kinds are worth if matches do not
+    depend on them. Neighbours and `worth` count like so many comparisons as `pool` says, at most. Utility is seen
+    in relation to the matches that lags make one expect: kinds get no credit for the lags they were compared at.
+    """
+    made = tally.compared
+    matches, compared, units = (smoothed(each, made, pool) for each in (tally.matches, made, tally.units))
+    density, measured, cost = (np.empty(len(matches)) for _ in range(3))
+    middle = len(matches) // 2
+    for direction in (slice(0, middle), slice(middle, middle + 1), slice(middle + 1, None)):
+        mean = _ratio(_sum(tally.matches[direction]), _sum(made[direction]), UNKNOWN)
+        usual = _ratio(_sum(tally.units[direction]), _sum(made[direction]), 1.0)
+        density[direction] = (matches[direction] + prior * mean) / (compared[direction] + prior)
+        measured[direction] = (tally.matches[direction] + prior * mean) / (made[direction] + prior)
+        cost[direction] = (units[direction] + prior * usual) / (compared[direction] + prior)
+    weight = pool * _ratio(_sum(tally.matches), _sum(made), UNKNOWN)
+    expected, utility = (each.cumsum(axis=0)[-1] for each in (tally.made * measured[:, None, None], tally.utility))
+    return Estimate(density, measured, cost, (utility + weight * worth) / (expected + weight))
+
+
+def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
+    """Counts with half of their neighbours', of which at most so many comparisons are taken."""
+    part = 0.5 * np.divide(2.0 * most, compared, out=np.ones(len(compared)), where=compared > 2.0 * most)
+    total = counts.copy()
+    total[1:] += part[:-1] * counts[:-1]
+    total[:-1] += part[1:] * counts[1:]
+    return total
+
+
+def differ(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
+    """By lag, whether matches per comparison are less than half or more than twice what they were, by no accident.
+
+    Both have matches and comparisons. Neighbours are counted together: single lags have few matches. What is
+    asked is how much less likely both counts are if nothing has changed.
+    """
+    (m, c), (n, d) = (np.stack([np.convolve(row, np.ones(3), "same") for row in each]) for each in (late, early))
+    together = np.divide(m + n, c + d, out=np.zeros(len(c)), where=c + d > 0)
+    likelihood = 2.0 * (_surprise(m, together * c) + _surprise(n, together * d))
+    return (likelihood > NO_ACCIDENT) & ((m * d > 2.0 * n * c) | (2.0 * m * d < n * c))
+
+
+def _surprise(seen: Floats, expected: Floats) -> Floats:
+    some = seen > 0
+    return seen * np.log(np.divide(seen, expected, out=np.ones(len(seen)), where=some))
+
+
+def _ratio(part: float, whole: float, otherwise: float) -> float:
+    return part / whole if part > 0 and whole > 0 else otherwise
+
+
+def _sum(counts: Floats) -> float:
+    """One after another, so that it is the same on every machine."""
+    return float(np.cumsum(counts)[-1]) if len(counts) else 0.0

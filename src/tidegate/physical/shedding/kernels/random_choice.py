@@ -1,0 +1,60 @@
+"""Random choices that are the same whenever they are made again: from numbers that say what is chosen for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints, Words
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+
+_ALL = 2**64 - 1
+
+
+def key_of(*numbers: int) -> int:
+    """A number of 64 bits that differs wherever one of the numbers does, almost certainly.
+
+    Examples
+    --------
+    >>> key_of(1, 2) == key_of(1, 2), key_of(1, 2) == key_of(2, 1)
+    (True, False)
+    """
+    key = 0
+    for number in numbers:
+        key = ((key ^ number) + 0x9E3779B97F4A7C15) & _ALL
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & _ALL
+        key ^= key >> 31
+    return key
+
+
+def rounded(amount: float, key: int) -> int:
+    """A whole number next to an amount, which it is on average."""
+    chance = (key_of(key, 1) >> 11) * 2.0**-53
+    return int(amount + chance)
+
+
+def chosen(rows: Ints, names: Ints, count: int, key: int) -> Ints:
+    """So many of the rows, at random by their names, and in their order."""
+    if count >= len(rows):
+        return rows
+    if count <= 0:
+        return rows[:0]
+    numbers = drawn(rows, names, np.uint64(key))
+    return rows[np.sort(np.argpartition(numbers, count)[:count])]
+
+
+@compiled
+def drawn(rows: Ints, names: Ints, key: np.uint64) -> Words:
+    """A random number for each row, by its name."""
+    numbers = np.empty(len(rows), np.uint64)
+    for n in range(len(rows)):
+        numbers[n] = mixed(key ^ np.uint64(names[rows[n]]))
+    return numbers
+
+
+@inlined
+def mixed(key: np.uint64) -> np.uint64:
+    key += np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return key ^ (key >> np.uint64(31))

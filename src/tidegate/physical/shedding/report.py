@@ -1,0 +1,86 @@
+"""What is told of the work that a join or an alert left out in a step, and since the beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.physical.common.operator import NO_FACTS, Facts
+
+_CHANGES = 20
+"""So many changes of the share that was compared are remembered."""
+
+_CHANGE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """What was counted in a step in all buckets together; `missed` estimates the results that were not found.
+
+    `worth` and `worth_missed` are the same of the utility of results, where they have any. `dropped` are rows.
+    """
+
+    join: str
+    policy: str
+    comparisons: int
+    volume: int
+    found: int
+    missed: float
+    budget: float | None
+    dropped: int = 0
+    worth: float | None = None
+    worth_missed: float = 0.0
+
+
+def reported(shed: Shed, step: int, before: Facts | None) -> dict[str, Any]:
+    """The facts of a step, from what was counted in it and the facts of the step before."""
+    known = before or NO_FACTS
+    now = _figures(shed)
+    so_far = {name: value for name, value in known.get("overall", NO_FACTS).items() if name in _ADDED}
+    overall = {name: now[name] + so_far.get(name, 0) for name in _ADDED if now[name] is not None}
+    history = known.get("history", [])
+    return {
+        "join": shed.join,
+        "policy": shed.policy,
+        "step": step,
+        **_shares(now),
+        "budget": shed.budget,
+        "overall": _shares({**dict.fromkeys(_ADDED), **overall}),
+        "history": _followed(history, step, _share(shed.comparisons, shed.volume)) if shed.volume else list(history),
+    }
+
+
+_ADDED = ("comparisons", "volume", "found", "missed", "dropped", "worth", "worth_missed")
+"""Figures of a step that add up to those since the beginning."""
+
+
+def _figures(shed: Shed) -> dict[str, Any]:
+    return {name: getattr(shed, name) for name in _ADDED}
+
+
+def _shares(figures: Facts) -> dict[str, Any]:
+    """Figures with the shares that they make: of comparisons, of results, and of their utility."""
+    worth = figures["worth"]
+    return {
+        "compared": _share(figures["comparisons"], figures["volume"]),
+        "results": _share(figures["found"], figures["found"] + figures["missed"]),
+        "utility": None if worth is None else _share(worth, worth + figures["worth_missed"]),
+        **figures,
+    }
+
+
+def _followed(history: list[list[float]], step: int, share: float) -> list[list[float]]:
+    """The changes of a share, which was 1 at the beginning.
+
+    Examples
+    --------
+    >>> _followed([[3, 0.5]], 4, 0.505), _followed([[3, 0.5]], 4, 0.52)
+    ([[3, 0.5]], [[3, 0.5], [4, 0.52]])
+    """
+    last = history[-1][1] if history else 1.0
+    changed = abs(share - last) > _CHANGE
+    return [*history, [step, share]][-_CHANGES:] if changed else list(history)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 1.0

@@ -1,0 +1,1 @@
+"""Joins of rows that are alike, which may shed comparisons."""

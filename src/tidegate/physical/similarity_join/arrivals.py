@@ -1,0 +1,88 @@
+"""New elements of one side, as the kernels take them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
+from tidegate.physical.common.row_segments import Segment
+from tidegate.physical.shedding.kernels.random_choice import drawn, key_of
+from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.state import OWN, Shape
+
+_DROPPING = 1
+"""Tells the choice of rows that are dropped from other choices."""
+
+
+class Place(NamedTuple):
+    """One of several buckets, all of which get all elements."""
+
+    bucket: int
+    buckets: int
+
+
+class New(NamedTuple):
+    """New elements that can match others, with their rows and columns."""
+
+    arrivals: Arrivals
+    segment: Segment
+    own: Mask | None
+    """Which are kept here; None: all of them."""
+
+    def __len__(self) -> int:
+        return len(self.arrivals)
+
+    @property
+    def kept(self) -> Mask:
+        return np.ones(len(self), np.bool_) if self.own is None else self.own
+
+    def filter(self, mask: Mask) -> New:
+        if mask.all():
+            return self
+        return New(
+            self.arrivals.take(np.flatnonzero(mask)),
+            Segment(self.segment.ids[mask], self.segment.columns.filter(pa.array(mask))),
+            None if self.own is None else self.own[mask],
+        )
+
+    def chosen(self, share: float, step: int) -> Mask:
+        """A share of the elements, at random, but in every bucket and every attempt at the step the same ones."""
+        if share >= 1.0:
+            return np.ones(len(self), np.bool_)
+        numbers = drawn(np.arange(len(self)), self.arrivals.row, np.uint64(key_of(_DROPPING, step)))
+        return numbers.astype(np.float64) < share * 2.0**64
+
+
+def new_elements(shape: Shape, stream: int, batch: Batch, first: int, place: Place, *, ordered: bool) -> New:
+    """The elements that can match others, as rows from `first` on.
+
+    If they are `ordered`, by time and by their values, it does not matter in which order they come: random choices are
+    made by rows.
+    """
+    batch = _matchable(shape, stream, batch)
+    own = None
+    if ordered or place.buckets > 1:
+        hashes = hash_columns([pa.array(batch.start), pa.array(batch.end), *batch.columns.columns])
+        order = np.lexsort((hashes, batch.start))
+        batch = batch.take(order)
+        own = None if place.buckets == 1 else bucket_of(hashes[order], place.buckets) == place.bucket
+    rows: Ints = np.arange(first, first + len(batch))
+    kind = None if shape.kinds is None else shape.kinds.of(stream, batch.columns, len(batch))
+    values = shape.coding.values(stream, batch.columns, len(batch))
+    return New(Arrivals(batch.start, batch.end, rows, values, kind), _segment(batch, rows), own)
+
+
+def _matchable(shape: Shape, stream: int, batch: Batch) -> Batch:
+    valid, usable = batch.end > batch.start, shape.coding.usable(stream, batch.columns)
+    return batch.filter(valid if usable is None else valid & usable)
+
+
+def _segment(batch: Batch, rows: Ints) -> Segment:
+    names = ["start", "end", *(f"{OWN}{name}" for name in batch.columns.schema.names)]
+    columns = [pa.array(batch.start), pa.array(batch.end), *batch.columns.columns]
+    return Segment(rows, pa.RecordBatch.from_arrays(columns, names))

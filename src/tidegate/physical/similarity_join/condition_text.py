@@ -1,0 +1,48 @@
+"""Joins by likeness in words, for EXPLAIN and for what is told of them."""
+
+from __future__ import annotations
+
+from tidegate.algebra.similarity_join import SECOND, Likeness, Measure, Policy, Shedding
+from tidegate.expressions.nodes import Call, Column, Expression, Literal, conjuncts
+from tidegate.expressions.sql_text import to_sql
+from tidegate.schema import Schema, Type
+
+_WAYS = {Measure.DISTANCE: "in order"}
+_SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", dropping rows within {}"}
+
+
+def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression, shedding: Shedding) -> str:
+    """One line on what is joined, how, and what may be left out."""
+    start, way = "join by comparing all", "pair by pair"
+    if likeness is not None:
+        start, way = "join by likeness", _WAYS.get(likeness.measure, "by prefixes")
+    condition = condition_of(left, right, likeness, predicate)
+    on = f" on {condition}" if condition else ""
+    return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"
+
+
+def condition_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression) -> str:
+    """What pairs are joined on; nothing if on nothing."""
+    terms = [to_sql(term) for term in conjuncts(predicate)]
+    alike = [] if likeness is None else [to_sql(_expression(left, right, likeness))]
+    return " AND ".join([*alike, *(term for term in terms if term not in alike)])
+
+
+def _limit(shedding: Shedding) -> str:
+    if shedding.budget is not None:
+        return f"{shedding.budget:,} comparisons a step"
+    seconds = shedding.target / SECOND
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
+def _expression(left: Schema, right: Schema, likeness: Likeness) -> Expression:
+    columns = Column(likeness.left, left.type_of(likeness.left)), Column(likeness.right, right.type_of(likeness.right))
+    name, bound = likeness.measure.value, likeness.bound
+    if likeness.measure in (Measure.SUBSET, Measure.SUPERSET):
+        return Call(name, columns, Type.BOOLEAN)
+    kind = Type.BIGINT if isinstance(bound, int) else Type.DOUBLE
+    if likeness.measure is Measure.DISTANCE:
+        measured, comparison = Call(name, (Call("-", columns, columns[0].type),), columns[0].type), "<="
+    else:
+        measured, comparison = Call(name, columns, kind), ">="
+    return Call(comparison, (measured, Literal(bound, kind)), Type.BOOLEAN)

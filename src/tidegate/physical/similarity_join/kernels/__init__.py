@@ -1,0 +1,1 @@
+"""Slots of elements, indexes of them, and comparisons by cells."""

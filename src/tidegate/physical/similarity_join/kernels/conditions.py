@@ -1,0 +1,135 @@
+"""What makes two elements match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tidegate.physical.common.kernels.compiled import inlined
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """Equal numbers or equal sets. NaN equals itself, -0.0 equals 0.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Numbers that differ by at most a distance; NaN is near nothing."""
+
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Sets with at least so many items in common."""
+
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """The left set is part of the right one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superset:
+    """The right set is part of the left one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jaccard:
+    """Sets whose common items are at least this share of the items of both; two empty sets have 1."""
+
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProduct:
+    """Weighted sets, the products of whose common items' weights add up to at least this.
+
+    With a `doubt`, pairs match as well that miss it by this share of all that is added up: whoever adds up in another
+    order, or exactly, then finds no pair that is missing here.
+    """
+
+    least: float
+    doubt: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """All pairs: a predicate of the caller decides."""
+
+
+Condition: TypeAlias = Equal | Near | Overlap | Subset | Superset | Jaccard | InnerProduct | Anything
+
+
+class Need(NamedTuple):
+    """What two sets must have in common.
+
+    At least `least` items; all of the probing set's, all of the stored set's; a share of the items of both.
+    """
+
+    least: int = 0
+    probing: bool = False
+    stored: bool = False
+    share: float = 0.0
+
+
+def need_of(condition: Condition, *, flipped: bool) -> Need:
+    """What a condition on sets asks of what they have in common; flipped, the right set is the probing one."""
+    match condition:
+        case Overlap(least):
+            return Need(least=least)
+        case Equal():
+            return Need(probing=True, stored=True)
+        case Subset():
+            return Need(probing=not flipped, stored=flipped)
+        case Superset():
+            return Need(probing=flipped, stored=not flipped)
+        case Jaccard(least):
+            return Need(share=least)
+        case _:
+            raise AssertionError(condition)
+
+
+@inlined
+def fits(common: int, probing: int, stored: int, need: Need) -> bool:
+    """Whether sets of these sizes with so many common items match; if so, with more common items, too."""
+    if common < need.least:
+        return False
+    if (need.probing and common < probing) or (need.stored and common < stored):
+        return False
+    if need.share <= 0.0:
+        return True
+    both = probing + stored - common
+    return (1.0 if both == 0 else common / both) >= need.share
+
+
+@inlined
+def least_common(size: int, whole: bool, need: Need) -> int:  # noqa: FBT001 - Numba takes arguments by position
+    """The fewest items that a set of this size must have in common with any other one, if not empty; at least 1."""
+    least = max(need.least, 1)
+    if whole:
+        least = max(least, size)
+    if need.share > 0.0 and size > 0:
+        share = int(need.share * size)
+        while share > 0 and (share - 1) / size >= need.share:
+            share -= 1
+        while share / size < need.share and share <= size:
+            share += 1
+        least = max(least, share)
+    return least
+
+
+def needs_common_items(condition: Condition) -> bool:
+    """Whether sets that are not empty match only if they have items in common, so that an index finds all."""
+    match condition:
+        case Overlap(least):
+            return least > 0
+        case Jaccard(least) | InnerProduct(least):
+            return least > 0
+        case Equal() | Subset() | Superset():
+            return True
+        case _:
+            return False

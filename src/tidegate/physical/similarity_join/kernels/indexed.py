@@ -1,0 +1,258 @@
+"""Matches found by lists of elements by item; what is read of a list and each verification costs one unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Floats, Ints, Words
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.similarity_join.kernels.conditions import Need, fits, least_common
+from tidegate.physical.similarity_join.kernels.nested import Numeric, adds_up, at_most, in_common, near
+from tidegate.physical.similarity_join.kernels.pairs import kept, place_of, span
+from tidegate.physical.similarity_join.kernels.slots import Index, Times
+
+
+@inlined
+def _within(lists: Index, number: int, first: int, last: int, count: int) -> tuple[int, int]:
+    """The part of an item's list with elements from `first` on and before `last`: lists are in the order of time."""
+    low, high = lists.bounds[number], lists.bounds[number + 1]
+    if first > 0:
+        low = place_of(lists.rows, first, low, high)
+    if last < count:
+        high = place_of(lists.rows, last, low, high)
+    return low, high
+
+
+@inlined
+def _number(lists: Index, item: int) -> int:
+    """The number of an item's list; -1 if there is none."""
+    place = place_of(lists.codes, item, 0, len(lists.codes))
+    if place < len(lists.codes) and lists.codes[place] == item:
+        return place
+    return -1
+
+
+@compiled
+def by_lists(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    stored: Times,
+    sizes: Ints,
+    lists: Index,
+    need: Need,
+    lookup: int,
+) -> tuple[Ints, int, int]:
+    """Sets, by counting how often an element is in the lists: matches, pairs in reach, and units."""
+    found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
+    counts, touched = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        size, start, candidates = bounds[row + 1] - bounds[row], probing.start[row], 0
+        for k in range(bounds[row], bounds[row + 1]):
+            number = _number(lists, items[k])
+            units += lookup
+            if number < 0:
+                continue
+            low, high = _within(lists, number, first, last, len(sizes))
+            units += high - low
+            for place in range(low, high):
+                partner = lists.rows[place]
+                if counts[partner] == 0:
+                    touched[candidates] = partner
+                    candidates += 1
+                counts[partner] += 1
+        for n in range(candidates):
+            partner = touched[n]
+            if fits(counts[partner], size, sizes[partner], need) and stored.end[partner] > start:
+                found = kept(found, count, row, partner)
+                count += 1
+            counts[partner] = 0
+        for n in range(last - first if size == 0 else len(lists.empty)):
+            partner = first + n if size == 0 else lists.empty[n]
+            if not first <= partner < last:
+                continue
+            units += 1
+            if fits(0, size, sizes[partner], need) and stored.end[partner] > start:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared, units
+
+
+@compiled
+def by_prefixes(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    signatures: Words,
+    stored: Times,
+    others: Ints,
+    other_items: Ints,
+    other_signatures: Words,
+    lists: Index,
+    need: Need,
+    lookup: int,
+) -> tuple[Ints, int, int]:
+    """Sets, by lists of items that matching sets cannot all do without: matches, pairs in reach, and units.
+
+    Of sets that match, one of the rarest items is in common. Who is found there is verified once, if sizes
+    and signatures leave it open.
+    """
+    found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
+    seen, stamp = np.zeros(len(others) - 1, np.int64), 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        stamp += 1
+        size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
+        numbers, _ = _rarest(lists, bounds, items, row)
+        for k in range(max(0, min(size, size - least_common(size, need.probing, need) + 1))):
+            units += lookup
+            if numbers[k] < 0:
+                continue
+            low, high = _within(lists, numbers[k], first, last, len(seen))
+            units += high - low
+            for place in range(low, high):
+                partner = lists.rows[place]
+                if seen[partner] == stamp:
+                    continue
+                seen[partner] = stamp
+                other = others[partner + 1] - others[partner]
+                if not fits(at_most(mine, size, other_signatures[partner], other), size, other, need):
+                    continue
+                units += 1
+                common = in_common(bounds, items, row, others, other_items, partner)
+                if fits(common, size, other, need) and stored.end[partner] > start:
+                    found = kept(found, count, row, partner)
+                    count += 1
+        for n in range(last - first if size == 0 else len(lists.empty)):
+            partner = first + n if size == 0 else lists.empty[n]
+            if not first <= partner < last:
+                continue
+            units += 1
+            if fits(0, size, others[partner + 1] - others[partner], need) and stored.end[partner] > start:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared, units
+
+
+@inlined
+def _rarest(lists: Index, bounds: Ints, items: Ints, row: int) -> tuple[Ints, Ints]:
+    """The numbers of the lists of a set's items, the rarest first, and where its items are.
+
+    Those without a list are the rarest.
+    """
+    low, size = bounds[row], bounds[row + 1] - bounds[row]
+    numbers, ranks, places = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    for n in range(size):
+        number = _number(lists, items[low + n])
+        rank = -1 if number < 0 else lists.ranks[number]
+        place = n
+        while place > 0 and ranks[place - 1] > rank:
+            numbers[place], ranks[place], places[place] = numbers[place - 1], ranks[place - 1], places[place - 1]
+            place -= 1
+        numbers[place], ranks[place], places[place] = number, rank, low + n
+    return numbers, places
+
+
+@compiled
+def by_weights(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    weights: Floats,
+    stored: Times,
+    others: Ints,
+    other_items: Ints,
+    other_weights: Floats,
+    lists: Index,
+    least: float,
+    doubt: float,
+    filtered: bool,  # noqa: FBT001 - Numba takes arguments by position
+    lookup: int,
+) -> tuple[Ints, int, int]:
+    """Weighted sets, by lists: matches, pairs in reach, and units. The least product is above 0.
+
+    If filtered, lists are read, the rarest item first, until those that remain cannot add up to the least
+    product; who was found is verified.
+    """
+    found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
+    seen, stamp = np.zeros(len(others) - 1, np.int64), 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        stamp += 1
+        start = probing.start[row]
+        numbers, places = _rarest(lists, bounds, items, row)
+        for k in range(_needed(lists, numbers, places, weights, least) if filtered else len(numbers)):
+            units += lookup
+            if numbers[k] < 0:
+                continue
+            low, high = _within(lists, numbers[k], first, last, len(seen))
+            units += high - low
+            for place in range(low, high):
+                partner = lists.rows[place]
+                if seen[partner] == stamp:
+                    continue
+                seen[partner] = stamp
+                units += filtered  # without the filter, products could be added up as lists are read
+                if stored.end[partner] > start and adds_up(
+                    bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
+                ):
+                    found = kept(found, count, row, partner)
+                    count += 1
+    return found[:count], compared, units
+
+
+@inlined
+def _needed(lists: Index, numbers: Ints, places: Ints, weights: Floats, least: float) -> int:
+    """How many of the rarest items of a set must be looked up: what the others can add up to is too little."""
+    rest, length = 0.0, len(numbers)
+    while length > 0:
+        number, weight = numbers[length - 1], weights[places[length - 1]]
+        if number >= 0:
+            rest += (np.inf if np.isnan(weight) else abs(weight)) * lists.heaviest[number]
+        if not rest * (1.0 + 1e-9) < least:  # more than sums of products can be off by; also if it is NaN
+            break
+        length -= 1
+    return length
+
+
+@compiled
+def by_order(
+    rows: Ints,
+    probing: Times,
+    values: Numeric,
+    stored: Times,
+    others: Numeric,
+    order: Ints,
+    lowest: Numeric,
+    highest: Numeric,
+    distance: Any,
+    whole: bool,  # noqa: FBT001 - Numba takes arguments by position
+    lookup: int,
+) -> tuple[Ints, int, int]:
+    """Numbers in their order, of which each element wants those from its lowest to its highest one."""
+    found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
+    ordered = others[order]
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        units += max(1, lookup)
+        place = place_of(ordered, lowest[row], 0, len(ordered))
+        while place < len(order) and ordered[place] <= highest[row]:
+            partner = order[place]
+            place += 1
+            units += 1
+            if not first <= partner < last or not near(values[row], others[partner], distance, whole):
+                continue
+            if stored.end[partner] > probing.start[row]:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared, units

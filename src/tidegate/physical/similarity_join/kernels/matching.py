@@ -1,0 +1,149 @@
+"""Matches of some elements of a slot with those of a slot of the other stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Floats, Ints, Mask, Words
+from tidegate.physical.common.kernels.hashing import read_only
+from tidegate.physical.similarity_join.kernels import indexed, nested
+from tidegate.physical.similarity_join.kernels.conditions import (
+    Anything,
+    Condition,
+    Equal,
+    InnerProduct,
+    Near,
+    Need,
+    need_of,
+    needs_common_items,
+)
+from tidegate.physical.similarity_join.kernels.pairs import Found, all_pairs, volume
+from tidegate.physical.similarity_join.kernels.slots import SMALL, Slot, Times
+from tidegate.physical.similarity_join.kernels.values import Numbers
+
+Predicate = Callable[[Ints, Ints], Mask]
+"""Which of these pairs of rows, of the left and of the right stream, match."""
+
+BLOCK = 1 << 16
+"""Pairs that a predicate is asked about at a time, about."""
+
+
+class Method(Enum):
+    """How matches are found."""
+
+    NESTED = "nested"
+    INDEXED = "indexed"
+    FILTERED = "filtered"
+
+
+def matches(
+    condition: Condition,
+    method: Method,
+    probing: Slot,
+    rows: Ints,
+    stored: Slot,
+    *,
+    flipped: bool,
+    lookup: int = 0,
+) -> Found:
+    """Pairs that match and are valid together; flipped, the probing elements are those of the right stream.
+
+    Whatever the method, the pairs are the same.
+    """
+    times = probing.times, stored.times
+    match condition:
+        case Anything():
+            compared = volume(times[0], rows, times[1])
+            return Found(all_pairs(rows, *times), compared, compared)
+        case Equal() if isinstance(probing.values, Numbers):
+            return _equal(method, probing, rows, stored, lookup)
+        case Near(distance):
+            return _near(method, probing, rows, stored, distance, lookup)
+        case InnerProduct():
+            return _product(method, probing, rows, stored, condition, lookup)
+        case _ if method is Method.NESTED or not needs_common_items(condition):
+            return _nested_sets(probing, rows, stored, need_of(condition, flipped=flipped))
+    need = need_of(condition, flipped=flipped)
+    if method is Method.INDEXED:
+        mine, other = probing.sets, (stored.times, stored.sizes, stored.index)
+        return Found(*indexed.by_lists(rows, probing.times, mine.bounds, mine.items, *other, need, lookup))
+    lists = stored.prefixes(need)
+    return Found(*indexed.by_prefixes(rows, *_signed(probing), *_signed(stored), lists, need, lookup))
+
+
+def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
+    """Rows in blocks that make about as many pairs as a predicate is asked about at a time."""
+    length = max(1, BLOCK // max(1, partners))
+    for first in range(0, len(rows), length):
+        yield rows[first : first + length]
+
+
+def _nested(found: tuple[Ints, int]) -> Found:
+    pairs, compared = found
+    return Found(pairs, compared, compared)
+
+
+def _nested_sets(probing: Slot, rows: Ints, stored: Slot, need: Need) -> Found:
+    if len(stored.codes) > SMALL:
+        return _nested(nested.by_merging(rows, *_signed(probing), *_signed(stored), need))
+    mine, other = probing.sets, (stored.times, stored.sizes, stored.codes, stored.bits)
+    return _nested(nested.by_bits(rows, probing.times, mine.bounds, mine.items, *other, need))
+
+
+def _signed(slot: Slot) -> tuple[Times, Ints, Ints, Words]:
+    return slot.times, slot.sets.bounds, slot.sets.items, slot.signatures
+
+
+def _weighted(slot: Slot) -> tuple[Times, Ints, Ints, Floats]:
+    assert slot.sets.weights is not None
+    return slot.times, slot.sets.bounds, slot.sets.items, slot.sets.weights
+
+
+def _equal(method: Method, probing: Slot, rows: Ints, stored: Slot, lookup: int) -> Found:
+    if method is Method.NESTED:
+        return _nested(nested.by_equality(rows, probing.times, probing.codes, stored.times, stored.codes))
+    mine, other, zero = probing.codes, stored.codes, np.uint64(0)
+    order, times = stored.order_of_codes, (probing.times, stored.times)
+    return Found(*indexed.by_order(rows, times[0], mine, times[1], other, order, mine, mine, zero, True, lookup))  # noqa: FBT003 - Numba takes arguments by position
+
+
+def _near(method: Method, probing: Slot, rows: Ints, stored: Slot, distance: float, lookup: int) -> Found:
+    assert isinstance(probing.values, Numbers)
+    assert isinstance(stored.values, Numbers)
+    mine, other = probing.values.values, stored.values.values
+    whole = mine.dtype.kind != "f"
+    if distance < 0 or np.isnan(distance):
+        compared = volume(probing.times, rows, stored.times)
+        return Found(np.empty((0, 2), np.int64), compared, compared)
+    exact = np.uint64(min(distance, 2**64 - 2**11)) if whole else np.float64(distance)
+    if method is Method.NESTED:
+        return _nested(nested.by_distance(rows, probing.times, mine, stored.times, other, exact, whole))
+    lowest, highest = _ranges(mine, distance, whole=whole)
+    ranges = read_only(lowest), read_only(highest)
+    one, two = (probing.times, mine), (stored.times, other)
+    return Found(*indexed.by_order(rows, *one, *two, stored.order, *ranges, exact, whole, lookup))
+
+
+def _ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
+    """From where to where numbers may be near; a little more, for what floats are rounded by."""
+    if whole:
+        reach = np.int64(min(distance, 2**63 - 1))
+        limits = np.iinfo(np.int64)
+        low = np.where(values < limits.min + reach, limits.min, values - reach)
+        return low, np.where(values > limits.max - reach, limits.max, values + reach)
+    with np.errstate(invalid="ignore"):
+        slack = (np.abs(values) + distance) * 1e-14
+        low, high = values - distance - slack, values + distance + slack
+    endless = np.isnan(low) & ~np.isnan(values)
+    return np.where(endless, -np.inf, low), np.where(endless, np.inf, high)
+
+
+def _product(method: Method, probing: Slot, rows: Ints, stored: Slot, wanted: InnerProduct, lookup: int) -> Found:
+    one, two, limits = _weighted(probing), _weighted(stored), (float(wanted.least), float(wanted.doubt))
+    if method is Method.NESTED or wanted.least <= 0:
+        return _nested(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, *limits))
+    return Found(*indexed.by_weights(rows, *one, *two, stored.index, *limits, method is Method.FILTERED, lookup))

@@ -1,0 +1,224 @@
+"""Matches found by comparing every pair; a pair costs one unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Floats, Ints, Words
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.similarity_join.kernels.conditions import Need, fits
+from tidegate.physical.similarity_join.kernels.pairs import kept, ones, place_of, span
+from tidegate.physical.similarity_join.kernels.slots import Times
+
+Numeric = npt.NDArray[Any]
+
+CHUNK = 32
+"""Sets that are looked at together, as most have too little in common."""
+
+
+@compiled
+def by_bits(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    stored: Times,
+    sizes: Ints,
+    codes: Ints,
+    bits: Words,
+    need: Need,
+) -> tuple[Ints, int]:
+    """Sets whose items are bits of words: pairs that match, and how many were compared."""
+    found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    words, mine = len(bits), np.zeros(len(bits), np.uint64)
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        for word in range(words):
+            mine[word] = 0
+        for k in range(bounds[row], bounds[row + 1]):
+            place = place_of(codes, items[k], 0, len(codes))
+            if place < len(codes) and codes[place] == items[k]:
+                mine[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+        size, start = bounds[row + 1] - bounds[row], probing.start[row]
+        least = max(need.least, size) if need.probing else need.least
+        for low in range(first, last, CHUNK):
+            high = min(last, low + CHUNK)
+            if words == 2 and not _promising(bits, low, high, mine[0], mine[1], least):
+                continue
+            for partner in range(low, high):
+                common = 0
+                for word in range(words):
+                    common += ones(mine[word] & bits[word, partner])
+                if common >= least and fits(common, size, sizes[partner], need) and stored.end[partner] > start:
+                    found = kept(found, count, row, partner)
+                    count += 1
+    return found[:count], compared
+
+
+@inlined
+def _promising(bits: Words, low: int, high: int, one: np.uint64, two: np.uint64, least: int) -> bool:
+    """Whether any set has so many items in common; without branches, the compiler takes several at a time."""
+    most = 0
+    for partner in range(low, high):
+        most = max(most, ones(one & bits[0, partner]) + ones(two & bits[1, partner]))
+    return most >= least
+
+
+@inlined
+def in_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: Ints, partner: int) -> int:
+    """How many items two sets have in common."""
+    one, two, common = bounds[row], others[partner], 0
+    while one < bounds[row + 1] and two < others[partner + 1]:
+        if items[one] == other_items[two]:
+            common += 1
+        step = items[one] <= other_items[two]
+        two += items[one] >= other_items[two]
+        one += step
+    return common
+
+
+@inlined
+def at_most(one: np.uint64, size: int, two: np.uint64, other_size: int) -> int:
+    """How many items sets can have in common, by their signatures."""
+    return min(size - ones(one & ~two), other_size - ones(two & ~one))
+
+
+@compiled
+def by_merging(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    signatures: Words,
+    stored: Times,
+    others: Ints,
+    other_items: Ints,
+    other_signatures: Words,
+    need: Need,
+) -> tuple[Ints, int]:
+    """Sets item by item, if their signatures leave it open: pairs that match, and how many were compared."""
+    found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
+        for partner in range(first, last):
+            other = others[partner + 1] - others[partner]
+            if not fits(at_most(mine, size, other_signatures[partner], other), size, other, need):
+                continue
+            common = in_common(bounds, items, row, others, other_items, partner)
+            if fits(common, size, other, need) and stored.end[partner] > start:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared
+
+
+@inlined
+def adds_up(
+    bounds: Ints,
+    items: Ints,
+    weights: Floats,
+    row: int,
+    others: Ints,
+    other_items: Ints,
+    other_weights: Floats,
+    partner: int,
+    least: float,
+    doubt: float,
+) -> bool:
+    """Whether the products of common items' weights, in the order of items, add up; NaN is the greatest of numbers."""
+    one, two, total, size = bounds[row], others[partner], 0.0, 0.0
+    while one < bounds[row + 1] and two < others[partner + 1]:
+        if items[one] == other_items[two]:
+            product = weights[one] * other_weights[two]
+            total += product
+            size += abs(product)
+        step = items[one] <= other_items[two]
+        two += items[one] >= other_items[two]
+        one += step
+    if doubt > 0.0:
+        total += doubt * size
+    return not total < least
+
+
+@compiled
+def by_product(
+    rows: Ints,
+    probing: Times,
+    bounds: Ints,
+    items: Ints,
+    weights: Floats,
+    signatures: Words,
+    stored: Times,
+    others: Ints,
+    other_items: Ints,
+    other_weights: Floats,
+    other_signatures: Words,
+    least: float,
+    doubt: float,
+) -> tuple[Ints, int]:
+    """Weighted sets: pairs that match, and how many were compared."""
+    found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        mine, start = signatures[row], probing.start[row]
+        for partner in range(first, last):
+            if mine & other_signatures[partner] == 0 and least > 0.0:
+                continue
+            if stored.end[partner] > start and adds_up(
+                bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
+            ):
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared
+
+
+@inlined
+def near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
+    """Whether numbers differ by at most a distance; differences of whole numbers do not overflow."""
+    if not whole:
+        return abs(one - other) <= distance
+    if one >= other:
+        return np.uint64(one) - np.uint64(other) <= np.uint64(distance)
+    return np.uint64(other) - np.uint64(one) <= np.uint64(distance)
+
+
+@compiled
+def by_equality(rows: Ints, probing: Times, codes: Ints, stored: Times, others: Ints) -> tuple[Ints, int]:
+    """Equal codes: pairs that match, and how many were compared."""
+    found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        for partner in range(first, last):
+            if codes[row] == others[partner] and stored.end[partner] > probing.start[row]:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared
+
+
+@compiled
+def by_distance(
+    rows: Ints,
+    probing: Times,
+    values: Numeric,
+    stored: Times,
+    others: Numeric,
+    distance: Any,
+    whole: bool,  # noqa: FBT001 - Numba takes arguments by position
+) -> tuple[Ints, int]:
+    """Numbers that are near: pairs that match, and how many were compared."""
+    found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        compared += last - first
+        for partner in range(first, last):
+            if near(values[row], others[partner], distance, whole) and stored.end[partner] > probing.start[row]:
+                found = kept(found, count, row, partner)
+                count += 1
+    return found[:count], compared

@@ -1,0 +1,82 @@
+"""What all loops over pairs have in common: who is valid together with whom, and what was found."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.similarity_join.kernels.slots import Times
+
+
+class Found(NamedTuple):
+    """Pairs that match (probing, stored), how many were compared, and what that cost."""
+
+    pairs: Ints
+    compared: int
+    units: int
+
+
+@compiled
+def place_of(values: Ints, value: int, low: int, high: int) -> int:
+    """The first place from `low` on, and before `high`, where a value is not smaller; compiles faster than NumPy's."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def span(probing: Times, row: int, stored: Times) -> tuple[int, int]:
+    """Those that may be valid together with an element: the first one, and the first one after them."""
+    first = place_of(stored.until, probing.start[row] + 1, 0, len(stored.until))
+    return first, place_of(stored.start, probing.end[row], first, len(stored.start))
+
+
+@compiled
+def kept(found: Ints, count: int, row: int, partner: int) -> Ints:
+    """Write a pair behind the others, where there may have to be more room."""
+    room = found
+    if count == len(found):
+        room = np.empty((2 * count, 2), np.int64)
+        for n in range(count):
+            room[n, 0], room[n, 1] = found[n, 0], found[n, 1]
+    room[count, 0], room[count, 1] = row, partner
+    return room
+
+
+@inlined
+def ones(word: np.uint64) -> Any:
+    """How many bits of a word are set; the compiler knows this by heart."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@compiled
+def volume(probing: Times, rows: Ints, stored: Times) -> int:
+    """How many pairs there are of these elements with stored ones that may be valid together."""
+    total = 0
+    for n in range(len(rows)):
+        first, last = span(probing, rows[n], stored)
+        total += last - first
+    return total
+
+
+@compiled
+def all_pairs(rows: Ints, probing: Times, stored: Times) -> Ints:
+    """All pairs that are valid together."""
+    found, count = np.empty((max(16, volume(probing, rows, stored)), 2), np.int64), 0
+    for row in rows:
+        first, last = span(probing, row, stored)
+        for partner in range(first, last):
+            if stored.end[partner] > probing.start[row]:
+                found[count, 0], found[count, 1] = row, partner
+                count += 1
+    return found[:count]

@@ -1,0 +1,284 @@
+"""Elements of one stream that start in the same slot of time, and what is derived from them to find matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Floats, Ints, Words
+from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.hashing import read_only
+from tidegate.physical.similarity_join.kernels.conditions import Need, least_common
+from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values, concatenated, values_of
+
+SMALL = 256
+"""Sets of a slot with at most so many different items are compared as bits."""
+
+MANY, FEW = 64, 256
+"""New elements may lie in so many slots; in more only if each has so many elements: every slot has its price."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """New elements of one stream.
+
+    `row` is how the caller finds an element; no two of a stream have the same. `kind` is the number of its
+    type, by which it has its utility.
+    """
+
+    start: Ints
+    end: Ints
+    row: Ints
+    values: Values
+    kind: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, rows: Ints) -> Arrivals:
+        kind = None if self.kind is None else self.kind[rows]
+        return Arrivals(self.start[rows], self.end[rows], self.row[rows], self.values.take(rows), kind)
+
+
+class Times(NamedTuple):
+    """Validities in the order of their starts, and the latest end up to each."""
+
+    start: Ints
+    end: Ints
+    until: Ints
+
+
+class Index(NamedTuple):
+    """Lists of elements by item: those of `codes[n]` from `bounds[n]` to `bounds[n + 1]`, in the order of time."""
+
+    codes: Ints
+    ranks: Ints
+    """The place of each item if the rarest is the first."""
+    bounds: Ints
+    rows: Ints
+    weights: Floats
+    heaviest: Floats
+    """Of each item, the largest weight without its sign."""
+    empty: Ints
+    """Elements without items."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """Its columns never change, and are those that are saved; what is derived is made when it is asked for."""
+
+    columns: Columns
+    """By element."""
+    items: Columns
+    """By item of an element, if these are sets."""
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    @cached_property
+    def row(self) -> Ints:
+        return read_only(self.columns["row"])
+
+    @property
+    def kind(self) -> Ints:
+        return self.columns["kind"]
+
+    @cached_property
+    def values(self) -> Values:
+        return values_of(self.columns, self.items)
+
+    @cached_property
+    def sets(self) -> Sets:
+        assert isinstance(self.values, Sets)
+        return self.values
+
+    @cached_property
+    def times(self) -> Times:
+        start, end = read_only(self.columns["start"]), read_only(self.columns["end"])
+        return Times(start, end, np.maximum.accumulate(end))
+
+    @cached_property
+    def extent(self) -> tuple[int, int, int, int]:
+        """The first and last start, the first and last end."""
+        start, end, until = self.times
+        return int(start[0]), int(start[-1]), int(end.min()), int(until[-1])
+
+    @cached_property
+    def of_kind(self) -> Mapping[int, Ints]:
+        """The elements of each kind, in the order of kinds."""
+        if not self.kind.any():
+            return {0: np.arange(len(self))}
+        order = np.argsort(self.kind, kind="stable")
+        kinds, first = np.unique(self.kind[order], return_index=True)
+        return dict(zip(kinds.tolist(), np.split(order, first[1:]), strict=True))
+
+    @cached_property
+    def signatures(self) -> Words:
+        return _signatures(self.sets.bounds, self.sets.items)
+
+    @cached_property
+    def codes(self) -> Ints:
+        """Numbers as integers that are equal if the numbers are; of sets, the different items."""
+        if isinstance(self.values, Sets):
+            return read_only(np.unique(self.values.items))
+        return read_only(codes_of(self.values))
+
+    @cached_property
+    def bits(self) -> Words:
+        """For each 64 of the different items, a word for each element; the number of rows is a power of two."""
+        words = 1
+        while 64 * words < len(self.codes):
+            words *= 2
+        return _bits(self.sets.bounds, np.searchsorted(self.codes, self.sets.items), words)
+
+    @cached_property
+    def index(self) -> Index:
+        """Lists of all items."""
+        return _index(self.sets, self.codes, self._ranks, self.sizes)
+
+    def prefixes(self, need: Need) -> Index:
+        """Lists of those items only that sets which match cannot all do without."""
+        if need not in self._prefixes:
+            ranked = self._ranks[np.searchsorted(self.codes, self.sets.items)]
+            lengths = _prefix_lengths(self.sets.bounds, need)
+            self._prefixes[need] = _index(_rarest(self.sets, ranked, lengths), self.codes, self._ranks, self.sizes)
+        return self._prefixes[need]
+
+    @cached_property
+    def order(self) -> Ints:
+        """Elements in the order of their numbers, NaN last."""
+        assert isinstance(self.values, Numbers)
+        return np.argsort(self.values.values, kind="stable")
+
+    @cached_property
+    def order_of_codes(self) -> Ints:
+        return np.argsort(self.codes, kind="stable")
+
+    @cached_property
+    def _prefixes(self) -> dict[Need, Index]:
+        return {}
+
+    @cached_property
+    def sizes(self) -> Ints:
+        return np.diff(self.sets.bounds)
+
+    @cached_property
+    def _ranks(self) -> Ints:
+        counts = np.bincount(np.searchsorted(self.codes, self.sets.items), minlength=len(self.codes))
+        ranks = np.empty(len(self.codes), np.int64)
+        ranks[np.argsort(counts, kind="stable")] = np.arange(len(self.codes))
+        return ranks
+
+
+def codes_of(numbers: Numbers) -> Ints:
+    """Integers that are equal exactly if the numbers are."""
+    values = numbers.values
+    if values.dtype.kind != "f":
+        return values.astype(np.int64, copy=False)
+    same = np.where(np.isnan(values), np.nan, values + 0.0)
+    return same.astype(np.float64).view(np.int64)
+
+
+def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
+    """Elements by their slots; in each in the order of time, and of rows.
+
+    Few elements that lie in many slots, as when a stream catches up, are in slots of which each has those of several.
+    """
+    if not len(arrivals):
+        return {}
+    order = np.lexsort((arrivals.row, arrivals.start))
+    numbers = arrivals.start[order] // width
+    kind = np.zeros(len(arrivals), np.int64) if arrivals.kind is None else arrivals.kind
+    found, first = np.unique(numbers, return_index=True)
+    together = -(-len(found) // max(MANY, len(numbers) // FEW))
+    if together > 1:
+        first = first[::together]
+        found = numbers[np.append(first[1:], len(numbers)) - 1]
+    names = {"start": arrivals.start, "end": arrivals.end, "row": arrivals.row, "kind": kind}
+    return {
+        number: _slot({name: column[rows] for name, column in names.items()}, arrivals.values.take(rows))
+        for number, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True)
+    }
+
+
+def merged(one: Slot, other: Slot) -> Slot:
+    """The elements of two slots of the same number as one."""
+    names = ("start", "end", "row", "kind")
+    together = {name: np.concatenate([one.columns[name], other.columns[name]]) for name in names}
+    order = np.lexsort((together["row"], together["start"]))
+    values = concatenated([one.values, other.values]).take(order)
+    return _slot({name: column[order] for name, column in together.items()}, values)
+
+
+def _slot(columns: Columns, values: Values) -> Slot:
+    return Slot({**columns, **values.columns()}, values.parts())
+
+
+def _index(sets: Sets, codes: Ints, ranks: Ints, sizes: Ints) -> Index:
+    weights = np.empty(0, np.float64) if sets.weights is None else sets.weights
+    numbers = np.searchsorted(codes, sets.items)
+    lists = _lists(read_only(sets.bounds), numbers, read_only(weights), len(codes))
+    return Index(codes, ranks, *lists, np.flatnonzero(sizes == 0))
+
+
+@compiled
+def _signatures(bounds: Ints, items: Ints) -> Words:
+    """A bit for each item, by its hash: few pairs of sets need a closer look."""
+    signatures = np.zeros(len(bounds) - 1, np.uint64)
+    for n in range(len(signatures)):
+        for k in range(bounds[n], bounds[n + 1]):
+            place = (np.uint64(items[k]) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
+            signatures[n] |= np.uint64(1) << place
+    return signatures
+
+
+@compiled
+def _bits(bounds: Ints, numbers: Ints, words: int) -> Words:
+    bits = np.zeros((words, len(bounds) - 1), np.uint64)
+    for n in range(len(bounds) - 1):
+        for k in range(bounds[n], bounds[n + 1]):
+            bits[numbers[k] >> 6, n] |= np.uint64(1) << np.uint64(numbers[k] & 63)
+    return bits
+
+
+@compiled
+def _lists(bounds: Ints, numbers: Ints, weights: Floats, items: int) -> tuple[Ints, Ints, Floats, Floats]:
+    ends = np.zeros(items + 1, np.int64)
+    for number in numbers:
+        ends[number + 1] += 1
+    for item in range(items):
+        ends[item + 1] += ends[item]
+    rows, placed = np.empty(len(numbers), np.int64), ends.copy()
+    listed, heaviest = np.empty(len(weights), np.float64), np.zeros(items, np.float64)
+    for n in range(len(bounds) - 1):
+        for k in range(bounds[n], bounds[n + 1]):
+            number = numbers[k]
+            rows[placed[number]] = n
+            if len(weights):
+                listed[placed[number]] = weights[k]
+                weight = np.inf if np.isnan(weights[k]) else abs(weights[k])
+                heaviest[number] = max(heaviest[number], weight)
+            placed[number] += 1
+    return ends, rows, listed, heaviest
+
+
+@compiled
+def _prefix_lengths(bounds: Ints, need: Need) -> Ints:
+    lengths = np.empty(len(bounds) - 1, np.int64)
+    for n in range(len(lengths)):
+        size = bounds[n + 1] - bounds[n]
+        lengths[n] = max(0, min(size, size - least_common(size, need.stored, need) + 1))
+    return lengths
+
+
+def _rarest(sets: Sets, ranked: Ints, lengths: Ints) -> Sets:
+    """Of each set, as many of its rarest items as is said."""
+    owners = np.repeat(np.arange(len(sets)), np.diff(sets.bounds))
+    order = np.lexsort((ranked, owners))
+    place = np.arange(len(order)) - sets.bounds[owners]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Sets(bounds, sets.items[order][place < lengths[owners]])

@@ -1,0 +1,178 @@
+"""Joins by likeness: pairs that are alike, valid while both elements are.
+
+Pairs are reported as soon as both elements have come. If not all comparisons can be made in time, the join may make the
+most productive ones, by what comparisons have shown so far. All buckets get all new elements; each keeps those that are
+its own, and compares them with new ones. Of two new elements, the pair is compared where the right one is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from tidegate.algebra.similarity_join import Likeness, Policy, Shedding
+from tidegate.expressions.nodes import TRUE, Expression
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.common.warm_up import exercise_steps
+from tidegate.physical.shedding.kernels.evidence import Tally
+from tidegate.physical.similarity_join import control
+from tidegate.physical.similarity_join.arrivals import New, Place, new_elements
+from tidegate.physical.similarity_join.coding import coding_of
+from tidegate.physical.similarity_join.condition_text import condition_of, words_of
+from tidegate.physical.similarity_join.control import Choice
+from tidegate.physical.similarity_join.kernels.join import Own, Work
+from tidegate.physical.similarity_join.kernels.model import Settings
+from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.pairs import Pairing
+from tidegate.physical.similarity_join.state import Shape, SimilarityJoinState
+from tidegate.physical.similarity_join.utility_classes import kinds_of
+from tidegate.physical.similarity_join.warm_up import ROWS, warm_up_elements
+from tidegate.schema import Schema
+
+REACH = 21
+"""So many slots apart elements are told apart by: windows are 20 slots wide, and begin within one."""
+
+Both = tuple[New, New]
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityJoinOperator:
+    """Pairs that are alike and for which the predicate is true; without a likeness, the predicate alone decides.
+
+    The likeness need not be exact, but hold wherever what is asked for does: the predicate then says the rest. Elements
+    whose likeness is NULL match nothing. Elements that start in the same slot of `width` microseconds are dealt with
+    together.
+    """
+
+    left: Schema
+    right: Schema
+    likeness: Likeness | None
+    predicate: Expression
+    shedding: Shedding
+    width: int
+    bucket: int = 0
+    buckets: int = 1
+    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    partition_keys: ClassVar[PartitionKeys] = (None, None)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left + self.right
+
+    def describe(self) -> str:
+        return words_of(self.left, self.right, self.likeness, self.predicate, self.shedding)
+
+    def warm_up(self) -> None:
+        for policy in (Policy.OFF, Policy.ON, Policy.DROP):
+            shedding = Shedding(policy, budget=ROWS)
+            alone = replace(self, predicate=TRUE, shedding=shedding, order=NO_FACTS, bucket=0, buckets=2)
+            exercise_steps(alone._warm_up_step)  # noqa: SLF001 - of the same class
+
+    def _warm_up_step(self, number: int, state: Chunks) -> Chunks:
+        time = number * self.width
+        inputs = [warm_up_elements(schema, time, self.width) for schema in (self.left, self.right)]
+        return self.step(state, inputs, [time] * 2).state
+
+    def placed(self, bucket: int, buckets: int) -> SimilarityJoinOperator:
+        return replace(self, bucket=bucket, buckets=buckets)
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> SimilarityJoinOperator:
+        return replace(self, order=order, arrived=arrived)
+
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        return order if self._is_exact else control.decide(self._choice, order, reports, seconds)
+
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        return SimilarityJoinState.load(_shape(self), state).without(which).save(state)
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        memory, rows = SimilarityJoinState.load(_shape(self), state), len(inputs[0]) + len(inputs[1])
+        came = self._new(memory, 0, inputs[0]), self._new(memory, 1, inputs[1])
+        tally = control.tally_of(self.order, memory.shape.settings)
+        budget = None if self._is_exact else control.budget_of(self._choice, self.order, rows, self.buckets)
+        taken = self._taken(memory, came, tally, budget)
+        left, right = ([new.segment, *memory.segments(stream)] for stream, new in enumerate(taken.new))
+        pairing = Pairing(memory.shape.schemas, self.predicate, (left, right))
+        limits = (watermarks[0], watermarks[1])
+        join, answer = memory.join.step(
+            _arrivals(taken.new), limits, taken.budget, own=_own(taken.new), predicate=pairing, tally=tally
+        )
+        if not any(map(len, came)):
+            join = memory.join.forget(limits)  # a step without news is none: it leaves the state as it is
+        after = memory.after(join, [new.segment for new in came], taken.dropped)
+        report = NO_FACTS
+        if budget is not None:
+            report = control.report_of(answer, budget, rows, taken.volume, sum(map(len, taken.dropped)))
+        output = pairing.output(answer.start, answer.end)
+        return Step(after.save(state), output, min(watermarks), pairing.letters(), report)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.shedding.policy is Policy.OFF
+
+    @property
+    def _choice(self) -> Choice:
+        condition = condition_of(self.left, self.right, self.likeness, self.predicate)
+        return Choice(condition or "all pairs", self.shedding, _shape(self).settings)
+
+    def _new(self, memory: SimilarityJoinState, stream: int, batch: Batch) -> New:
+        place, first = Place(self.bucket, self.buckets), memory.next_row[stream]
+        return new_elements(memory.shape, stream, batch, first, place, ordered=not self._is_exact)
+
+    def _taken(self, memory: SimilarityJoinState, came: Both, tally: Tally, budget: float | None) -> _Taken:
+        """What is taken in: all elements, or a share of them that can be compared completely.
+
+        The share follows from what this bucket keeps, and may be a little different in others. Elements that are
+        dropped are counted where they would be kept.
+        """
+        nothing = np.empty(0, np.int64)
+        if budget is None or self.shedding.policy is not Policy.DROP:
+            return _Taken(came, budget, 0, (nothing, nothing))
+        work = memory.join.work(_arrivals(came), own=_own(came), tally=tally)
+        share = budget / work.units if work.units > budget else 1.0
+        chosen = [new.chosen(share, memory.join.batch) for new in came]
+        left, right = (new.filter(mask) for new, mask in zip(came, chosen, strict=True))
+        one, other = (new.filter(~mask & new.kept).arrivals.start for new, mask in zip(came, chosen, strict=True))
+        return _Taken((left, right), None, _whole(memory, work), (one, other))
+
+
+class _Taken(NamedTuple):
+    """New elements that are taken in, the budget that is left to keep to, and what there would have been to compare."""
+
+    new: Both
+    budget: float | None
+    volume: int
+    dropped: tuple[Ints, Ints]
+    """When the elements start that are dropped."""
+
+
+def _arrivals(new: Both) -> tuple[Arrivals, Arrivals]:
+    return new[0].arrivals, new[1].arrivals
+
+
+def _own(new: Both) -> Own | None:
+    return None if new[0].own is None or new[1].own is None else (new[0].own, new[1].own)
+
+
+def _whole(memory: SimilarityJoinState, work: Work) -> int:
+    """The comparisons that there were if nothing had ever been dropped, about."""
+    shares = memory.share_kept(0), memory.share_kept(1)
+    return round(sum(task.volume / (1.0 if task.fresh else shares[1 - task.cell.stream]) for task in work.tasks))
+
+
+@lru_cache(maxsize=256)
+def _shape(join: SimilarityJoinOperator) -> Shape:
+    coding = coding_of(join.likeness, join.left, join.right)
+    is_exact = join.shedding.policy is Policy.OFF
+    kinds = None if is_exact else kinds_of(join.shedding.utility, join.left, join.right)
+    utilities = None if kinds is None else kinds.utilities()
+    settings = Settings(coding.condition, join.width, REACH, coding.method, utilities=utilities, seed=join.bucket)
+    return Shape((join.left, join.right), coding, kinds, settings)

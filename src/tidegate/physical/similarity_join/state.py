@@ -1,0 +1,197 @@
+"""What a join by likeness remembers: the elements of both sides by slots, with their columns.
+
+A slot is one chunk. What the kernels derive from the columns of its elements is not saved, but made again when a state
+is loaded. Else it is remembered beside the state, as are the slots' indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of
+from tidegate.physical.common.operator import Chunks
+from tidegate.physical.common.row_segments import Segment, gather
+from tidegate.physical.common.state_cache import StateCache
+from tidegate.physical.similarity_join.coding import Coding
+from tidegate.physical.similarity_join.kernels.join import SheddingJoin
+from tidegate.physical.similarity_join.kernels.model import Settings
+from tidegate.physical.similarity_join.kernels.slots import Slot
+from tidegate.physical.similarity_join.utility_classes import Kinds
+from tidegate.schema import Schema
+
+OWN = "of "
+"""How the names of the elements' own columns begin."""
+
+_SLOT, _DROPPED = "slot", "dropped"
+_KERNEL = ("start", "end", "row", "kind")
+
+
+class Shape(NamedTuple):
+    """What a memory is made for."""
+
+    schemas: tuple[Schema, Schema]
+    coding: Coding
+    kinds: Kinds | None
+    settings: Settings
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return self.schemas, self.coding, self.kinds, self.settings.width, self.settings.seed
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A slot as the join has it, and its chunk, in the same order."""
+
+    slot: Slot
+    chunk: pa.RecordBatch
+
+    @cached_property
+    def segment(self) -> Segment:
+        """Its elements in the order of their rows, which mostly is that of time."""
+        rows = self.slot.row
+        if (rows[1:] > rows[:-1]).all():
+            return Segment(rows, self.chunk)
+        order = np.argsort(rows)
+        return Segment(rows[order], self.chunk.take(pa.array(order)))
+
+
+Side = Mapping[int, Held]
+Counts = Mapping[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityJoinState:
+    """The state between two steps."""
+
+    shape: Shape
+    join: SheddingJoin
+    sides: tuple[Side, Side]
+    next_row: tuple[int, int]
+    dropped: tuple[Counts, Counts] = ({}, {})
+    """How many elements were dropped, by the slots that they would be in."""
+
+    @staticmethod
+    def load(shape: Shape, chunks: Chunks) -> SimilarityJoinState:
+        """The memory of a state: what is remembered beside it, else what its chunks say."""
+        kept = _KEPT.get(chunks.get(FIGURES))
+        return kept if kept is not None and kept.shape.identity == shape.identity else _loaded(shape, chunks)
+
+    def segments(self, stream: int) -> list[Segment]:
+        """Where the columns of elements are."""
+        return [held.segment for held in self.sides[stream].values()]
+
+    def share_kept(self, stream: int) -> float:
+        """The share of elements that were not dropped, of those that are remembered."""
+        kept, dropped = sum(len(held.slot) for held in self.sides[stream].values()), sum(self.dropped[stream].values())
+        return kept / (kept + dropped) if kept else 1.0
+
+    def after(self, join: SheddingJoin, new: Sequence[Segment], dropped: Sequence[Ints]) -> SimilarityJoinState:
+        """With the join as it is after a step; `new` are all elements that came, of which some were dropped."""
+        left, right = (self._side(stream, join, new[stream]) for stream in (0, 1))
+        one, other = (self._dropped(stream, join, dropped[stream]) for stream in (0, 1))
+        counted = (self.next_row[0] + len(new[0].ids), self.next_row[1] + len(new[1].ids))
+        return SimilarityJoinState(self.shape, join, (left, right), counted, (one, other))
+
+    def without(self, which: int) -> SimilarityJoinState:
+        """Without all elements of a side."""
+        slots, sides, dropped = list(self.join.slots), list(self.sides), list(self.dropped)
+        slots[which], sides[which], dropped[which] = {}, {}, {}
+        join = replace(self.join, slots=(slots[0], slots[1]))
+        return replace(self, join=join, sides=(sides[0], sides[1]), dropped=(dropped[0], dropped[1]))
+
+    def save(self, before: Chunks) -> Chunks:
+        """The state as chunks; those of slots that have not changed are the same, and if all is, so is the state."""
+        chunks: dict[str, pa.RecordBatch] = {
+            f"{_SLOT}{stream}.{number}": held.chunk for stream in (0, 1) for number, held in self.sides[stream].items()
+        }
+        figures = self._figures()
+        same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
+        if same and figures_of(before) == figures:
+            _KEPT.put(before[FIGURES], self)
+            return before
+        # By this chunk a memory is found again, so it is never that of another state.
+        chunks[FIGURES] = figures_chunk(figures)
+        _KEPT.put(chunks[FIGURES], self)
+        return chunks
+
+    def _side(self, stream: int, join: SheddingJoin, new: Segment) -> Side:
+        known, side = self.sides[stream], {}
+        for number, slot in join.slots[stream].items():
+            before = known.get(number)
+            if before is not None and before.slot is slot:
+                side[number] = before
+            else:
+                side[number] = Held(slot, self._chunk(stream, slot, [new] if before is None else [new, before.segment]))
+        return side
+
+    def _chunk(self, stream: int, slot: Slot, segments: Sequence[Segment]) -> pa.RecordBatch:
+        names = own_names(self.shape.schemas[stream])
+        own = [Segment(ids, columns.select(names)) for ids, columns in segments]
+        columns = gather(slot.row, own, own_schema(self.shape.schemas[stream])).columns
+        return pa.RecordBatch.from_arrays(
+            [*(pa.array(slot.columns[name]) for name in _KERNEL), *columns], [*_KERNEL, *names]
+        )
+
+    def _dropped(self, stream: int, join: SheddingJoin, starts: Ints) -> Counts:
+        live = join.slots[stream]
+        if not live or (not len(starts) and not self.dropped[stream]):
+            return {}
+        counts, oldest = dict(self.dropped[stream]), min(live)
+        for number, count in zip(*np.unique(starts // join.settings.width, return_counts=True), strict=True):
+            counts[int(number)] = counts.get(int(number), 0) + int(count)
+        return {number: count for number, count in counts.items() if number >= oldest}
+
+    def _figures(self) -> dict[str, int]:
+        dropped = {
+            f"{_DROPPED}{stream}.{number}": count for stream in (0, 1) for number, count in self.dropped[stream].items()
+        }
+        return {"batch": self.join.batch, "row0": self.next_row[0], "row1": self.next_row[1], **dropped}
+
+
+_KEPT: StateCache[SimilarityJoinState] = StateCache()
+"""Memories by a chunk of the state that they belong to."""
+
+
+def own_names(schema: Schema) -> list[str]:
+    return [f"{OWN}{name}" for name in schema.names]
+
+
+def own_schema(schema: Schema) -> pa.Schema:
+    return pa.schema([pa.field(f"{OWN}{f.name}", f.type.arrow) for f in schema])
+
+
+def _loaded(shape: Shape, chunks: Chunks) -> SimilarityJoinState:
+    figures = figures_of(chunks)
+    sides: tuple[dict[int, Held], dict[int, Held]] = ({}, {})
+    for name, chunk in chunks.items():
+        if name.startswith(_SLOT):
+            stream, number = _place(name, _SLOT)
+            sides[stream][number] = Held(_slot(shape, stream, chunk), chunk)
+    dropped: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for name, count in figures.items():
+        if name.startswith(_DROPPED):
+            stream, number = _place(name, _DROPPED)
+            dropped[stream][number] = count
+    left, right = ({number: held.slot for number, held in side.items()} for side in sides)
+    join = replace(SheddingJoin.empty(shape.settings), slots=(left, right), batch=figures.get("batch", 0))
+    return SimilarityJoinState(shape, join, sides, (figures.get("row0", 0), figures.get("row1", 0)), dropped)
+
+
+def _place(name: str, prefix: str) -> tuple[int, int]:
+    stream, _, number = name.removeprefix(prefix).partition(".")
+    return int(stream), int(number)
+
+
+def _slot(shape: Shape, stream: int, chunk: pa.RecordBatch) -> Slot:
+    own = pa.RecordBatch.from_arrays(chunk.columns[len(_KERNEL) :], schema=shape.schemas[stream].arrow)
+    values = shape.coding.values(stream, own, chunk.num_rows)
+    columns = {name: chunk.column(name).to_numpy() for name in _KERNEL}
+    return Slot({**columns, **values.columns()}, values.parts())

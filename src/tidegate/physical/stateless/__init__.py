@@ -1,0 +1,1 @@
+"""Operators without state: filter, map, window, union, and those that change validities."""

@@ -1,0 +1,129 @@
+"""Operators without state: filter, map, window, union."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.plan import Output
+from tidegate.expressions.evaluate import Evaluated, evaluate
+from tidegate.expressions.nodes import Expression
+from tidegate.expressions.sql_text import to_sql
+from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.failures import failed
+from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.stateless.kernels.window import shift_watermark, slide_validities
+from tidegate.schema import Field, Schema
+from tidegate.time import CHRONON
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOperator:
+    """Forward the elements for which the predicate is true."""
+
+    schema: Schema
+    predicate: Expression
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"filter {to_sql(self.predicate)}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        verdict = evaluate(self.predicate, batch.columns, len(batch))
+        keep = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+        dead = NO_DEAD_LETTERS
+        if verdict.errors is not None:
+            keep = keep & (verdict.errors == 0)
+            dead = failed(batch, verdict, self.predicate, origin="filter")
+        return Step(NO_STATE, batch.filter(keep), watermarks[0], dead)
+
+
+@dataclass(frozen=True, slots=True)
+class MapOperator:
+    """Replace the columns of each element."""
+
+    outputs: tuple[Output, ...]
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return "map " + ", ".join(
+            o.name if to_sql(o.expression) == o.name else f"{to_sql(o.expression)} AS {o.name}" for o in self.outputs
+        )
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs))
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        columns = [evaluate(o.expression, batch.columns, len(batch)) for o in self.outputs]
+        mapped = pa.RecordBatch.from_arrays([c.values for c in columns], schema=self.schema.arrow)
+        output = batch.with_columns(mapped)
+        dead = [
+            failed(batch, column, o.expression, origin=o.name)
+            for o, column in zip(self.outputs, columns, strict=True)
+            if column.errors is not None
+        ]
+        if not dead:
+            return Step(NO_STATE, output, watermarks[0])
+        fine = np.logical_and.reduce([c.errors == 0 for c in columns if c.errors is not None])
+        return Step(NO_STATE, output.filter(fine), watermarks[0], _first_of_each(dead, columns))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOperator:
+    """Extend validities to the window, on the grid of the slide: of one instant each, or as they are."""
+
+    schema: Schema
+    size: int | None
+    slide: int
+    granule: int = CHRONON
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        reach = "for ever" if self.size is None else in_words(self.size)
+        return f"window {reach}" + (f", sliding by {in_words(self.slide)}" if self.slide != 1 else "")
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        start, end = slide_validities(batch.start, batch.end - self.granule, self.size, self.slide, self.granule)
+        output = Batch(start, end, batch.columns).filter((end > start) & (batch.end > batch.start))
+        return Step(NO_STATE, output, shift_watermark(watermarks[0], self.slide, self.granule))
+
+
+@dataclass(frozen=True, slots=True)
+class UnionOperator:
+    """All elements of all inputs; columns by position, names of the first."""
+
+    schema: Schema
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return "union"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        renamed = [b.with_columns(b.columns.rename_columns(list(self.schema.names))) for b in inputs]
+        return Step(NO_STATE, concat(renamed), min(watermarks))
+
+
+def _first_of_each(dead: list[pa.RecordBatch], columns: list[Evaluated]) -> pa.RecordBatch:
+    # An element that fails in several columns is one dead letter, for the first of them.
+    failing: list[npt.NDArray[np.bool_]] = [c.errors != 0 for c in columns if c.errors is not None]
+    seen = np.zeros_like(failing[0])
+    kept = []
+    for letters, mask in zip(dead, failing, strict=True):
+        kept.append(letters.filter(pa.array(~seen[mask])))
+        seen |= mask
+    return pa.Table.from_batches(kept).combine_chunks().to_batches()[0]

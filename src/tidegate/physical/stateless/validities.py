@@ -1,0 +1,84 @@
+"""Operators of validities, without state: split, stamp and granularity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.explain import in_words
+from tidegate.errors import DataError
+from tidegate.physical.common.batch import Batch, take
+from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.stateless.kernels.validities import coarsened, coarsened_watermark, split_validities
+from tidegate.schema import Field, Schema, Type
+from tidegate.time import BEGINNING, FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOperator:
+    """The same relation at every instant, from elements valid for at most `length`."""
+
+    schema: Schema
+    length: int
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"split into {in_words(self.length)}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        if not (batch.end > batch.start + self.length).any():
+            return Step(NO_STATE, batch.filter(batch.start < batch.end), watermarks[0])
+        if batch.start.min() <= BEGINNING or batch.end.max() >= FOREVER:
+            message = "a row that is valid for ever cannot be split into the instants that a window over it needs"
+            hint = "give every row an end, or leave out the window"
+            raise DataError("D120", message, hint=hint)
+        rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
+        return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class StampOperator:
+    """Add a column with the start of each element."""
+
+    source: Schema
+    column: str
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.source + Schema((Field(self.column, Type.BIGINT),))
+
+    def describe(self) -> str:
+        return f"stamp own time as {self.column}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        columns = [*batch.columns.columns, pa.array(batch.start)]
+        stamped = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        return Step(NO_STATE, batch.with_columns(stamped), watermarks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class GranularityOperator:
+    """Time in steps of `size`: what is valid at a multiple of it is valid until the next one."""
+
+    schema: Schema
+    size: int
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"granularity {in_words(self.size)}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        start, end = coarsened(batch.start, self.size), coarsened(batch.end, self.size)
+        output = Batch(start, end, batch.columns).filter(start < end)
+        return Step(NO_STATE, output, coarsened_watermark(watermarks[0], self.size))

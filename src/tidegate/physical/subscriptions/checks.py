@@ -1,0 +1,109 @@
+"""What is looked at before elements and subscriptions travel: bad ones become dead letters, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.subscriptions import MOST, Subscribed, Waiting
+from tidegate.physical.common.arrays import Mask
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
+from tidegate.physical.common.failures import dead_letters, shown
+from tidegate.physical.common.kernels.order_codes import integers, presence
+from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.subscriptions.places import are_empty, end_places
+from tidegate.schema import Schema
+
+COMPUTED = "range:"
+"""How the names of columns begin that the statement has only in formulas."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeighOperator:
+    """Forward elements with a weight that can be in a range; one that has no weight is a dead letter."""
+
+    schema: Schema
+    waiting: Waiting
+    needed: tuple[str, ...]
+    """Without these an element is in no range: they are compared with what subscriptions have."""
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"weigh elements for {self.waiting.name}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        bad = ~_between_one_and_most(batch.column(self.waiting.weight))
+        detail = f"the weight of an element must be a whole number from 1 to {MOST}"
+        dead = letters(batch.filter(bad), Reason.BAD_WEIGHT, detail, self.waiting.name)
+        return Step(NO_STATE, batch.filter(~bad & _complete(batch, self.needed)), watermarks[0], dead)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitOperator:
+    """Forward subscriptions and terminations that say what they must; others are dead letters."""
+
+    schema: Schema
+    name: str
+    keys: tuple[str, ...]
+    subscribed: Subscribed
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"check subscriptions of {self.name}"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        fine, dead = np.ones(len(batch), np.bool_), []
+        for bad, reason, detail in self._checks(batch):
+            # A row is one dead letter, for the first of its faults.
+            dead.append(letters(batch.filter(fine & bad), reason, detail, self.name))
+            fine = fine & ~bad
+        return Step(NO_STATE, batch.filter(fine), watermarks[0], concat_columns(dead))
+
+    def _checks(self, batch: Batch) -> Iterator[tuple[Mask, Reason, str]]:
+        registers = ~are_ended(batch, self.subscribed)
+        named = ", ".join(shown(name) for name in (self.subscribed.id, *self.keys))
+        yield ~_complete(batch, (self.subscribed.id, *self.keys)), Reason.NO_ID, f"a subscription must have {named}"
+        low = ~_between_one_and_most(batch.column(self.subscribed.threshold))
+        yield registers & low, Reason.BAD_THRESHOLD, f"a threshold must be a whole number from 1 to {MOST}"
+        if self.subscribed.dimensions:
+            empty = are_empty(*end_places(batch, self.subscribed.dimensions))
+            yield registers & empty, Reason.EMPTY_RANGE, "no value is in this range: its low end is above its high end"
+
+
+def are_ended(batch: Batch, subscribed: Subscribed) -> Mask:
+    """Which rows are terminations."""
+    if subscribed.ended is None:
+        return np.zeros(len(batch), np.bool_)
+    ended: Mask = batch.column(subscribed.ended).fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+    return ended
+
+
+def letters(batch: Batch, reason: Reason, detail: str, origin: str) -> pa.RecordBatch:
+    """Dead letters of all elements, as their streams have them."""
+    if not len(batch):
+        return NO_DEAD_LETTERS
+    own = [name for name in batch.columns.schema.names if not name.startswith(COMPUTED)]
+    shown_ = batch.with_columns(batch.columns.select(own).rename_columns([shown(name) for name in own]))
+    return dead_letters(shown_, [reason.value] * len(batch), [detail] * len(batch), origin=origin)
+
+
+def _complete(batch: Batch, names: Sequence[str]) -> Mask:
+    """Which rows have a value in all of these columns."""
+    found = np.ones(len(batch), np.bool_)
+    for name in names:
+        found &= presence(batch.column(name)).view(np.bool_)
+    return found
+
+
+def _between_one_and_most(column: pa.Array) -> Mask:
+    number = integers(column)
+    return (number >= 1) & (number <= MOST)

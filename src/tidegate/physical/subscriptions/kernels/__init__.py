@@ -1,0 +1,1 @@
+"""Trackers of totals in ranges, for ever or within a window."""

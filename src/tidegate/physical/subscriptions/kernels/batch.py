@@ -1,0 +1,240 @@
+"""Tracking ranges by batches: registered queries in pieces by size, each with totals of its own.
+
+New queries are looked at one by one until there are enough of them for a piece; a piece that is not much
+larger than what comes behind it is merged with it, and one that has lost half of its queries is made anew.
+So a registration rewrites little, and an element meets few pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.kernels.journal import Journal
+from tidegate.physical.subscriptions.kernels import batch_boxes, batch_cells, batch_state
+from tidegate.physical.subscriptions.kernels.batch_ids import ById, by_id, rows_of
+from tidegate.physical.subscriptions.kernels.batch_model import Settings
+from tidegate.physical.subscriptions.kernels.batch_state import Kind, Piece, log_of
+from tidegate.physical.subscriptions.kernels.cells import (
+    Boxes,
+    Points,
+    boxes_of,
+    complete,
+    complete_again,
+    joined,
+    no_boxes,
+    points_from,
+    points_of,
+    ranges_of,
+    taken,
+)
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, joined_answers
+
+_DEFAULT = Settings()
+
+
+@dataclass(slots=True, eq=False)
+class BatchTracker:
+    """A tracker that takes elements in by batches; it is changed in place."""
+
+    kind: Kind
+    settings: Settings
+    fresh: Boxes
+    pieces: list[Piece]
+    log: Journal
+    """Elements that some piece has not yet counted for all of its queries, or not yet written so."""
+    pushed: int = 0
+    """Pieces that there have been; each has its number."""
+    by_id: dict[int, ById] = field(default_factory=dict)
+    """The rows of a piece by id, once somebody has asked for an id."""
+    written: dict[str, Columns] = field(default_factory=dict)
+    """Small parts as they were written the last time."""
+
+    @classmethod
+    def empty(
+        cls, dimensions: int, settings: Settings = _DEFAULT, *, keyed: bool = False, repeats: bool = False
+    ) -> BatchTracker:
+        """A tracker of ranges with so many dimensions.
+
+        If it is keyed, the first of them is a key: every range is closed and has the same end twice there.
+        """
+        return cls(Kind(dimensions, keyed, repeats), settings, no_boxes(dimensions), [], log_of(dimensions))
+
+    def __len__(self) -> int:
+        return len(self.fresh.id) + sum(piece.live for piece in self.pieces)
+
+    def copy(self) -> BatchTracker:
+        fresh, pieces = self.fresh._replace(missing=self.fresh.missing.copy()), [piece.copy() for piece in self.pieces]
+        by_id, log, written = dict(self.by_id), self.log.copy(), dict(self.written)
+        return replace(self, fresh=fresh, pieces=pieces, by_id=by_id, log=log, written=written)
+
+    def register(self, ranges: Ranges) -> BatchTracker:
+        return self.resume(ranges, ranges.threshold)
+
+    def resume(self, ranges: Ranges, missing: Ints) -> BatchTracker:
+        """Register queries that lack no more than this."""
+        if len(ranges):
+            self._take(boxes_of(ranges)._replace(missing=np.array(missing, np.int64)))
+        return self
+
+    def rest(self) -> tuple[Ranges, Ints]:
+        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        boxes = joined([*(piece.boxes(self.log) for piece in self.pieces), self.fresh])
+        return ranges_of(boxes), boxes.missing
+
+    def known(self, ids: Ints) -> Mask:
+        """Which of the ids are live."""
+        found = np.isin(ids, self.fresh.id)
+        for piece in self.pieces:
+            row = self._rows(piece, ids)
+            found |= (row >= 0) & piece.alive(row)
+        return found
+
+    def terminate(self, ids: Ints) -> tuple[BatchTracker, Mask]:
+        """Forget these; of an id that is given twice, only the first one was known."""
+        first = np.zeros(len(ids), np.bool_)
+        first[np.unique(ids, return_index=True)[1]] = True
+        found = first & np.isin(ids, self.fresh.id)
+        if found.any():
+            self.fresh = taken(self.fresh, ~np.isin(self.fresh.id, ids))
+        for piece in self.pieces:
+            row = self._rows(piece, ids)
+            here = first & (row >= 0) & piece.alive(row)
+            piece.forget(row[here])
+            found |= here
+        self._tidy()
+        return self, found
+
+    def absorb(self, elements: Elements) -> tuple[BatchTracker, Matured]:
+        return self, self._absorbed(points_of(elements), no_boxes(self.kind.dimensions), np.empty(0, np.int64))
+
+    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[BatchTracker, Matured]:
+        """Count the next elements, and register ranges among them: each before the element at its position.
+
+        Positions are ascending. This is what cutting the batch at all positions would do.
+        """
+        return self, self._absorbed(points_of(elements), boxes_of(ranges), position)
+
+    def to_columns(self) -> Mapping[str, Columns]:
+        """The state in named parts that never change; one that is as it was the last time is the same object."""
+        parts, self.written = batch_state.to_columns(
+            self.kind, self.pushed, self.fresh, self.pieces, self.log, self.written
+        )
+        return parts
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns], settings: Settings = _DEFAULT) -> BatchTracker:
+        kind, pushed, fresh, pieces, log = batch_state.from_columns(parts, settings)
+        written = {name: parts[name] for name in batch_state.SMALL}
+        return cls(kind, settings, fresh, pieces, log, pushed, written=written)
+
+    def _absorbed(self, points: Points, new: Boxes, position: Ints) -> Matured:
+        answers: list[Matured] = []
+        rows = len(points.weight)
+        for begin in range(0, rows, self.settings.cut):
+            end = min(begin + self.settings.cut, rows)
+            part = points_from(points, begin, end)
+            found = self._absorbed_at_once(part)
+            first, last = np.searchsorted(position, [begin, end])
+            here = np.arange(first, last)
+            found += self._joining(taken(new, here), part, position[here] - begin)
+            answers += [Matured(each.id, each.element + begin, each.total) for each in found]
+        behind = np.arange(np.searchsorted(position, rows), len(position))
+        if len(behind):
+            self._take(taken(new, behind))
+        return joined_answers(answers)
+
+    def _absorbed_at_once(self, points: Points) -> list[Matured]:
+        answers: list[Matured] = []
+        if any(piece.start is not None for piece in self.pieces):
+            self.log.append(*points.place, points.weight)
+        else:
+            self.log.skip(len(points.weight))
+        for piece in self.pieces:
+            found = piece.absorb(points, self.log)
+            if len(found.row):
+                answers.append(Matured(piece.ids[found.row], found.element, found.total))
+        self._tidy()
+        if len(self.fresh.id):
+            self.fresh, found_fresh = self._completed(self.fresh, points, np.zeros(len(self.fresh.id), np.int64))
+            answers.append(found_fresh)
+        return answers
+
+    def _joining(self, new: Boxes, points: Points, position: Ints) -> list[Matured]:
+        """Register queries among the points, which all others have met."""
+        if len(new.id) == 0:
+            return []
+        cut = max(1, self.settings.pairs // len(new.id))
+        if 2 * cut < len(points.weight):
+            return [self._joining_by_parts(new, points, position, cut)]
+        rest, found = self._completed(new, points, position)
+        self._take(rest)
+        return [found]
+
+    def _joining_by_parts(self, new: Boxes, points: Points, position: Ints, cut: int) -> Matured:
+        """The same for many: each is looked at with few of the points, and then files in with those before it."""
+        settings, dimensions = replace(self.settings, cut=cut), self.kind.dimensions
+        others = BatchTracker(self.kind, settings, no_boxes(dimensions), [], log_of(dimensions))
+        found = others._absorbed(points, new, position)
+        self._take(joined([*(piece.boxes(others.log) for piece in others.pieces), others.fresh]))
+        return found
+
+    def _completed(self, boxes: Boxes, points: Points, position: Ints) -> tuple[Boxes, Matured]:
+        """Those that are live after these points, and those that are complete."""
+        if self.kind.repeats:
+            row, element, total = complete_again(boxes, points, position)
+            return boxes, Matured(boxes.id[row], element, total)
+        element, total = complete(boxes, points, position)
+        done = element >= 0
+        rest = taken(boxes, ~done) if done.any() else boxes
+        return rest, Matured(boxes.id[done], element[done], total[done])
+
+    def _take(self, boxes: Boxes) -> None:
+        self.fresh = joined([self.fresh, boxes])
+        if len(self.fresh.id) > self.settings.fresh:
+            boxes, self.fresh = self.fresh, no_boxes(self.kind.dimensions)
+            self._push(boxes)
+
+    def _push(self, boxes: Boxes) -> None:
+        """Make a piece of these and of the pieces that are not much larger than all behind them."""
+        place, behind = len(self.pieces), len(boxes.id)
+        for at in reversed(range(len(self.pieces))):
+            live = self.pieces[at].live
+            place = at if live <= self.settings.share * behind else place
+            behind += live
+        parts = [piece.boxes(self.log) for piece in self.pieces[place:]]
+        self._drop(self.pieces[place:])
+        self.pieces = [*self.pieces[:place], self._piece(joined([*parts, boxes]))]
+
+    def _piece(self, boxes: Boxes) -> Piece:
+        self.pushed += 1
+        if self.kind.has_cells:
+            return batch_cells.piece_of(self.pushed, boxes, self.settings, repeats=self.kind.repeats)
+        kind = {"keyed": self.kind.keyed, "repeats": self.kind.repeats}
+        return batch_boxes.piece_of(self.pushed, boxes, self.log, self.settings, **kind)
+
+    def _drop(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self.by_id.pop(piece.number, None)
+
+    def _tidy(self) -> None:
+        """Make pieces anew that have lost half of their queries; bring up to date what has waited long."""
+        lean = [piece for piece in self.pieces if 2 * piece.live < len(piece.ids)]
+        if lean:
+            self._drop(lean)
+            self.pieces = [self._slim(piece) if piece in lean else piece for piece in self.pieces if piece.live]
+        if len(self.log):
+            self.pieces = [piece.settled(self.log) for piece in self.pieces]
+            batch_state.forget_unused(self.log, self.pieces)
+
+    def _slim(self, piece: Piece) -> Piece:
+        self.pushed += 1
+        return piece.slim(self.pushed, self.log)
+
+    def _rows(self, piece: Piece, ids: Ints) -> Ints:
+        if piece.number not in self.by_id:
+            self.by_id[piece.number] = by_id(piece.ids)
+        return rows_of(self.by_id[piece.number], ids)

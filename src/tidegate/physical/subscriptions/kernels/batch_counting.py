@@ -1,0 +1,217 @@
+"""Loops of the batch method in one dimension: totals of cells, and when to look at which query."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.subscriptions.kernels.batch_keys import Keys, Places, cells_by_key
+from tidegate.physical.subscriptions.kernels.batch_model import GONE
+from tidegate.physical.subscriptions.kernels.batch_search import Levels, completing
+from tidegate.physical.subscriptions.kernels.cells import count_to, with_room
+
+GROUP = 32
+"""Cells that are summed one by one; a power of two."""
+
+
+class Queries(NamedTuple):
+    """A query has the cells from `first` to before `last`."""
+
+    id: Ints
+    first: Places
+    last: Places
+    threshold: Ints
+
+
+class Cells(NamedTuple):
+    """Cell c has the places from boundary c - 1 to before boundary c."""
+
+    boundary: Ints
+    weight: Ints
+    group: Ints
+    """The weight of each group of cells."""
+    before: Ints
+    """The weight of all groups before each one, as of the last look at the queries."""
+
+
+class Dues(NamedTuple):
+    """When to look at a query: its due weight is one of its block's cover."""
+
+    target: Ints
+    """The weight of its cells that completes each query."""
+    due: Ints
+    least: Ints
+    """Of each block, the least due weight."""
+    first: Ints
+    """Of each block, the groups of cells that cover it, up to `last`."""
+    last: Ints
+    rest: Ints
+    """How many queries are live, and the weight that can come before any of them is due."""
+
+
+@compiled
+def counted(cells: Cells, place: Ints, weight: Ints, rest: Ints) -> Ints:
+    """Add the weights to the cells of the elements, which are returned."""
+    cell = _cells_of(cells.boundary, place)
+    _add(cells, cell, weight, rest)
+    return cell
+
+
+@compiled
+def counted_by_key(cells: Cells, keys: Keys, key: Ints, place: Ints, weight: Ints, rest: Ints) -> Ints:
+    """The same with keys."""
+    cell = cells_by_key(keys, cells.boundary, key, place)
+    _add(cells, cell, weight, rest)
+    return cell
+
+
+@inlined
+def _add(cells: Cells, cell: Ints, weight: Ints, rest: Ints) -> None:
+    for row in range(len(cell)):
+        cells.weight[cell[row]] += weight[row]
+        cells.group[cell[row] // GROUP] += weight[row]
+        rest[1] -= weight[row]
+
+
+@inlined
+def _cells_of(boundary: Ints, place: Ints) -> Ints:
+    """How many boundaries are not above each place; all are searched in step, so that memory is read ahead."""
+    cell, length = np.zeros(len(place), np.int64), len(boundary)
+    while length > 0:
+        half = (length + 1) >> 1
+        for row in range(len(place)):
+            cell[row] += half if boundary[cell[row] + half - 1] <= place[row] else 0
+        length -= half
+    return cell
+
+
+@compiled
+def look(queries: Queries, cells: Cells, dues: Dues, block: int) -> Ints:
+    """Look at the queries that are due, and say which of them are complete; those are not due any more."""
+    summed(cells)
+    found, out, rest = np.empty(len(queries.id), np.int64), 0, GONE
+    for number in range(len(dues.least)):
+        cover = _cover(cells, dues, number)
+        if cover >= dues.least[number]:
+            least = GONE
+            for row in range(number * block, min((number + 1) * block, len(queries.id))):
+                if dues.due[row] <= cover:
+                    missing = dues.target[row] - total_of(cells, queries.first[row], queries.last[row])
+                    if missing <= 0:
+                        found[out] = row
+                        out += 1
+                        dues.due[row] = GONE
+                    else:
+                        dues.due[row] = cover + min(missing, GONE - 1 - cover)
+                least = min(least, dues.due[row])
+            dues.least[number] = least
+        rest = min(rest, dues.least[number] - cover)
+    dues.rest[0] -= out
+    dues.rest[1] = rest
+    return found[:out].copy()
+
+
+@inlined
+def _cover(cells: Cells, dues: Dues, number: int) -> int:
+    return cells.before[dues.last[number]] - cells.before[dues.first[number]]
+
+
+@compiled
+def summed(cells: Cells) -> None:
+    """Bring the sums of groups up to date."""
+    total = 0
+    for group in range(len(cells.group)):
+        cells.before[group] = total
+        total += cells.group[group]
+    cells.before[len(cells.group)] = total
+
+
+@inlined
+def _sum_before(cells: Cells, cell: int) -> int:
+    group = cell // GROUP
+    total = cells.before[group]
+    for each in range(group * GROUP, cell):
+        total += cells.weight[each]
+    return total
+
+
+@inlined
+def total_of(cells: Cells, first: int, last: int) -> int:
+    return _sum_before(cells, last) - _sum_before(cells, first)
+
+
+@compiled
+def totals_of(cells: Cells, first: Places, last: Places) -> Ints:
+    total = np.empty(len(first), np.int64)
+    for row in range(len(first)):
+        total[row] = total_of(cells, first[row], last[row])
+    return total
+
+
+@compiled
+def one_by_one(queries: Queries, cells: Cells, target: Ints, rows: Ints, cell: Ints, weight: Ints) -> tuple[Ints, Ints]:
+    """For each complete query, go back from the end of the batch until it is not complete any more."""
+    element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for out in range(len(rows)):
+        row = rows[out]
+        first, last = queries.first[row], queries.last[row]
+        surplus = total_of(cells, first, last) - target[row]
+        each = len(cell) - 1
+        while True:
+            if first <= cell[each] < last:
+                if weight[each] > surplus:
+                    break
+                surplus -= weight[each]
+            each -= 1
+        element[out], total[out] = each, queries.threshold[row] + surplus
+    return element, total
+
+
+@compiled
+def all_at_once(
+    queries: Queries, cells: Cells, target: Ints, rows: Ints, levels: Levels, weight: Ints
+) -> tuple[Ints, Ints]:
+    """The same for many queries, which search the batch level by level."""
+    element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for out in range(len(rows)):
+        row = rows[out]
+        first, last = queries.first[row], queries.last[row]
+        begin, end = count_to(levels.cell, first - 1), count_to(levels.cell, last - 1)
+        new = levels.below[end] - levels.below[begin]
+        lacking = target[row] - total_of(cells, first, last) + new
+        each, brought = completing(levels, begin, end, lacking)
+        element[out], total[out] = each, queries.threshold[row] + weight[each] - brought
+    return element, total
+
+
+@compiled
+def again_and_again(
+    queries: Queries, cells: Cells, dues: Dues, block: int, rows: Ints, levels: Levels, weight: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """All that completes these queries, which start anew each time: row, element, total; they are live again."""
+    found, out = np.empty((3, 2 * len(rows) + 16), np.int64), 0
+    for row in rows:
+        first, last = queries.first[row], queries.last[row]
+        begin, end = count_to(levels.cell, first - 1), count_to(levels.cell, last - 1)
+        new, now = levels.below[end] - levels.below[begin], total_of(cells, first, last)
+        lacking = dues.target[row] - now + new
+        while lacking <= new:
+            each, brought = completing(levels, begin, end, lacking)
+            if out == found.shape[1]:
+                found = with_room(found)
+            surplus = weight[each] - brought
+            found[0, out], found[1, out], found[2, out] = row, each, queries.threshold[row] + surplus
+            out += 1
+            lacking += surplus + min(queries.threshold[row], GONE - 1 - now - surplus)
+        missing = lacking - new
+        dues.target[row] = now + missing
+        number = row // block
+        cover = _cover(cells, dues, number)
+        dues.due[row] = cover + min(missing, GONE - 1 - cover)
+        dues.least[number] = min(dues.least[number], dues.due[row])
+        dues.rest[1] = min(dues.rest[1], dues.due[row] - cover)
+    dues.rest[0] += len(rows)
+    return found[0, :out].copy(), found[1, :out].copy(), found[2, :out].copy()

@@ -1,0 +1,50 @@
+"""The rows of a piece by the ids of their queries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+
+_SPARSE = 8
+"""Ids that have more numbers than this between them, for each of them, are searched for."""
+
+
+class ById(NamedTuple):
+    """Where ids are: in a table from the first one on, with -1 where there is none; or in order, with their rows."""
+
+    first: int
+    row: npt.NDArray[np.int32]
+    ids: Ints | None
+
+
+def by_id(ids: Ints) -> ById:
+    """The index of ids, of which there is at least one."""
+    first, span = int(ids.min()), int(ids.max()) - int(ids.min()) + 1
+    if span > _SPARSE * len(ids):
+        order = np.argsort(ids).astype(np.int32)
+        return ById(first, order, ids[order])
+    row = np.full(span, -1, np.int32)
+    row[ids - first] = np.arange(len(ids), dtype=np.int32)
+    return ById(first, row, None)
+
+
+def rows_of(index: ById, wanted: Ints) -> Ints:
+    """The rows that have the ids, or -1.
+
+    Examples
+    --------
+    >>> rows_of(by_id(np.array([7, 5])), np.array([4, 5, 6, 7])).tolist()
+    [-1, 1, -1, 0]
+    >>> rows_of(by_id(np.array([7, 500])), np.array([7, 8, 500, 501])).tolist()
+    [0, -1, 1, -1]
+    """
+    if index.ids is None:
+        place = wanted - index.first
+        inside = (place >= 0) & (place < len(index.row))
+        return np.where(inside, index.row[np.where(inside, place, 0)], -1).astype(np.int64)
+    place = np.minimum(np.searchsorted(index.ids, wanted), len(index.ids) - 1)
+    return np.where(index.ids[place] == wanted, index.row[place], -1).astype(np.int64)

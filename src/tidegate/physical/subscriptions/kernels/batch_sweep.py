@@ -1,0 +1,169 @@
+"""The weight that falls in each of many boxes, of two dimensions and more."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.subscriptions.kernels.cells import (
+    STRETCH,
+    Boxes,
+    Points,
+    complete,
+    count_to,
+    points_from,
+    taken,
+    weight_inside,
+)
+
+Ranks = npt.NDArray[np.int32]
+
+_FEW = 16
+"""Boxes for which sorting the points does not pay."""
+
+_SHORT = 64
+"""Points for which sorting does not pay, in two dimensions."""
+
+_LEAF = 512
+"""The same in more."""
+
+_HALF = 256
+"""Points that are not halved any more to find the one that completes a box."""
+
+
+def weights_in(low: Ints, high: Ints, points: Points) -> Ints:
+    """The weight of the points in each box; both have a row for each dimension."""
+    low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+    if low.shape[1] <= _FEW or len(points.weight) <= _SHORT:
+        return _direct(low, high, points)
+    if len(low) == 2:
+        return _swept(low, high, points)
+    total, order = np.zeros(low.shape[1], np.int64), np.argsort(points.place[0])
+    _halve(low, high, Points(points.place[:, order], points.weight[order]), np.arange(low.shape[1]), total)
+    return total
+
+
+def completing(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
+    """For boxes that the points complete: the point that does, and the total then.
+
+    Points are halved as long as there are many of both: the first half alone completes a box, or not.
+    """
+    rows, half = len(boxes.id), len(points.weight) // 2
+    if rows <= _FEW or len(points.weight) <= _HALF:
+        return complete(boxes, points, np.zeros(rows, np.int64))
+    early = weights_in(boxes.low, boxes.high, points_from(points, 0, half))
+    element, total = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    first, last = np.flatnonzero(early >= boxes.missing), np.flatnonzero(early < boxes.missing)
+    element[first], total[first] = completing(taken(boxes, first), points_from(points, 0, half))
+    rest = taken(boxes._replace(missing=boxes.missing - early), last)
+    element[last], total[last] = completing(rest, points_from(points, half))
+    element[last] += half
+    return element, total
+
+
+def _halve(low: Ints, high: Ints, points: Points, box: Ints, total: Ints) -> None:
+    """Add to the totals of these boxes the weight of points that are in order of the first dimension.
+
+    Boxes that all points are in, as far as that dimension goes, need only the others; those that some
+    points are in are looked at with either half.
+    """
+    least, most = points.place[0, 0], points.place[0, -1]
+    box = box[(low[0, box] <= most) & (least < high[0, box])]
+    whole = (low[0, box] <= least) & (most < high[0, box])
+    if len(points.weight) <= _LEAF:
+        total[box] += _direct(np.ascontiguousarray(low[:, box]), np.ascontiguousarray(high[:, box]), _own(points))
+        return
+    wide, box = box[whole], box[~whole]
+    if len(wide):
+        total[wide] += weights_in(low[1:, wide], high[1:, wide], _own(Points(points.place[1:], points.weight)))
+    if len(box):
+        half = len(points.weight) // 2
+        _halve(low, high, Points(points.place[:, :half], points.weight[:half]), box, total)
+        _halve(low, high, Points(points.place[:, half:], points.weight[half:]), box, total)
+
+
+def _own(points: Points) -> Points:
+    return Points(np.ascontiguousarray(points.place), points.weight)
+
+
+@compiled
+def _direct(low: Ints, high: Ints, points: Points) -> Ints:
+    total, scratch = np.zeros(low.shape[1], np.int64), np.empty(STRETCH, np.int64)
+    for begin in range(0, len(points.weight), STRETCH):
+        end = min(begin + STRETCH, len(points.weight))
+        for box in range(low.shape[1]):
+            total[box] += weight_inside(low, high, box, points, begin, end, scratch)
+    return total
+
+
+@compiled
+def _swept(low: Ints, high: Ints, points: Points) -> Ints:
+    """Go through the points along the first dimension, with sums by the second in a Fenwick tree.
+
+    A box takes, where it begins and where it ends, what is between its ends in the second dimension.
+    """
+    boxes, rows = low.shape[1], len(points.weight)
+    along, across = np.argsort(points.place[0]), np.argsort(points.place[1])
+    rank = np.empty(rows, np.int64)
+    for row in range(rows):
+        rank[across[row]] = row
+    begin, end = _between(points.place[0][along], low[0], high[0])
+    bottom, top = _between(points.place[1][across], low[1], high[1])
+    start, event = _events(begin, end, bottom, top, rows)
+    total, tree = np.zeros(boxes, np.int64), np.zeros(rows + 1, np.int64)
+    for row in range(rows + 1):
+        for at in range(start[row], start[row + 1]):
+            box = event[at] >> 1
+            here = _sum_to(tree, top[box]) - _sum_to(tree, bottom[box])
+            total[box] += here if event[at] & 1 else -here
+        if row < rows:
+            each = along[row]
+            _add(tree, rank[each] + 1, points.weight[each])
+    return total
+
+
+@inlined
+def _between(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, Ranks]:
+    begin, end = np.empty(len(low), np.int32), np.empty(len(low), np.int32)
+    for box in range(len(low)):
+        begin[box] = count_to(ascending, low[box] - 1)
+        end[box] = count_to(ascending, high[box] - 1)
+    return begin, end
+
+
+@inlined
+def _events(begin: Ranks, end: Ranks, bottom: Ranks, top: Ranks, rows: int) -> tuple[Ints, Ints]:
+    """Beginnings (even) and ends (odd) of the boxes that may have points, in order of their places."""
+    start = np.zeros(rows + 3, np.int64)
+    for box in range(len(begin)):
+        if begin[box] < end[box] and bottom[box] < top[box]:
+            start[begin[box] + 2] += 1
+            start[end[box] + 2] += 1
+    for row in range(1, rows + 3):
+        start[row] += start[row - 1]
+    event = np.empty(start[rows + 2], np.int64)
+    for box in range(len(begin)):
+        if begin[box] < end[box] and bottom[box] < top[box]:
+            event[start[begin[box] + 1]] = 2 * box
+            start[begin[box] + 1] += 1
+            event[start[end[box] + 1]] = 2 * box + 1
+            start[end[box] + 1] += 1
+    return start, event
+
+
+@inlined
+def _sum_to(tree: Ints, position: int) -> int:
+    total = 0
+    while position > 0:
+        total += tree[position]
+        position &= position - 1
+    return total
+
+
+@inlined
+def _add(tree: Ints, position: int, weight: int) -> None:
+    while position < len(tree):
+        tree[position] += weight
+        position += position & -position

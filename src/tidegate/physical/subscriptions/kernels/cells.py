@@ -1,0 +1,199 @@
+"""Values as integers in the same order, so that every end of a range lies between two of them.
+
+"Before y" is the integer of y and "after y" the next one: no double lies between them. All ranges so
+become half-open, and an end is exact whatever it was. Values that are integers are their own places.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.subscriptions.kernels.model import Elements, Ranges, Values
+
+_ALL_BUT_SIGN = 2**63 - 1
+
+STRETCH = 256
+"""Points that are looked at together."""
+
+
+class Boxes(NamedTuple):
+    """Queries as half-open boxes of places, with a row for each dimension, and what each still lacks."""
+
+    id: Ints
+    low: Ints
+    high: Ints
+    threshold: Ints
+    missing: Ints
+
+
+class Points(NamedTuple):
+    """Elements as places, with a row for each dimension."""
+
+    place: Ints
+    weight: Ints
+
+
+def places(value: Values) -> Ints:
+    """The place of each value, -0.0 being 0.0; NaNs lie beyond the infinities, where no range reaches.
+
+    Examples
+    --------
+    >>> places(np.array([0.0, -0.0, 5e-324, -5e-324])).tolist()
+    [0, 0, 1, -2]
+    """
+    if value.dtype.kind == "i":
+        return np.require(value, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
+    bits = (np.ascontiguousarray(value, np.float64) + 0.0).view(np.int64)
+    place: Ints = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+    return place
+
+
+def points_of(elements: Elements) -> Points:
+    return Points(places(elements.value.T), np.require(elements.weight, np.int64, ["C", "W"]))
+
+
+def points_from(points: Points, begin: int, end: int | None = None) -> Points:
+    return Points(np.ascontiguousarray(points.place[:, begin:end]), points.weight[begin:end])
+
+
+def boxes_of(ranges: Ranges) -> Boxes:
+    """The ranges as boxes; one that is empty ends where it begins, in all dimensions."""
+    low = places(ranges.low.T) + ranges.low_open.T
+    high = places(ranges.high.T) + ~ranges.high_open.T
+    high = np.where((low < high).all(axis=0), high, low)
+    threshold = np.array(ranges.threshold, np.int64)
+    return Boxes(np.array(ranges.id, np.int64), low, high, threshold, threshold.copy())
+
+
+def ranges_of(boxes: Boxes) -> Ranges:
+    """The boxes as ranges of places."""
+    closed, opened = np.zeros(boxes.low.T.shape, np.bool_), np.ones(boxes.low.T.shape, np.bool_)
+    return Ranges(boxes.id, boxes.low.T, boxes.high.T, closed, opened, boxes.threshold)
+
+
+def no_boxes(dimensions: int) -> Boxes:
+    none, no_ends = np.empty(0, np.int64), np.empty((dimensions, 0), np.int64)
+    return Boxes(none, no_ends, no_ends, none, none)
+
+
+def joined(parts: list[Boxes]) -> Boxes:
+    return Boxes(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
+
+
+def taken(boxes: Boxes, rows: Ints | np.ndarray) -> Boxes:
+    return Boxes(*(np.ascontiguousarray(column[..., rows]) for column in boxes))
+
+
+def packed(keys: Ints, size: int) -> Ints:
+    """An order in which every `size` rows in a row are alike in all keys: sliced by one after the other."""
+    rows = keys.shape[1]
+    slices = math.ceil(max(1, rows / size) ** (1 / len(keys)))
+    order, width = np.argsort(keys[0]), rows
+    group = np.zeros(rows, np.int64)
+    for key in keys[1:]:
+        narrow = max(1, math.ceil(width / slices))
+        group = group * slices + (np.arange(rows) - np.searchsorted(group, group)) // narrow
+        rank = np.empty(rows, np.int64)
+        rank[np.argsort(key[order])] = np.arange(rows)
+        order, width = order[np.argsort(group * rows + rank)], narrow
+    return order
+
+
+@inlined
+def count_to(ascending: Ints, place: int) -> int:
+    """How many are not above the place."""
+    begin, length = 0, len(ascending)
+    while length > 0:
+        half = length >> 1
+        if ascending[begin + half] <= place:
+            begin += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return begin
+
+
+@inlined
+def weight_inside(low: Ints, high: Ints, box: int, points: Points, begin: int, end: int, scratch: Ints) -> int:
+    """The weight of the points [begin, end) in a box, one dimension after the other in plain loops."""
+    for each in range(begin, end):
+        scratch[each - begin] = points.weight[each]
+    for axis in range(len(low)):
+        bottom, top = low[axis, box], high[axis, box]
+        for each in range(begin, end):
+            place = points.place[axis, each]
+            scratch[each - begin] = scratch[each - begin] if (bottom <= place) & (place < top) else 0
+    total = 0
+    for each in range(end - begin):
+        total += scratch[each]
+    return total
+
+
+@inlined
+def is_inside(low: Ints, high: Ints, box: int, points: Points, each: int) -> bool:
+    inside = True
+    for axis in range(len(low)):
+        place = points.place[axis, each]
+        inside &= (low[axis, box] <= place) & (place < high[axis, box])
+    return inside
+
+
+@compiled
+def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
+    """Count the points from a position on for each box: the point that completes it, or -1, and the total then."""
+    rows, scratch = len(boxes.id), np.empty(STRETCH, np.int64)
+    element, total = np.full(rows, -1, np.int64), np.zeros(rows, np.int64)
+    for row in range(rows):
+        missing, begin = boxes.missing[row], position[row]
+        while begin < len(points.weight):
+            end = min(begin + STRETCH, len(points.weight))
+            here = weight_inside(boxes.low, boxes.high, row, points, begin, end, scratch)
+            if here >= missing:
+                break
+            missing -= here
+            begin = end
+        boxes.missing[row] = missing
+        for each in range(begin, len(points.weight)):
+            if is_inside(boxes.low, boxes.high, row, points, each):
+                missing -= points.weight[each]
+                if missing <= 0:
+                    element[row], total[row] = each, boxes.threshold[row] - missing
+                    break
+    return element, total
+
+
+@compiled
+def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints, Ints]:
+    """The same for boxes that start anew whenever they are complete: box, point and total each time."""
+    found, out, scratch = np.empty((3, 2 * len(boxes.id) + 16), np.int64), 0, np.empty(STRETCH, np.int64)
+    for row in range(len(boxes.id)):
+        missing = boxes.missing[row]
+        for begin in range(position[row], len(points.weight), STRETCH):
+            end = min(begin + STRETCH, len(points.weight))
+            here = weight_inside(boxes.low, boxes.high, row, points, begin, end, scratch)
+            if here < missing:
+                missing -= here
+                continue
+            for each in range(begin, end):
+                missing -= scratch[each - begin]
+                if missing <= 0:
+                    if out == found.shape[1]:
+                        found = with_room(found)
+                    found[0, out], found[1, out], found[2, out] = row, each, boxes.threshold[row] - missing
+                    missing = boxes.threshold[row]
+                    out += 1
+        boxes.missing[row] = missing
+    return found[0, :out].copy(), found[1, :out].copy(), found[2, :out].copy()
+
+
+@inlined
+def with_room(found: Ints) -> Ints:
+    """The same rows with as much room again."""
+    wider = np.empty((len(found), 2 * found.shape[1]), np.int64)
+    wider[:, : found.shape[1]] = found
+    return wider

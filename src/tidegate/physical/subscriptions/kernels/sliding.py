@@ -1,0 +1,281 @@
+"""Tracking ranges within the last time: what is added counts, until it has been there for the length of the window.
+
+A query counts the elements from a number on; the numbers of elements never begin anew. Of a batch, all
+queries count what is added and what expires in one pass; only those that could become complete by what
+is added are looked at element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Floats, Ints, Mask
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, in_order
+from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, Counted, Looked, Settings, closed_of, points_of
+from tidegate.physical.subscriptions.kernels.sliding_queries import Chunk, Settled, chunk_from, chunk_of
+from tidegate.physical.subscriptions.kernels.sliding_search import Found, Search, Stretch, events_of
+from tidegate.physical.subscriptions.kernels.sliding_weights import line_of
+from tidegate.physical.subscriptions.kernels.sliding_window import Window, remembered_from
+
+_DEFAULT = Settings()
+
+_DIRECTORY = ("number", "settled", "time", "slack")
+
+
+@dataclass(slots=True, eq=False)
+class SlidingTracker:
+    """A tracker that takes elements in by batches; it is changed in place."""
+
+    dimensions: int
+    keyed: bool
+    repeats: bool
+    settings: Settings
+    window: Window
+    chunks: list[Chunk] = field(default_factory=list)
+    following: int = 0
+    """The number of the next element."""
+    pushed: int = 0
+    """Chunks of queries that there have been; each has its number."""
+    by_id: dict[int, Ints] = field(default_factory=dict)
+    """The rows of a chunk in order of id, once somebody has asked for an id."""
+    told: dict[str, Columns] = field(default_factory=dict)
+    """Small parts of the state as they were last told."""
+
+    @classmethod
+    def empty(
+        cls, dimensions: int, length: int, *, keyed: bool = False, repeats: bool = False, settings: Settings = _DEFAULT
+    ) -> SlidingTracker:
+        """Nothing registered; the first of the dimensions is the key if it is keyed."""
+        return cls(dimensions, keyed, repeats, settings, Window(length, dimensions))
+
+    def __len__(self) -> int:
+        return sum(chunk.live for chunk in self.chunks)
+
+    def copy(self) -> SlidingTracker:
+        return replace(self, chunks=list(self.chunks), by_id=dict(self.by_id), told=dict(self.told))
+
+    def register(self, ranges: Ranges) -> SlidingTracker:
+        self._take(ranges, np.full(len(ranges), self.following))
+        return self
+
+    def rest(self) -> tuple[Ranges, Ints]:
+        """The live queries, as closed ranges of places, and what they lack now."""
+        self.chunks = [self._settled(chunk) for chunk in self.chunks]
+        ids, queries = _joined([chunk.rest() for chunk in self.chunks], self.dimensions)
+        closed = np.zeros(queries.low.T.shape, np.bool_)
+        low, high = (cast("Floats", ends.T) for ends in (queries.low, queries.high))
+        ranges = Ranges(ids, low, high, closed, closed, queries.threshold)
+        return ranges, queries.threshold - queries.total
+
+    def known(self, ids: Ints) -> Mask:
+        """Which of the ids are live."""
+        found = np.zeros(len(ids), np.bool_)
+        for chunk in self.chunks:
+            found |= self._rows(chunk, ids) >= 0
+        return found
+
+    def terminate(self, ids: Ints) -> tuple[SlidingTracker, Mask]:
+        """Forget these; of an id that is given twice, only the first one was known."""
+        found, first = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+        first[np.unique(ids, return_index=True)[1]] = True
+        for at, chunk in enumerate(self.chunks):
+            row = self._rows(chunk, ids)
+            here = first & (row >= 0)
+            if here.any():
+                self.chunks[at] = chunk.without(row[here])
+                found |= here
+        self._tidy()
+        return self, found
+
+    def absorb_with(
+        self, elements: Elements, time: Ints, ranges: Ranges, position: Ints
+    ) -> tuple[SlidingTracker, Matured]:
+        """Count the next elements, and register ranges among them: each before the element at its position.
+
+        Times and positions are ascending. This is what cutting the batch at all positions would do.
+        """
+        self._take(ranges, self.following + np.asarray(position, np.int64))
+        rows, times = len(elements), np.ascontiguousarray(time, np.int64)
+        counted = Counted(points_of(elements), np.arange(self.following, self.following + rows))
+        answers: list[Found] = []
+        for begin in range(0, rows, self.settings.cut):
+            end = min(begin + self.settings.cut, rows)
+            ids, element, total = self._absorbed(counted.part(begin, end), times[begin:end])
+            answers.append((ids, element + begin, total))
+        return self, in_order(*_concatenated(answers))
+
+    def to_columns(self) -> Mapping[str, Columns]:
+        """The state in named parts, which are never changed; a part that says the same is the same object."""
+        state = {"dimensions": self.dimensions, "keyed": self.keyed, "repeats": self.repeats, "pushed": self.pushed}
+        state |= {"following": self.following, "length": self.window.length, "now": self.window.now}
+        small: dict[str, Columns] = {
+            "tracker": {name: np.array([value], np.int64) for name, value in state.items()},
+            "remembered": {"pushed": np.array([self.window.pushed])},
+            "chunks": self._directory(),
+            "window": {"number": np.array([chunk.number for chunk in self.window.chunks], np.int64)},
+        }
+        self.told = {name: _same(self.told.get(name), columns) for name, columns in small.items()}
+        parts = dict(self.told)
+        for chunk in self.chunks:
+            parts |= {f"chunk {chunk.number} {name}": columns for name, columns in chunk.parts.items()}
+        return parts | {f"window {chunk.number}": chunk.columns for chunk in self.window.chunks}
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns], settings: Settings = _DEFAULT) -> SlidingTracker:
+        state = {name: int(column[0]) for name, column in parts["tracker"].items()}
+        dimensions, keyed = state["dimensions"], bool(state["keyed"])
+        numbers = parts["window"]["number"].tolist()
+        remembered = tuple(remembered_from(each, parts[f"window {each}"], dimensions) for each in numbers)
+        pushed = int(parts["remembered"]["pushed"][0])
+        chunks = []
+        for number, *settled in zip(*(parts["chunks"][name].tolist() for name in _DIRECTORY), strict=True):
+            own = {name: parts[f"chunk {number} {name}"] for name in ("queries", "since", "totals", "gone")}
+            chunks.append(chunk_from(number, own, Settled(*settled), dimensions, keyed=keyed))
+        window = Window(state["length"], dimensions, state["now"], pushed, remembered)
+        told = {name: parts[name] for name in ("tracker", "remembered", "chunks", "window")}
+        which = (dimensions, keyed, bool(state["repeats"]), settings, window, chunks)
+        return cls(*which, state["following"], state["pushed"], told=told)
+
+    def _directory(self) -> Columns:
+        rows = np.array([(chunk.number, *chunk.settled) for chunk in self.chunks], np.int64).reshape(-1, 4)
+        return {name: rows[:, column].copy() for column, name in enumerate(_DIRECTORY)}
+
+    def _absorbed(self, added: Counted, time: Ints) -> Found:
+        """Count for the chunks that this may complete queries of, or that have put off counting for long."""
+        weight, now = int(added.points.weight.sum()), int(time[-1])
+        long_ago = now - self.settings.patience * self.window.length
+        due = [c.settled.slack <= weight or c.settled.time <= long_ago for c in self.chunks]
+        chunks = self.chunks
+        self.chunks = [self._settled(chunk) for chunk, is_due in zip(chunks, due, strict=True) if is_due]
+        found = self._absorbed_now(added, time)
+        self.following += len(time)
+        counted = iter([chunk.settled_at(self.following, now) for chunk in self.chunks])
+        both = zip(chunks, due, strict=True)
+        self.chunks = [next(counted) if is_due else chunk.put_off(weight) for chunk, is_due in both]
+        self._tidy()
+        floor = min((chunk.settled.time for chunk in self.chunks), default=now)
+        self.window = self.window.moved(added, time, self._wanted(added), floor, self.settings.most)
+        return found
+
+    def _settled(self, chunk: Chunk) -> Chunk:
+        """The chunk with all elements counted that have come before."""
+        number, time, _ = chunk.settled
+        if number == self.following:
+            return chunk
+        return chunk.counted(*self.window.since(number, time)).settled_at(self.following, self.window.now)
+
+    def _absorbed_now(self, added: Counted, time: Ints) -> Found:
+        if not self.chunks:
+            none = np.empty(0, np.int64)
+            return none, none, none
+        expiring, times = self.window.expiring(added, time)
+        horizon = np.maximum(time, FIRST + self.window.length) - self.window.length
+        over = np.searchsorted(times, horizon, side="right")
+        if 8 * over[0] > len(time):  # much is over before the first element, and need not be feared
+            early, expiring = expiring.part(0, int(over[0])), expiring.part(int(over[0]), len(times))
+            self.chunks = [chunk.counted(added.part(0, 0), early) for chunk in self.chunks]
+            over -= over[0]
+        stretch = Stretch(added, expiring, over)
+        return self._completed(stretch, self._counted(stretch))
+
+    def _counted(self, stretch: Stretch) -> list[Ints]:
+        """The rows of each chunk that may become complete; all others count what is added and what expires."""
+        added = line_of(stretch.added.points, keyed=self.keyed)
+        expiring = line_of(stretch.expiring.points, keyed=self.keyed)
+        rows = []
+        for at, chunk in enumerate(self.chunks):
+            more, less = chunk.weights(stretch.added, added), chunk.weights(stretch.expiring, expiring)
+            self.chunks[at], may = chunk.stepped(more, less)
+            rows.append(may)
+        return rows
+
+    def _completed(self, stretch: Stretch, rows: list[Ints]) -> Found:
+        """Look at rows of the chunks element by element."""
+        looked = [(chunk.ids[row], chunk.queries.taken(row)) for chunk, row in zip(self.chunks, rows, strict=True)]
+        ids, queries = _joined(looked, self.dimensions)
+        if len(ids) == 0:
+            return ids, ids, ids
+        done = np.zeros(len(ids), np.bool_)
+        search = Search(queries, done, stretch, events_of(stretch), self.repeats, self.keyed, self.settings)
+        row, element, total = search.all()
+        begin = 0
+        for at, here in enumerate(rows):
+            part = slice(begin, begin + len(here))
+            if len(here):
+                self.chunks[at] = _renewed(self.chunks[at], here, queries.total[part], queries.since[part], done[part])
+            begin += len(here)
+        return ids[row], element, total
+
+    def _wanted(self, added: Counted) -> Mask:
+        """Which elements may be in a live range: nobody else will ask for one."""
+        answer, line = np.zeros(len(added.number), np.bool_), line_of(added.points, keyed=self.keyed)
+        for chunk in self.chunks:
+            chunk.mark(line, answer)
+        return answer
+
+    def _take(self, ranges: Ranges, since: Ints) -> None:
+        """Make a chunk of these and of the chunks that are not much larger than all behind them."""
+        if len(ranges) == 0:
+            return
+        threshold = np.array(ranges.threshold, np.int64)
+        new = Looked(*closed_of(ranges, keyed=self.keyed), threshold, np.zeros(len(ranges), np.int64), since)
+        place, behind = len(self.chunks), len(ranges)
+        for at in reversed(range(len(self.chunks))):
+            live = self.chunks[at].live
+            place = at if live <= self.settings.share * behind else place
+            behind += live
+        rest = [self._settled(chunk).rest() for chunk in self.chunks[place:]]
+        here = Settled(self.following, self.window.now, 0)
+        chunk = self._chunk([*rest, (np.array(ranges.id, np.int64), new)], here)
+        self.chunks[place:] = [chunk.settled_at(here.number, here.time)]
+
+    def _chunk(self, rest: list[tuple[Ints, Looked]], settled: Settled) -> Chunk:
+        self.pushed += 1
+        return chunk_of(self.pushed, rest, settled, keyed=self.keyed)
+
+    def _tidy(self) -> None:
+        """Make chunks anew that have lost half of their queries."""
+        lean = [2 * chunk.live < len(chunk.ids) for chunk in self.chunks]
+        if any(lean):
+            pairs = [(chunk, is_lean) for chunk, is_lean in zip(self.chunks, lean, strict=True) if chunk.live]
+            self.chunks = [self._chunk([c.rest()], c.settled) if is_lean else c for c, is_lean in pairs]
+        numbers = {chunk.number for chunk in self.chunks}
+        self.by_id = {number: order for number, order in self.by_id.items() if number in numbers}
+
+    def _rows(self, chunk: Chunk, ids: Ints) -> Ints:
+        if chunk.number not in self.by_id:
+            self.by_id[chunk.number] = np.argsort(chunk.ids, kind="stable").astype(np.int32)
+        return chunk.found(self.by_id[chunk.number], ids)
+
+
+def _renewed(chunk: Chunk, rows: Ints, total: Ints, since: Ints, done: Mask) -> Chunk:
+    """The chunk with these totals and beginnings of some rows, and without those that are done."""
+    totals, begins = chunk.queries.total.copy(), chunk.queries.since.copy()
+    totals[rows], begins[rows] = total, since
+    chunk = chunk.with_totals(totals)
+    if (since != chunk.queries.since[rows])[~done].any():
+        chunk = chunk.with_since(begins)
+    return chunk.without(rows[done]) if done.any() else chunk
+
+
+def _joined(parts: list[tuple[Ints, Looked]], dimensions: int) -> tuple[Ints, Looked]:
+    none, no_ends = np.empty(0, np.int64), np.empty((dimensions, 0), np.int64)
+    parts = [(none, Looked(no_ends, no_ends, none, none, none)), *parts]
+    columns = zip(*(queries for _, queries in parts), strict=True)
+    return np.concatenate([ids for ids, _ in parts]), Looked(*(np.concatenate(each, axis=-1) for each in columns))
+
+
+def _concatenated(answers: list[Found]) -> Found:
+    none = np.empty(0, np.int64)
+    ids, element, total = (np.concatenate([none, *(answer[part] for answer in answers)]) for part in range(3))
+    return ids, element, total
+
+
+def _same(told: Columns | None, columns: Columns) -> Columns:
+    if told is None or any(not np.array_equal(told[name], column) for name, column in columns.items()):
+        return columns
+    return told

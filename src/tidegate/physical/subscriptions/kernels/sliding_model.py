@@ -1,0 +1,95 @@
+"""What the parts of sliding totals have in common: closed boxes of places, and numbered elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.physical.common.arrays import Columns, Floats, Ints, Mask
+from tidegate.physical.subscriptions.kernels.cells import Points, places
+from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+
+Axes = tuple[Ints, Ints]
+"""The low and high ends of closed boxes, with a row for each dimension."""
+
+
+FIRST, LAST = -(2**63), 2**63 - 1
+"""The least and the greatest place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sizes that change how fast the method is, and nothing else."""
+
+    cut: int = 10_000
+    """Elements that are taken in at once."""
+    leaf: int = 160
+    """Elements that are looked at one by one to find the one that completes a query."""
+    share: int = 4
+    """A chunk of queries is merged with the next one if it is not larger by more than this."""
+    most: int = 65_536
+    """Remembered elements of one chunk: those of a chunk are forgotten together."""
+    patience: float = 0.25
+    """Lengths of the window after which a chunk counts what it has put off."""
+
+
+class Counted(NamedTuple):
+    """Elements in the order in which they count, with the number that each has among all."""
+
+    points: Points
+    number: Ints
+
+    def part(self, begin: int, end: int) -> Counted:
+        place = np.ascontiguousarray(self.points.place[:, begin:end])
+        return Counted(Points(place, self.points.weight[begin:end]), self.number[begin:end])
+
+    def taken(self, rows: Ints) -> Counted:
+        place = np.ascontiguousarray(self.points.place[:, rows])
+        return Counted(Points(place, self.points.weight[rows]), self.number[rows])
+
+
+class Looked(NamedTuple):
+    """Queries that may become complete: total is what counts now, of the elements from number `since` on."""
+
+    low: Ints
+    high: Ints
+    threshold: Ints
+    total: Ints
+    since: Ints
+
+    def taken(self, rows: Ints | Mask) -> Looked:
+        ends = np.ascontiguousarray(self.low[:, rows]), np.ascontiguousarray(self.high[:, rows])
+        return Looked(*ends, self.threshold[rows], self.total[rows], self.since[rows])
+
+
+def places_of(value: npt.NDArray[np.generic]) -> Ints:
+    """A row of places for each dimension; an integer is its own place."""
+    if value.dtype.kind == "i":
+        return np.require(value.T, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
+    doubles: Floats = np.asarray(value.T, np.float64)
+    return places(doubles)
+
+
+def closed_of(ranges: Ranges, *, keyed: bool) -> Axes:
+    """The ranges as closed boxes of places; one that is empty ends before it begins, in all dimensions but the key."""
+    low, high = places_of(ranges.low), places_of(ranges.high)
+    past, before = (low == LAST) & ranges.low_open.T, (high == FIRST) & ranges.high_open.T
+    low, high = low + (ranges.low_open.T & ~past), high - (ranges.high_open.T & ~before)
+    empty = (past | before | (low > high)).any(axis=0)
+    low[int(keyed) :, empty], high[int(keyed) :, empty] = 0, -1
+    return low, high
+
+
+def points_of(elements: Elements) -> Points:
+    return Points(places_of(elements.value), np.require(elements.weight, np.int64, ["C", "W"]))
+
+
+def by_axis(name: str, rows: Ints) -> Columns:
+    return {f"{name}{axis}": row for axis, row in enumerate(rows)}
+
+
+def axes_of(name: str, columns: Columns, dimensions: int) -> Ints:
+    return np.stack([np.asarray(columns[f"{name}{axis}"], np.int64) for axis in range(dimensions)])

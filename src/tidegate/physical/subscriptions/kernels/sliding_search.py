@@ -1,0 +1,169 @@
+"""The elements of a batch that complete queries which may become complete, with what expires meanwhile.
+
+A total can go down again, so that only a bound is known of a stretch of elements: what a query has at its
+beginning and all that is added in it. Stretches are cut as long as that reaches the threshold.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.subscriptions.kernels.cells import STRETCH
+from tidegate.physical.subscriptions.kernels.sliding_model import Counted, Looked, Settings
+from tidegate.physical.subscriptions.kernels.sliding_weights import from_number, weights_by_parts
+
+_PARTS = 8
+"""Stretches that a long one is cut into."""
+
+_FEW = 100_000
+"""Looks at an element that cost less than sorting."""
+
+Found = tuple[Ints, Ints, Ints]
+"""Rows, the elements that completed them, and the totals."""
+
+
+class Stretch(NamedTuple):
+    """Elements that are added, and those that expire before or among them."""
+
+    added: Counted
+    expiring: Counted
+    over: Ints
+    """How many are over when each element is added."""
+
+
+class Events(NamedTuple):
+    """All of that in turn: what each changes, and the element that is added."""
+
+    place: Ints
+    change: Ints
+    number: Ints
+    element: Ints
+
+
+def events_of(stretch: Stretch) -> Events:
+    added, expiring, over = stretch
+    last = len(over) + (int(over[-1]) if len(over) else 0)
+    is_added = np.zeros(last, np.bool_)
+    is_added[np.arange(len(over)) + over] = True
+    source = np.where(is_added, np.cumsum(is_added) - 1, len(over) + np.cumsum(~is_added) - 1)
+    place = np.concatenate([added.points.place, expiring.points.place], axis=1)[:, source]
+    change = np.concatenate([added.points.weight, -expiring.points.weight])[source]
+    return Events(place, change, np.concatenate([added.number, expiring.number])[source], source)
+
+
+class Search(NamedTuple):
+    """Queries, whose totals and beginnings are changed in place, and which of them are complete for good."""
+
+    queries: Looked
+    done: Mask
+    stretch: Stretch
+    events: Events
+    repeats: bool
+    keyed: bool
+    settings: Settings
+
+    def all(self) -> Found:
+        found: list[Found] = []
+        self._look(np.arange(len(self.done)), 0, len(self.stretch.over), 0, found)
+        if not found:
+            none = np.empty(0, np.int64)
+            return none, none, none
+        rows, element, total = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        return rows, element, total
+
+    def _look(self, rows: Ints, begin: int, end: int, over: int, found: list[Found]) -> None:
+        """Add the elements [begin, end) for these rows; `over` have expired before."""
+        first, last = begin + over, end + int(self.stretch.over[end - 1])
+        if end - begin <= self.settings.leaf or len(rows) * (last - first) <= _FEW:
+            found.append(_walked(self.queries, rows, self.events, first, last, self.done, self.repeats))
+            return
+        width = -(-(end - begin) // _PARTS)
+        cuts = np.minimum(np.arange(begin, end + width, width), end)
+        self._look_at_parts(rows, cuts, np.concatenate([[over], self.stretch.over[cuts[1:] - 1]]), found)
+
+    def _look_at_parts(self, rows: Ints, cuts: Ints, over: Ints, found: list[Found]) -> None:
+        """Count part by part; of a part, only the rows that it may complete are looked at."""
+        queries = self.queries.taken(rows)
+        more = weights_by_parts(queries.low, queries.high, self.stretch.added, cuts, keyed=self.keyed)
+        less = weights_by_parts(queries.low, queries.high, self.stretch.expiring, over, keyed=self.keyed)
+        for part in range(len(cuts) - 1):
+            total, since = self.queries.total[rows], self.queries.since[rows]
+            own = partial(from_number, low=queries.low, high=queries.high, since=since, keyed=self.keyed)
+            new = total + own(more[part], counted=self.stretch.added.part(cuts[part], cuts[part + 1]))
+            open_rows = ~self.done[rows]
+            may = open_rows & (new >= queries.threshold)
+            new -= own(less[part], counted=self.stretch.expiring.part(over[part], over[part + 1]))
+            rest = open_rows & ~may
+            self.queries.total[rows[rest]] = new[rest]
+            if may.any():
+                self._look(rows[may], int(cuts[part]), int(cuts[part + 1]), int(over[part]), found)
+
+
+@compiled
+def _walked(
+    queries: Looked,
+    rows: Ints,
+    events: Events,
+    first: int,
+    last: int,
+    done: Mask,
+    repeats: bool,  # noqa: FBT001 - Numba takes it by position
+) -> Found:
+    """Go through the events [first, last) for each row."""
+    number, scratch = events.number, np.empty(STRETCH, np.int64)
+    found, out = np.empty((3, len(rows)), np.int64), 0
+    for row in rows:
+        total, since, threshold, at = queries.total[row], queries.since[row], queries.threshold[row], first
+        while at < last:
+            end = min(at + STRETCH, last)
+            most, change = _changes(queries.low, queries.high, row, since, events, at, end, scratch)
+            begin, at = at, end
+            if total + most < threshold:
+                total += change
+                continue
+            for each in range(begin, end):
+                total += scratch[each - begin]
+                if total >= threshold:
+                    if out == found.shape[1]:
+                        found = _doubled(found)
+                    found[0, out], found[1, out], found[2, out] = row, events.element[each], total
+                    out += 1
+                    total, since, at = 0, number[each] + 1, each + 1
+                    done[row] = not repeats
+                    break
+            if done[row]:
+                break
+        queries.total[row], queries.since[row] = total, since
+    return found[0, :out].copy(), found[1, :out].copy(), found[2, :out].copy()
+
+
+@inlined
+def _changes(
+    low: Ints, high: Ints, row: int, since: int, events: Events, begin: int, end: int, scratch: Ints
+) -> tuple[int, int]:
+    """What the events change for a box, one dimension after the other in plain loops; what is added, and all."""
+    number, change, place = events.number, events.change, events.place
+    for each in range(begin, end):
+        scratch[each - begin] = change[each] if since <= number[each] else 0
+    for axis in range(len(low)):
+        bottom, top = low[axis, row], high[axis, row]
+        for each in range(begin, end):
+            here = place[axis, each]
+            scratch[each - begin] = scratch[each - begin] if (bottom <= here) & (here <= top) else 0
+    added = total = 0
+    for each in range(end - begin):
+        added += max(scratch[each], 0)
+        total += scratch[each]
+    return added, total
+
+
+@compiled
+def _doubled(found: Ints) -> Ints:
+    more = np.empty((3, 2 * found.shape[1]), np.int64)
+    more[:, : found.shape[1]] = found
+    return more

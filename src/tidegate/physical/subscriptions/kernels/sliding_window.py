@@ -1,0 +1,113 @@
+"""The elements of the last time, in chunks in the order of time: each is forgotten when all of it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.subscriptions.kernels.cells import Points
+from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, LAST, Counted, axes_of, by_axis
+
+Timed = tuple[Counted, Ints]
+"""Elements, and their times."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remembered:
+    """Elements with their times, ascending."""
+
+    number: int
+    counted: Counted
+    time: Ints
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def between(self, after: int, until: int, first: int = 0, last: int = LAST) -> Timed:
+        """The elements later than one time and not later than another, of the numbers [first, last)."""
+        least, most = np.searchsorted(self.time, [after, until], side="right")
+        begin, end = np.searchsorted(self.counted.number, [first, last])
+        begin, end = max(begin, least), min(end, most)
+        return self.counted.part(begin, max(begin, end)), self.time[begin : max(begin, end)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Elements that count at the last time `now`; chunks may begin with some that do not any more."""
+
+    length: int
+    dimensions: int
+    now: int = FIRST
+    pushed: int = 0
+    """Chunks that there have been; each has its number."""
+    chunks: tuple[Remembered, ...] = ()
+
+    def horizon(self, time: int) -> int:
+        """At this time, elements later than this count."""
+        return max(time - self.length, FIRST)
+
+    def expiring(self, counted: Counted, time: Ints) -> Timed:
+        """The elements that count now, and those that come next, that do not count any more at the last time."""
+        until = self.horizon(int(time[-1]))
+        own = int(np.searchsorted(time, until, side="right"))
+        return _in_turn([*self._between(self.horizon(self.now), until), (counted.part(0, own), time[:own])])
+
+    def since(self, number: int, time: int) -> tuple[Counted, Counted]:
+        """The elements from a number on that count now, and those before it that do not any more.
+
+        Those before it counted at the time.
+        """
+        over = self.horizon(self.now)
+        come = self._between(over, LAST, number)
+        gone = self._between(self.horizon(time), over, 0, number)
+        return _in_turn([self._nothing, *come])[0], _in_turn([self._nothing, *gone])[0]
+
+    @property
+    def _nothing(self) -> Timed:
+        none = np.empty(0, np.int64)
+        return Counted(Points(np.empty((self.dimensions, 0), np.int64), none), none), none
+
+    def _between(self, after: int, until: int, first: int = 0, last: int = LAST) -> list[Timed]:
+        chunks = [each for each in self.chunks if each.time[0] <= until and each.time[-1] > after]
+        return [chunk.between(after, until, first, last) for chunk in chunks]
+
+    def moved(self, counted: Counted, time: Ints, kept: Mask, floor: int, most: int) -> Window:
+        """The window at the last one of these times, with those of the elements that are kept.
+
+        What counted at the floor is still asked for.
+        """
+        now, over = int(time[-1]), self.horizon(floor)
+        chunks = [chunk for chunk in self.chunks if chunk.time[-1] > over]
+        rows = np.flatnonzero(kept & (time > over))
+        if len(rows) == 0:
+            return replace(self, now=now, chunks=tuple(chunks))
+        new: Timed = counted.taken(rows), time[rows]
+        while chunks and len(chunks[-1]) <= 2 * len(new[1]) and len(chunks[-1]) + len(new[1]) <= most:
+            new = _in_turn([chunks.pop().between(over, now), new])
+        chunks.append(_remembered(self.pushed, *new))
+        return replace(self, now=now, pushed=self.pushed + 1, chunks=tuple(chunks))
+
+
+def remembered_from(number: int, columns: Mapping[str, Ints], dimensions: int) -> Remembered:
+    own = (columns["weight"], columns["number"], columns["time"])
+    weight, numbers, time = (np.require(column, np.int64, ["C", "W"]) for column in own)
+    return Remembered(number, Counted(Points(axes_of("place", columns, dimensions), weight), numbers), time, columns)
+
+
+def _remembered(number: int, counted: Counted, time: Ints) -> Remembered:
+    points = counted.points
+    columns = {"number": counted.number, "time": time, "weight": points.weight, **by_axis("place", points.place)}
+    return Remembered(number, counted, time, columns)
+
+
+def _in_turn(parts: list[Timed]) -> Timed:
+    if len(parts) == 1:
+        return parts[0]
+    place = np.concatenate([part.points.place for part, _ in parts], axis=1)
+    weight = np.concatenate([part.points.weight for part, _ in parts])
+    number, time = np.concatenate([part.number for part, _ in parts]), np.concatenate([each for _, each in parts])
+    return Counted(Points(place, weight), number), time

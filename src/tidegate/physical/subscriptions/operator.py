@@ -1,0 +1,215 @@
+"""Alarms when the total weight in the range of a subscription reaches its threshold.
+
+Elements and subscriptions wait until the watermark has passed them. Then they are taken in in the order of
+time: all elements of a step at once, with the registrations among them. What is registered twice, and
+what is ended, is found out afterwards from who was complete when; a registration disturbs no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.subscriptions import TOTAL, Subscribed, Waiting
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch, concat_columns, take
+from tidegate.physical.common.dead_letters import Reason
+from tidegate.physical.common.hold_back import valid_elements
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.kernels.order_codes import integers
+from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
+from tidegate.physical.subscriptions.checks import are_ended, letters
+from tidegate.physical.subscriptions.kernels.lives import NEVER, Events, Lives, completions, lives
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges
+from tidegate.physical.subscriptions.places import end_places, value_places
+from tidegate.physical.subscriptions.registry import GROUP, NUMBER
+from tidegate.physical.subscriptions.state import SubscriptionsState
+from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind
+from tidegate.physical.subscriptions.warm_up import exercise
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsOperator:
+    """Follow totals for subscriptions that come and go."""
+
+    elements: Schema
+    subscriptions: Schema
+    keys: tuple[tuple[str, ...], tuple[str, ...]]
+    waiting: Waiting
+    subscribed: Subscribed
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.elements, *self.subscriptions, TOTAL))
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        """Without keys, subscriptions are spread, and every element is shown to all of them."""
+        return self.keys if self.keys[0] else (None, (self.subscribed.id,))
+
+    def describe(self) -> str:
+        by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
+        return f"range thresholds for {self.waiting.name}{by}, {self._method_words}"
+
+    @property
+    def _method_words(self) -> str:
+        if self.waiting.within is not None:
+            return f"by adding up batches and taking off what is older than {in_words(self.waiting.within)}"
+        return "by adding up batches"
+
+    @property
+    def kind(self) -> TrackerKind:
+        # A tracker has one dimension at least: without any, all elements are at the same place.
+        dimensions, keyed = max(1, len(self.subscribed.dimensions)), bool(self.keys[0])
+        return TrackerKind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats)
+
+    def warm_up(self) -> None:
+        exercise(self.kind)
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        memory = SubscriptionsState.load(self.kind, self.subscriptions, self.subscribed.id, self.keys, state)
+        watermark = max(memory.watermark, min(*watermarks, FOREVER))
+        due = []
+        for which, batch in enumerate(inputs):
+            arrived = valid_elements(batch, memory.watermark)
+            due.append(memory.due(which, arrived, watermark))
+        if not memory.is_changed and watermark == memory.watermark:
+            memory.put_back(state)
+            return Step(state, Batch.empty(self.schema), watermark)
+        output, dead = self._taken_in(memory, *due)
+        memory.watermark = watermark
+        return Step(memory.save(), output, watermark, dead)
+
+    def _taken_in(self, memory: SubscriptionsState, elements: Batch, rows: Batch) -> tuple[Batch, pa.RecordBatch]:
+        """Count the elements, and register and terminate as the rows say; alarms and dead letters."""
+        rows = rows.take(self._order(rows, ~are_ended(rows, self.subscribed)))
+        is_end = are_ended(rows, self.subscribed)
+        memory.keys, group = memory.keys.with_keys_of(rows)
+        if len(memory.tracker) or not is_end.all():
+            elements, element_group = self._counted(memory, elements)
+        else:
+            elements, element_group = Batch.empty(self.elements), np.empty(0, np.int64)
+        position = np.searchsorted(elements.start, rows.start, side="right")
+        begun = _Begun.of(rows, group, position, np.flatnonzero(~is_end), memory.registry.next_number)
+        before = memory.registry.find(group, rows.column(self.subscribed.id), memory.tracker.known)
+        matured = self._absorbed(memory.tracker, elements, element_group, begun)
+        events = self._events(rows, group, position, is_end, begun, before, matured)
+        verdict = lives(events)
+        told = self._told(matured, events, verdict, begun)
+        gone = np.concatenate([verdict.ended[verdict.ended >= 0], events.number[verdict.refused & ~is_end]])
+        memory.tracker.terminate(gone)
+        output = self._output(memory, elements, begun, told)
+        self._remember(memory, begun)
+        return output, self._dead(rows, verdict.refused, is_end)
+
+    def _order(self, batch: Batch, later: Mask | None = None) -> Ints:
+        """Rows in the order of time, then of what comes later, then of their columns."""
+        ranks = [] if later is None else [pa.array(later)]
+        zero = np.zeros(len(batch), np.int64)
+        return in_order(zero, batch.start, [*ranks, *batch.columns.columns], count=1).order
+
+    def _counted(self, memory: SubscriptionsState, elements: Batch) -> tuple[Batch, Ints]:
+        """The elements that some subscription may count, in order, and the numbers of their keys."""
+        group = memory.keys.of_elements(elements)
+        elements, group = elements.filter(group >= 0), group[group >= 0]
+        order = self._order(elements)
+        return elements.take(order), group[order]
+
+    def _absorbed(self, tracker: SubscriptionTracker, elements: Batch, group: Ints, begun: _Begun) -> Matured:
+        value = self._with_group(group, value_places(elements, self.subscribed.dimensions))
+        ends = end_places(begun.rows, self.subscribed.dimensions)
+        low, high = (self._with_group(begun.group, places) for places in ends[:2])
+        low_open, high_open = (np.pad(is_open, ((0, 0), (low.shape[1] - is_open.shape[1], 0))) for is_open in ends[2:])
+        threshold = integers(begun.rows.column(self.subscribed.threshold))
+        ranges = Ranges(begun.number, low, high, low_open, high_open, threshold)
+        weight = integers(elements.column(self.waiting.weight))
+        return tracker.absorb(Elements(value, weight), elements.start, ranges, begun.position)
+
+    def _with_group(self, group: Ints, places: Ints) -> Ints:
+        """Places with the key in front; of elements and ranges without dimensions, one place for all."""
+        padded = places if places.shape[1] else np.zeros((len(group), 1), np.int64)
+        return np.column_stack([group, padded]) if self.keys[0] else padded
+
+    def _events(
+        self, rows: Batch, group: Ints, position: Ints, is_end: Mask, begun: _Begun, before: Ints, matured: Matured
+    ) -> Events:
+        identity = [pa.array(group), canonical(rows.column(self.subscribed.id))]
+        found = group_rows([column[:0] for column in identity], identity, groups=0, rows=len(rows))
+        number, done, before_done = (np.full(len(rows), NEVER) for _ in range(3))
+        number[begun.place] = begun.number
+        if not self.waiting.repeats:
+            done[begun.place] = completions(matured, begun.number)
+            before_done = completions(matured, before)
+        return Events(found.groups, is_end, position, number, done, before, before_done)
+
+    def _told(self, matured: Matured, events: Events, verdict: Lives, begun: _Begun) -> Matured:
+        """Without those that were not registered, and those that were ended before they were complete."""
+        numbers = np.concatenate([begun.number, verdict.ended[verdict.ended >= 0]])
+        # For those that are refused nothing counts, from the first element on.
+        refused = np.where(verdict.refused[begun.place], 0, NEVER)
+        limit = np.concatenate([refused, events.position[verdict.ended >= 0]])
+        if not len(numbers):
+            return matured
+        order = np.lexsort((limit, numbers))
+        numbers, limit = numbers[order], limit[order]
+        place = np.minimum(np.searchsorted(numbers, matured.id), len(numbers) - 1)
+        told = (numbers[place] != matured.id) | (matured.element < limit[place])
+        return Matured(matured.id[told], matured.element[told], matured.total[told])
+
+    def _output(self, memory: SubscriptionsState, elements: Batch, begun: _Begun, told: Matured) -> Batch:
+        if not len(told):
+            return Batch.empty(self.schema)
+        first = memory.registry.next_number
+        order = np.argsort(told.id, kind="stable")
+        old = int(np.searchsorted(told.id[order], first))
+        rows = take(begun.rows.columns, told.id[order[old:]] - first)
+        if old:
+            known = memory.registry.rows(told.id[order[:old]]).select(list(self.subscriptions.names))
+            rows = concat_columns([known, rows])
+        completing = elements.take(told.element[order])
+        columns = [*completing.columns.columns, *rows.columns, pa.array(told.total[order])]
+        return completing.with_columns(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
+
+    def _remember(self, memory: SubscriptionsState, begun: _Begun) -> None:
+        """Keep the rows of those that have begun and still wait."""
+        tracker = memory.tracker
+        live = np.flatnonzero(tracker.known(begun.number))
+        arrays = [pa.array(begun.number[live]), pa.array(begun.group[live]), *take(begun.rows.columns, live).columns]
+        rows = pa.RecordBatch.from_arrays(arrays, [NUMBER, GROUP, *self.subscriptions.names])
+        registry = memory.registry.added(rows, len(begun.number), tracker.known)
+        memory.registry = registry.without_dead(len(tracker), tracker.known)
+        if memory.registry is not registry and self.keys[0]:
+            memory.keys = memory.keys.only(memory.registry.groups())
+
+    def _dead(self, rows: Batch, refused: Mask, is_end: Mask) -> pa.RecordBatch:
+        twice = "a subscription with this id is registered already; it goes on as it was"
+        nobody = "no subscription with this id is registered: it was never, is complete, or was terminated before"
+        return concat_columns(
+            [
+                letters(rows.filter(refused & ~is_end), Reason.REGISTERED_TWICE, twice, self.waiting.name),
+                letters(rows.filter(refused & is_end), Reason.NOT_REGISTERED, nobody, self.waiting.name),
+            ]
+        )
+
+
+class _Begun(NamedTuple):
+    """Registrations of a step: their rows, and where these stand among all rows; keys, positions and numbers."""
+
+    rows: Batch
+    place: Ints
+    group: Ints
+    position: Ints
+    number: Ints
+
+    @staticmethod
+    def of(rows: Batch, group: Ints, position: Ints, place: Ints, first: int) -> _Begun:
+        number = np.arange(first, first + len(place))
+        return _Begun(rows.take(place), place, group[place], position[place], number)

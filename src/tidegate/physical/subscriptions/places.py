@@ -1,0 +1,59 @@
+"""Values and ends of ranges as integers in the same order, whatever their type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.subscriptions import Dimension
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.kernels.order_codes import order_codes, presence
+
+FIRST, LAST = -(2**63) + 1, 2**63 - 2
+"""The ends of ranges that have none; there is a place beyond either."""
+
+
+def value_places(batch: Batch, dimensions: Sequence[Dimension]) -> Ints:
+    """A row for each element with its places; elements have all values."""
+    return _stacked([places(batch.column(each.value)) for each in dimensions], len(batch))
+
+
+def end_places(batch: Batch, dimensions: Sequence[Dimension]) -> tuple[Ints, Ints, Mask, Mask]:
+    """Of each subscription the ends of its ranges, and which of them are open; NULL is no end."""
+    low = [_ends(batch, each.low, FIRST) for each in dimensions]
+    high = [_ends(batch, each.high, LAST) for each in dimensions]
+    # An end that is not there is not open either.
+    low_open = [(places_ > FIRST) & each.low_open for places_, each in zip(low, dimensions, strict=True)]
+    high_open = [(places_ < LAST) & each.high_open for places_, each in zip(high, dimensions, strict=True)]
+    return (
+        _stacked(low, len(batch)),
+        _stacked(high, len(batch)),
+        _stacked(low_open, len(batch)).astype(np.bool_),
+        _stacked(high_open, len(batch)).astype(np.bool_),
+    )
+
+
+def are_empty(low: Ints, high: Ints, low_open: Mask, high_open: Mask) -> Mask:
+    """Which ranges have no place in them, in some dimension."""
+    empty: Mask = np.any(low + low_open > high - high_open, axis=1)
+    return empty
+
+
+def places(column: pa.Array) -> Ints:
+    """The place of each value: NaN is the last number, and -0.0 is 0.0."""
+    return np.clip(order_codes([column]).codes[0], FIRST, LAST)
+
+
+def _ends(batch: Batch, name: str | None, infinite: int) -> Ints:
+    if name is None:
+        return np.full(len(batch), infinite)
+    column = batch.column(name)
+    return np.where(presence(column).view(np.bool_), places(column), infinite)
+
+
+def _stacked(columns: Sequence[npt.NDArray[np.int64] | Mask], rows: int) -> Ints:
+    return np.stack(columns, axis=1).astype(np.int64) if columns else np.empty((rows, 0), np.int64)

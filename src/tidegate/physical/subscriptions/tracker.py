@@ -1,0 +1,160 @@
+"""The tracker that follows totals: kept in memory from step to step, and as chunks in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.operator import Chunks
+from tidegate.physical.common.state_cache import StateCache
+from tidegate.physical.subscriptions.kernels.batch import BatchTracker
+from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, RangeTracker
+from tidegate.physical.subscriptions.kernels.sliding import SlidingTracker
+
+_PREFIX = "tracker."
+_ROOM = 2**61
+"""So much weight can be counted before totals might not be 64-bit integers any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerKind:
+    """What is followed: `within` is None where elements count for ever."""
+
+    dimensions: int
+    keyed: bool
+    within: int | None
+    repeats: bool
+
+
+@dataclass(slots=True, eq=False)
+class SubscriptionTracker:
+    """A tracker, how much it has counted, and the chunks that its parts were saved as."""
+
+    kind: TrackerKind
+    tracker: RangeTracker | SlidingTracker
+    counted: int = 0
+    saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.tracker)
+
+    def known(self, numbers: Ints) -> Mask:
+        return self.tracker.known(numbers)
+
+    def terminate(self, numbers: Ints) -> None:
+        if len(numbers):
+            self.tracker, _ = self.tracker.terminate(numbers)
+
+    def absorb(self, elements: Elements, time: Ints, ranges: Ranges, position: Ints) -> Matured:
+        """Count elements, and register ranges among them: each before the element at its position."""
+        found = [
+            Matured(matured.id, matured.element + begin, matured.total)
+            for begin, end, here in self._pieces(elements, position)
+            for matured in [self._absorb(elements, time, ranges.taken(here), position[here], begin, end)]
+        ]
+        if len(found) == 1:
+            return found[0]
+        columns = ([m.id for m in found], [m.element for m in found], [m.total for m in found])
+        return Matured(*(np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns))
+
+    def _absorb(self, elements: Elements, time: Ints, ranges: Ranges, position: Ints, begin: int, end: int) -> Matured:
+        part, position = elements.taken(slice(begin, end)), position - begin
+        match self.tracker:
+            case SlidingTracker() as sliding:
+                self.tracker, matured = sliding.absorb_with(part, time[begin:end], ranges, position)
+            case tracker:
+                self.tracker, matured = tracker.absorb_with(part, ranges, position)
+        return matured
+
+    def _pieces(self, elements: Elements, position: Ints) -> Iterator[tuple[int, int, slice]]:
+        """The elements in pieces between which totals begin anew from zero; nearly always that is one."""
+        rows = len(elements)
+        weight = np.cumsum(elements.weight, dtype=np.float64)
+        if self.counted + (weight[-1] if rows else 0) < _ROOM:
+            self.counted += int(elements.weight.sum())
+            yield 0, rows, slice(0, len(position))
+            return
+        begin = 0
+        while begin < rows:
+            self.tracker, self.counted = self._renewed(), 0
+            before = weight[begin - 1] if begin else 0.0
+            end = max(begin + 1, int(np.searchsorted(weight, before + _ROOM)))
+            first = int(np.searchsorted(position, begin)) if begin else 0
+            last = int(np.searchsorted(position, end)) if end < rows else len(position)
+            self.counted = int(elements.weight[begin:end].sum())
+            yield begin, end, slice(first, last)
+            begin = end
+
+    def _renewed(self) -> RangeTracker | SlidingTracker:
+        """The same queries in a tracker whose totals begin at zero; one with a window forgets by itself."""
+        if isinstance(self.tracker, SlidingTracker):
+            return self.tracker
+        ranges, missing = self.tracker.rest()
+        return _batch_tracker(self.kind).resume(ranges, missing)
+
+    def chunks(self) -> Chunks:
+        """The parts of the tracker; what has not changed is the same chunk as before."""
+        saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
+        for name, part in self.tracker.to_columns().items():
+            known = self.saved.get(name)
+            saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
+        self.saved = saved
+        return {f"{_PREFIX}{name}": chunk for name, (_, chunk) in saved.items()}
+
+    def figures(self) -> dict[str, int]:
+        return {"counted": self.counted}
+
+
+_KEPT: StateCache[SubscriptionTracker] = StateCache()
+"""Trackers by a chunk of the state that they belong to."""
+
+
+def keep(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None:
+    """Remember the tracker of a state, which has the chunk."""
+    _KEPT.put(chunk, following)
+
+
+def restore_tracker(
+    kind: TrackerKind, chunk: pa.RecordBatch | None, chunks: Chunks, figures: Mapping[str, int]
+) -> SubscriptionTracker:
+    """The tracker of a state: the one that is remembered, else one made from the chunks."""
+    kept = _KEPT.take(chunk)
+    if kept is not None and kept.kind == kind:
+        return kept
+    own = {name.removeprefix(_PREFIX): c for name, c in chunks.items() if name.startswith(_PREFIX)}
+    parts = {name: _columns(c) for name, c in own.items()}
+    saved = {name: (parts[name], own[name]) for name in own}
+    tracker = _loaded(kind, parts) if parts else _empty(kind)
+    return SubscriptionTracker(kind, tracker, figures.get("counted", 0), saved)
+
+
+def _empty(kind: TrackerKind) -> RangeTracker | SlidingTracker:
+    if kind.within is not None:
+        return SlidingTracker.empty(kind.dimensions, kind.within, keyed=kind.keyed, repeats=kind.repeats)
+    return _batch_tracker(kind)
+
+
+def _batch_tracker(kind: TrackerKind) -> RangeTracker:
+    """Return an empty tracker for which elements count for ever."""
+    return BatchTracker.empty(kind.dimensions, keyed=kind.keyed, repeats=kind.repeats)
+
+
+def _loaded(kind: TrackerKind, parts: Mapping[str, Columns]) -> RangeTracker | SlidingTracker:
+    return BatchTracker.from_columns(parts) if kind.within is None else SlidingTracker.from_columns(parts)
+
+
+def _chunk(part: Columns) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
+
+
+def _columns(chunk: pa.RecordBatch) -> Columns:
+    arrays: dict[str, np.ndarray[Any, Any]] = {
+        name: column.to_numpy(zero_copy_only=False)
+        for name, column in zip(chunk.schema.names, chunk.columns, strict=True)
+    }
+    return arrays

@@ -1,0 +1,159 @@
+"""What alerts may judge in the next step, decided from what all buckets judged in this one.
+
+An order has
+
+    step     how many there have been
+    alerts   by number, of those that may shed: alarms `found` and combinations `made` (judged) by cell, decayed, and
+             those of late; and, without a budget, its `pace`, and how many seconds are `left` to those that it is
+             `sharing` the time with
+    shed     what is told of the step and of all before it, a row for each of these alerts
+
+Nothing of it that a step depends on is measured with a clock if budgets are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate.algebra.similarity_join import SECOND, Policy
+from tidegate.algebra.threshold_alert import Alert
+from tidegate.physical.common.arrays import Floats
+from tidegate.physical.common.operator import NO_FACTS, Facts
+from tidegate.physical.shedding.kernels.evidence import Tally
+from tidegate.physical.shedding.kernels.random_choice import key_of
+from tidegate.physical.shedding.pace import StepPace
+from tidegate.physical.shedding.report import Shed, reported
+from tidegate.physical.threshold_alert.shedding import LEARNING, Told, by_cell, cells_of, expected, tally_of
+
+_COST = 1e-7
+"""Seconds that judging a combination takes, as long as nothing is known."""
+
+_COUNTS = ("found", "made", "found_late", "made_late")
+"""What is recorded of an alert's cells, in this order."""
+
+
+def that_shed(alerts: Sequence[Alert]) -> dict[int, Alert]:
+    """The alerts that may shed, by number."""
+    return {number: alert for number, alert in enumerate(alerts) if alert.shedding.policy is not Policy.OFF}
+
+
+def told(number: int, alert: Alert, order: Facts, place: tuple[int, int], rows: int) -> Told:
+    """What an alert may judge in a step with so many new rows; `place` is the bucket, and how many there are."""
+    known, cells, step, (bucket, buckets) = _known(order, number), cells_of(alert), order.get("step", 0), place
+    key = key_of(LEARNING.seed, step, number, bucket)
+    return Told(cells, _budget(alert, known, rows, buckets), rows, _evidence(known, cells.many), step, key)
+
+
+def decide(alerts: Mapping[int, Alert], order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+    """The order after a step of so many seconds; alerts and what was reported of them are by number."""
+    told_of = [report for report in reports if report]
+    if not told_of:
+        return order
+    step = order.get("step", 0) + 1
+    seen = [_Seen(number, alert, order, told_of) for number, alert in alerts.items()]
+    paced = _paced([each for each in seen if each.alert.shedding.budget is None], seconds)
+    before = order.get("shed", [None] * len(seen))
+    return {
+        "step": step,
+        "alerts": {str(each.number): {**each.evidence, **paced.get(each.number, NO_FACTS)} for each in seen},
+        "shed": [reported(each.shed(), step, facts) for each, facts in zip(seen, before, strict=True)],
+    }
+
+
+class _Seen:
+    """What all buckets saw of an alert in a step."""
+
+    def __init__(self, number: int, alert: Alert, order: Facts, reports: Sequence[Facts]) -> None:
+        self.number, self.alert, self.known = number, alert, _known(order, number)
+        self.reports = [report[str(number)] for report in reports]
+        self.volume, self.made, self.found = (_sums(self.reports, name) for name in ("volume", "made", "found"))
+        before = _evidence(self.known, len(self.made))
+        self.tally = before.followed_by(tally_of(self.found, self.made))
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """What is known by now; where nothing was judged, nothing is forgotten."""
+        kept = self.tally.decayed(LEARNING.decay) if self.made.any() else self.tally
+        many = len(self.made)
+        counts = (kept.matches, kept.compared, *kept.recent)
+        return {name: by_cell(each, many).tolist() for name, each in zip(_COUNTS, counts, strict=True)}
+
+    @property
+    def rows(self) -> int:
+        return max(int(report["rows"]) for report in self.reports)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of judging, by bucket."""
+        return [report["seconds"] for report in self.reports]
+
+    def shed(self) -> Shed:
+        missed = (self.volume - self.made) * by_cell(expected(self.tally).measured, len(self.made))
+        return Shed(
+            self.alert.name,
+            self.alert.shedding.policy.value,
+            comparisons=int(self.made.sum()),
+            volume=int(self.volume.sum()),
+            found=int(self.found.sum()),
+            missed=float(missed.sum()),
+            budget=float(sum(report["budget"] for report in self.reports)),
+        )
+
+    def pace(self, slowest: float, seconds: float) -> StepPace:
+        judged, comparing = int(self.made.sum()), sum(self.seconds)
+        return _pace(self.known).after(_target(self.alert), self.rows, judged, comparing, slowest, seconds)
+
+
+def _paced(seen: Sequence[_Seen], seconds: float) -> dict[int, dict[str, Any]]:
+    """The pace of alerts that have no budget, and what each of them leaves the others.
+
+    Alerts of a join share the time: each has what others do not need, and they leave it at least its part.
+    """
+    slowest = max((sum(each) for each in zip(*(s.seconds for s in seen), strict=True)), default=0.0)
+    paces = {each.number: each.pace(slowest, seconds) for each in seen}
+    needs = {each.number: float(each.volume.sum()) / len(each.reports) * paces[each.number].cost for each in seen}
+    found: dict[int, dict[str, Any]] = {}
+    for each in seen:
+        pace = paces[each.number]
+        part = pace.budget(_target(each.alert), each.rows) * pace.cost / len(seen)
+        left = sum(min(need, part) for number, need in needs.items() if number != each.number)
+        found[each.number] = {"pace": pace.to_json(), "left": left, "sharing": len(seen)}
+    return found
+
+
+def _budget(alert: Alert, known: Facts, rows: int, buckets: int) -> float:
+    """The combinations that may be judged in each of so many buckets."""
+    if alert.shedding.budget is not None:
+        return alert.shedding.budget / buckets
+    pace = _pace(known)
+    alone = pace.budget(_target(alert), rows)
+    sharing, left = int(known.get("sharing", 1)), float(known.get("left", 0.0))
+    return max(alone / sharing, alone - left / pace.cost)
+
+
+def _pace(known: Facts) -> StepPace:
+    return StepPace.from_json(known.get("pace"), _COST)
+
+
+def _known(order: Facts, number: int) -> Facts:
+    known: Facts = order.get("alerts", NO_FACTS).get(str(number), NO_FACTS)
+    return known
+
+
+def _evidence(known: Facts, many: int) -> Tally:
+    found, made, *recent = (np.array(known.get(name, np.zeros(many))) for name in _COUNTS)
+    tally = tally_of(found, made)
+    tally.recent[:, -many:] = recent
+    return tally
+
+
+def _sums(reports: Sequence[Facts], name: str) -> Floats:
+    total: Floats = np.array([report[name] for report in reports], np.float64).sum(axis=0)
+    return total
+
+
+def _target(alert: Alert) -> float:
+    return alert.shedding.target / SECOND

@@ -1,0 +1,1 @@
+"""Brackets, combinations, incidents and retention of elements."""

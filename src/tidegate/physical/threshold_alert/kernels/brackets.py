@@ -1,0 +1,221 @@
+"""Which elements cannot be extreme in any window: those between greater ones, and between lesser ones.
+
+An element is above bracketed if one not later and one not earlier, near enough to each other, have
+greater values: any window that contains it contains one of the two. Both are found with a stack of
+the values that nothing later has exceeded yet: an element leaves it when it meets its right end, and
+what lies below it on the stack is its left end. Every element comes and goes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Floats, Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.time import BEGINNING
+
+_FEW = 16
+"""Rows of one instant that are compared each with each; more are sorted."""
+
+
+def bracketed(group: Ints, time: Ints, value: Floats, *, window: int, strict: bool, above: bool, below: bool) -> Mask:
+    """Whether each row is bracketed on all the sides that are asked for, by rows of its group.
+
+    Rows are in order of group and time, in any order at one time. A row that is bracketed can be
+    omitted, together with all others that are. Equal values are neither above nor below each other;
+    values that are not finite are not bracketed and bracket nobody.
+
+    Examples
+    --------
+    >>> time, value = np.array([1, 2, 3, 9]), np.array([5.0, 1.0, 5.0, 2.0])
+    >>> bracketed(np.zeros(4, np.int64), time, value, window=2, strict=False, above=True, below=False).tolist()
+    [False, True, False, False]
+    """
+    return _bracketed(group, time, value, reach(window, strict=strict), above, below)
+
+
+def reach(window: int, *, strict: bool) -> int:
+    """How far apart the ends of a bracket can be, in whole microseconds."""
+    return window - strict
+
+
+@compiled
+def _bracketed(group: Ints, time: Ints, value: Floats, span: int, above: bool, below: bool) -> Mask:  # noqa: FBT001
+    rows = len(time)
+    stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
+    found = np.zeros(rows, np.bool_)
+    other = np.zeros(rows if above and below else 0, np.bool_)
+    begin = 0
+    while begin < rows:
+        end = begin + 1
+        while end < rows and group[end] == group[begin]:
+            end += 1
+        both_sides(time, value, begin, end, span, above, below, stack, found, other)
+        begin = end
+    return found
+
+
+@inlined
+def both_sides(
+    time: Ints,
+    value: Floats,
+    begin: int,
+    end: int,
+    span: int,
+    above: bool,  # noqa: FBT001
+    below: bool,  # noqa: FBT001
+    stack: tuple[Ints, Floats, Ints],
+    found: Mask,
+    other: Mask,
+) -> None:
+    """Mark the rows [begin, end), all of one group, that are bracketed on all sides asked for."""
+    if above:
+        _one_side(time, value, begin, end, 1.0, span, stack, found)
+    if below:
+        _one_side(time, value, begin, end, -1.0, span, stack, other if above else found)
+    if above and below:
+        for row in range(begin, end):
+            found[row] &= other[row]
+
+
+@compiled
+def _one_side(
+    time: Ints,
+    value: Floats,
+    begin: int,
+    end: int,
+    sign: float,
+    span: int,
+    stack: tuple[Ints, Floats, Ints],
+    found: Mask,
+) -> None:
+    """Mark the rows between two of greater value (`sign` 1) or lesser value (-1).
+
+    The stack has rows, their values, and the times of the nearest greater ones before them.
+    """
+    rows, values, lefts = stack
+    top, row = 0, begin
+    while row < end:
+        now, best, last = time[row], -np.inf, row
+        while last < end and time[last] == now:
+            here = sign * value[last]
+            if here > best and np.isfinite(here):
+                best = here
+            last += 1
+        left = BEGINNING
+        while top > 0 and values[top - 1] < best:
+            top -= 1
+            found[rows[top]] = lefts[top] > BEGINNING and now - lefts[top] <= span
+        if top > 0:
+            left = lefts[top - 1] if values[top - 1] == best else time[rows[top - 1]]
+        for each in range(row, last):
+            here = sign * value[each]
+            if here == best and best > -np.inf:
+                rows[top], values[top], lefts[top] = each, here, left
+                top += 1
+            elif here > -np.inf and here < best:
+                found[each] = span >= 0
+        row = last
+
+
+def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
+    """Whether a row before it equals each row in group, time and all values.
+
+    Rows are in order of group and time. NaN equals itself, and -0.0 equals 0.0.
+
+    Examples
+    --------
+    >>> same = np.zeros(3, np.int64)
+    >>> duplicates(same, same, [np.array([1.0, np.nan, 1.0])]).tolist()
+    [False, False, True]
+    """
+    if len(time) < 2 or not np.any((time[1:] == time[:-1]) & (group[1:] == group[:-1])):
+        return np.zeros(len(time), np.bool_)
+    codes = np.array([_codes(column) for column in values], np.int64).reshape(len(values), len(time))
+    instant, found, crowded = _instants(group, time, codes)
+    if not len(crowded):
+        return found
+    order = crowded[np.lexsort((*codes[:, crowded], instant[crowded]))]
+    alike = (instant[order[1:]] == instant[order[:-1]]) & (codes[:, order[1:]] == codes[:, order[:-1]]).all(axis=0)
+    found[order[1:][alike]] = True
+    return found
+
+
+def _codes(column: Floats) -> Ints:
+    """Integers that are equal where the numbers are."""
+    numbers = column + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.view(np.int64)
+
+
+@compiled
+def _instants(group: Ints, time: Ints, codes: Ints) -> tuple[Ints, Mask, Ints]:
+    """The number of each row's instant, duplicates in instants of few rows, and the rows of the others."""
+    rows = len(time)
+    instant, found, crowded = np.empty(rows, np.int64), np.zeros(rows, np.bool_), np.empty(rows, np.int64)
+    count, many, begin = 0, 0, 0
+    while begin < rows:
+        end = begin
+        while end < rows and time[end] == time[begin] and group[end] == group[begin]:
+            instant[end] = count
+            end += 1
+        if end - begin > _FEW:
+            crowded[many : many + end - begin] = np.arange(begin, end)
+            many += end - begin
+        else:
+            for row in range(begin + 1, end):
+                for earlier in range(begin, row):
+                    found[row] |= _alike(codes, row, earlier)
+        count, begin = count + 1, end
+    return instant, found, crowded[:many]
+
+
+@inlined
+def _alike(codes: Ints, one: int, other: int) -> bool:
+    for column in range(len(codes)):  # noqa: SIM110 - Numba compiles no generators
+        if codes[column, one] != codes[column, other]:
+            return False
+    return True
+
+
+def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
+    """The rows in order of group and time, equal ones as they are; None if all rows are so already.
+
+    Examples
+    --------
+    >>> by_group_and_time(np.array([1, 0, 0]), np.array([5, 7, 6])).tolist()
+    [2, 1, 0]
+    """
+    times_rise, both_rise, least, most = _sortedness(group, time)
+    if both_rise:
+        return None
+    if least < 0 or most > 4 * len(group) + 1024:
+        return np.lexsort((time, group))
+    from tidegate.physical.common.kernels.groups import distribute  # draws in Arrow, which a device need not have
+
+    rows = np.arange(len(time)) if times_rise else np.argsort(time, kind="stable")
+    return distribute(group, rows, most + 1)[1]
+
+
+@compiled
+def _sortedness(group: Ints, time: Ints) -> tuple[bool, bool, int, int]:
+    """Whether times rise, whether groups and times within them do, and the least and the greatest group."""
+    times_rise, both_rise = True, True
+    least, most = (group[0], group[0]) if len(group) else (0, 0)
+    for row in range(1, len(time)):
+        later = time[row] >= time[row - 1]
+        times_rise &= later
+        both_rise &= group[row] > group[row - 1] or (group[row] == group[row - 1] and later)
+        least, most = min(least, group[row]), max(most, group[row])
+    return times_rise, both_rise, least, most
+
+
+@compiled
+def is_sorted(time: Ints) -> bool:
+    """Whether times never go back."""
+    for row in range(1, len(time)):  # noqa: SIM110 - Numba compiles no generators
+        if time[row] < time[row - 1]:
+            return False
+    return True

@@ -1,0 +1,236 @@
+"""Combinations of elements of several streams that are near each other in time, one of them new.
+
+The elements of all members stand in one array, member after member, each by group and time. `bounds`
+has a row for each member: where each group of it begins, and where the last one ends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.shedding.kernels.random_choice import mixed
+
+_ALL, _COUNTED, _CHOSEN = range(3)
+"""What becomes of combinations: they are found, they are counted, or some of them are found."""
+
+
+class Members(NamedTuple):
+    """The elements of all members of an alert."""
+
+    time: Ints
+    is_new: Mask
+    bounds: Ints
+
+
+class Nearness(NamedTuple):
+    """How much later, at most, the element of a member can be than that of another, and the windows that hold all.
+
+    A combination lies within one window [k * step, k * step + length).
+    """
+
+    most: Ints
+    step: int
+    length: int
+
+
+class Found(NamedTuple):
+    """Combinations, a row each, the positions of their elements by member; and where to go on."""
+
+    rows: Ints
+    next: int
+
+
+class Cells(NamedTuple):
+    """Combinations by their spread, the time from the first to the last element: so many cells, evenly up to a span."""
+
+    many: int
+    span: int
+
+    @property
+    def scale(self) -> float:
+        """Cells per microsecond."""
+        return self.many / (self.span + 1)
+
+    def of(self, spread: Ints) -> Ints:
+        """The cells of combinations of these spreads.
+
+        Examples
+        --------
+        >>> Cells(4, 7).of(np.array([0, 1, 2, 7])).tolist()
+        [0, 0, 1, 3]
+        """
+        return np.minimum((spread * self.scale).astype(np.int64), self.many - 1)
+
+
+class Choice(NamedTuple):
+    """Which combinations are found if not all are: so many of each cell, at random, the same for the same key.
+
+    `left` are the combinations of each cell that are still to come, `wanted` those of them that are still to be
+    found: both change while combinations are found.
+    """
+
+    cells: Cells
+    left: Ints
+    wanted: Ints
+    key: int
+
+
+def combinations(
+    members: Members, nearness: Nearness, *, start: int, enough: int, choice: Choice | None = None
+) -> Found:
+    """Combinations with a new element at `start` or after; stops when there are enough, and at the end.
+
+    A combination with several new elements is found once: from the last member that has one.
+    """
+    if _is_alone(members):
+        return Found(np.empty((0, len(nearness.most)), np.int64), len(members.time))
+    if choice is None:
+        return Found(*_combinations(*members, *nearness, start, enough, _ALL, 0.0, _NOBODY, _NOBODY, np.uint64(0)))
+    scale, key = choice.cells.scale, np.uint64(choice.key)
+    return Found(*_combinations(*members, *nearness, start, enough, _CHOSEN, scale, choice.left, choice.wanted, key))
+
+
+def counted(members: Members, nearness: Nearness, cells: Cells) -> Ints:
+    """How many combinations with a new element there are in each cell."""
+    many = np.zeros(cells.many, np.int64)
+    if not _is_alone(members):
+        _combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NOBODY, np.uint64(0))
+    return many
+
+
+_NOBODY = np.empty(0, np.int64)
+
+
+def _is_alone(members: Members) -> bool:
+    """Whether there can be no combination: a member has no elements, or none is new."""
+    return bool(np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any())
+
+
+@compiled
+def _combinations(
+    time: Ints,
+    is_new: Mask,
+    bounds: Ints,
+    most: Ints,
+    step: int,
+    length: int,
+    start: int,
+    enough: int,
+    outcome: int,
+    scale: float,
+    left: Ints,
+    wanted: Ints,
+    key: np.uint64,
+) -> tuple[Ints, int]:
+    many, groups = bounds.shape[0], bounds.shape[1] - 1
+    found, filled = np.empty((1024, many), np.int64), 0
+    place, until = np.empty(many, np.int64), np.empty(many, np.int64)
+    for first in range(many):
+        for group in range(groups):
+            for row in range(max(start, bounds[first, group]), bounds[first, group + 1]):
+                if not is_new[row]:
+                    continue
+                if filled >= enough:
+                    return found[:filled].copy(), row
+                # Members other than the first are tried in turn; depth counts those that have an element.
+                place[first] = row
+                depth = 0
+                _open(first, depth, group, time, bounds, most, place, until)
+                while depth >= 0:
+                    member = _member(first, depth)
+                    if depth == many - 2:
+                        earliest, latest = _ends(time, place, member)
+                        for last in range(place[member], until[member]):
+                            if member > first and is_new[last]:
+                                continue
+                            low, high = min(earliest, time[last]), max(latest, time[last])
+                            if step > 1 and high >= low // step * step + length:
+                                continue  # with sliding windows, the links say as much
+                            if outcome == _COUNTED:
+                                left[_cell(high - low, scale, len(left))] += 1
+                                continue
+                            if outcome == _CHOSEN and not _is_chosen(high - low, scale, left, wanted, key):
+                                continue
+                            if filled == len(found):
+                                found = _grown(found)
+                            for other in range(many):
+                                found[filled, other] = place[other]
+                            found[filled, member] = last
+                            filled += 1
+                        place[member] = until[member]
+                    if place[member] >= until[member]:
+                        depth -= 1
+                        if depth >= 0:
+                            place[_member(first, depth)] += 1
+                    elif member > first and is_new[place[member]]:
+                        place[member] += 1
+                    else:
+                        depth += 1
+                        _open(first, depth, group, time, bounds, most, place, until)
+    return found[:filled].copy(), len(time)
+
+
+@inlined
+def _member(first: int, depth: int) -> int:
+    """The member that is tried at a depth: all but the first, in turn."""
+    return depth if depth < first else depth + 1
+
+
+@inlined
+def _open(
+    first: int, depth: int, group: int, time: Ints, bounds: Ints, most: Ints, place: Ints, until: Ints
+) -> None:  # fmt: skip
+    """Find the elements of the member at a depth that are near enough to all that were chosen before."""
+    member = _member(first, depth)
+    low = time[place[first]] - most[first, member]
+    high = time[place[first]] + most[member, first]
+    for before in range(depth):
+        other = _member(first, before)
+        low = max(low, time[place[other]] - most[other, member])
+        high = min(high, time[place[other]] + most[member, other])
+    begin, end = bounds[member, group], bounds[member, group + 1]
+    place[member] = begin + np.searchsorted(time[begin:end], low)
+    until[member] = begin + np.searchsorted(time[begin:end], high, side="right")
+
+
+@inlined
+def _ends(time: Ints, place: Ints, but: int) -> tuple[int, int]:
+    """The first and the last time of the elements that were chosen, of all members but one."""
+    some = place[0] if but else place[1]
+    earliest, latest = time[some], time[some]
+    for member in range(len(place)):
+        if member != but:
+            earliest, latest = min(earliest, time[place[member]]), max(latest, time[place[member]])
+    return earliest, latest
+
+
+@inlined
+def _cell(spread: int, scale: float, cells: int) -> int:
+    return min(int(spread * scale), cells - 1)
+
+
+@inlined
+def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint64) -> bool:
+    """Whether a combination is one of those that are wanted of its cell: each of those left is as likely to be one."""
+    cell = _cell(spread, scale, len(left))
+    among = left[cell]
+    left[cell] -= 1
+    if wanted[cell] < among:
+        if wanted[cell] == 0:
+            return False
+        drawn = mixed(key ^ (np.uint64(cell) << np.uint64(56)) ^ np.uint64(among))
+        if np.float64(drawn >> np.uint64(11)) * 2.0**-53 * among >= wanted[cell]:
+            return False
+    wanted[cell] -= 1
+    return True
+
+
+@compiled
+def _grown(found: Ints) -> Ints:
+    more = np.empty((2 * len(found), found.shape[1]), np.int64)
+    more[: len(found)] = found
+    return more

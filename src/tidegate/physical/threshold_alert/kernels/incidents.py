@@ -1,0 +1,52 @@
+"""Alarms of one incident: those of a key that follow each other without a pause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.kernels.compiled import compiled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incidents:
+    """The last incident of each group: when it began, the end of its last alarm, how many alarms it had (0: none)."""
+
+    began: Ints
+    last: Ints
+    alarms: Ints
+
+    @staticmethod
+    def none(groups: int) -> Incidents:
+        return Incidents(*(np.zeros(groups, np.int64) for _ in range(3)))
+
+    def continued(self, group: Ints, start: Ints, end: Ints, pause: int) -> tuple[Incidents, Ints, Ints]:
+        """With more alarms; also answers the incident and the number of each of them.
+
+        An alarm belongs to an incident if no more than a pause lies between. One that comes so late that
+        a later incident is known already is an incident of its own.
+        """
+        order = np.lexsort([end, start, group])
+        known = Incidents(self.began.copy(), self.last.copy(), self.alarms.copy())
+        incident, number = _continued(group, start, end, order, pause, known.began, known.last, known.alarms)
+        return known, incident, number
+
+
+@compiled
+def _continued(
+    group: Ints, start: Ints, end: Ints, order: Ints, pause: int, began: Ints, last: Ints, alarms: Ints
+) -> tuple[Ints, Ints]:
+    incident, number = np.empty(len(order), np.int64), np.ones(len(order), np.int64)
+    for row in order:
+        at = group[row]
+        if alarms[at] == 0 or start[row] > last[at] + pause:
+            began[at], last[at], alarms[at] = start[row], end[row], 1
+        elif end[row] + pause < began[at]:
+            incident[row] = start[row]
+            continue
+        else:
+            last[at], alarms[at] = max(last[at], end[row]), alarms[at] + 1
+        incident[row], number[row] = began[at], alarms[at]
+    return incident, number

@@ -1,0 +1,84 @@
+"""Dropping elements that cannot change the outcome of any alert, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.algebra.explain import in_words
+from tidegate.algebra.threshold_alert import Demand
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.threshold_alert.kernels.brackets import bracketed, by_group_and_time, duplicates
+from tidegate.schema import Schema
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class OmitOperator:
+    """Forward the elements that alerts cannot do without, as far as one batch tells.
+
+    It needs no state, so it runs before elements travel; the join that follows keeps still fewer.
+    """
+
+    schema: Schema
+    keys: tuple[str, ...]
+    demands: tuple[Demand, ...]
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return "omit elements that " + " and ".join(demand_words(d) for d in self.demands)
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        group = groups_of([batch.column(key) for key in self.keys], len(batch))
+        order = by_group_and_time(group, batch.start)
+        ordered = batch if order is None else batch.take(order)
+        kept = ~omissible(ordered, group if order is None else group[order], self.demands)
+        return Step(NO_STATE, ordered.filter(kept), watermarks[0])
+
+
+def demand_words(demand: Demand) -> str:
+    """Which elements a demand does without, in words."""
+    sides = [name for name, asked in (("greater", demand.above), ("smaller", demand.below)) if asked]
+    length = f"{'less than ' if demand.strict else ''}{in_words(demand.window)}"
+    return f"stand between {' and between '.join(sides)} {demand.shown or demand.value} within {length}"
+
+
+def omissible(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
+    """Which elements no demand asks for; they are in the order of group and time.
+
+    Of elements that are equal in time and all that is asked for the first stays.
+    """
+    if not demands:
+        return np.zeros(len(batch), np.bool_)
+    values = {demand.value: value_of(batch.column(demand.value)) for demand in demands}
+    found = np.ones(len(batch), np.bool_)
+    for d in demands:
+        found &= bracketed(
+            group, batch.start, values[d.value], window=d.window, strict=d.strict, above=d.above, below=d.below
+        )
+    known = [batch.column(name).is_valid().to_numpy(zero_copy_only=False) for name in values]
+    copies: Mask = duplicates(group, batch.start, list(values.values())) & np.logical_and.reduce(known)
+    return found | copies
+
+
+def value_of(column: pa.Array) -> Doubles:
+    """The values of a column; not a number where there is none, which keeps the element."""
+    wide = column.cast(pa.float64())
+    return np.array(wide.fill_null(np.nan) if wide.null_count else wide)
+
+
+def groups_of(keys: Sequence[pa.Array], rows: int) -> Ints:
+    """A number for each row, the same for rows of equal keys."""
+    same = [canonical(key) for key in keys]
+    return group_rows([key[:0] for key in same], same, groups=0, rows=rows).groups

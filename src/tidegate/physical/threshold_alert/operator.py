@@ -1,0 +1,229 @@
+"""Alarms: combinations of elements near each other in time whose function crosses a threshold.
+
+Each input has one store for all alerts, of the elements that some alert cannot do without. New elements
+are put there first; what remains of them meets what remains of the others. If that is still too much, an
+alert that may shed judges a part of its combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert, demands_on, distances, span
+from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.nodes import columns_of
+from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.batch import Batch, concat, concat_columns, take
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.failures import failed
+from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.threshold_alert.control import decide, that_shed, told
+from tidegate.physical.threshold_alert.kernels.combinations import Members, Nearness, combinations, counted
+from tidegate.physical.threshold_alert.kernels.incidents import Incidents
+from tidegate.physical.threshold_alert.scene import Scene, Side, scene_of
+from tidegate.physical.threshold_alert.shedding import Judging
+from tidegate.schema import Schema
+from tidegate.time import CHRONON, FOREVER
+
+MOST_COMBINATIONS = 1_000_000
+"""So many are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdAlertOperator:
+    """Alarms of one or several alerts over inputs whose elements meet by their keys."""
+
+    inputs: tuple[Schema, ...]
+    keys: tuple[tuple[str, ...], ...]
+    alerts: tuple[Alert, ...]
+    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    bucket: int = field(default=0, compare=False)
+    buckets: int = field(default=1, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((NUMBER, *(f for each in self.inputs for f in each), VALUE, INCIDENT, ALARM))
+
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return self.keys
+
+    def describe(self) -> str:
+        names = ", ".join(alert.name for alert in self.alerts)
+        by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
+        return f"threshold join for {names}{by}"
+
+    def placed(self, bucket: int, buckets: int) -> ThresholdAlertOperator:
+        # Without keys all elements meet in one bucket.
+        return replace(self, bucket=bucket, buckets=buckets) if self._shedding and self.keys[0] else self
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> ThresholdAlertOperator:
+        return replace(self, order=order) if self._shedding else self
+
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        return decide(self._shedding, order, reports, seconds)
+
+    @property
+    def _shedding(self) -> Mapping[int, Alert]:
+        return that_shed(self.alerts)
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        """Absorb the new elements, emit alarms at once, and forget what no later element can meet."""
+        demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
+        scene = scene_of(state, inputs, self.inputs, self.keys, demands)
+        promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
+        outputs, dead, incidents = [Batch.empty(self.schema)], list[pa.RecordBatch](), dict[int, Incidents]()
+        rows = sum(map(len, inputs))
+        judging = {number: self._judging(number, alert, rows) for number, alert in self._shedding.items()}
+        for number, alert in enumerate(self.alerts):
+            incidents[number] = scene.incidents(number)
+            for alarms in _alarms(alert, scene, judging.get(number)):
+                dead += [alarms.dead] if alarms.dead.num_rows else []
+                if len(alarms.start):
+                    output, incidents[number] = self._reported(number, alarms, scene, incidents[number])
+                    outputs.append(output)
+        horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
+        pauses = {number: promise - span(alert) for number, alert in enumerate(self.alerts)}
+        after = scene.saved(state, horizons, incidents, pauses)
+        report = {str(number): each.report for number, each in judging.items()} or NO_FACTS
+        return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS, report)
+
+    def _judging(self, number: int, alert: Alert, rows: int) -> Judging:
+        return Judging(told(number, alert, self.order, (self.bucket, self.buckets), rows))
+
+    def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
+        """Elements of an input before this cannot meet any later element."""
+        horizon = FOREVER
+        for alert in (a for a in self.alerts if which in a.members):
+            own, most = alert.members.index(which), _nearness(alert).most
+            for other, member in enumerate(alert.members):
+                if other != own:
+                    horizon = min(horizon, watermarks[member] - int(most[other, own]))
+        return horizon
+
+    def _reported(
+        self, number: int, alarms: _Alarms, scene: Scene, incidents: Incidents
+    ) -> tuple[Batch, Incidents]:  # fmt: skip
+        """Alarms as rows; those of one incident are counted."""
+        alert, many = self.alerts[number], len(alarms.start)
+        known, incident, place = incidents.continued(alarms.group, alarms.start, alarms.end - CHRONON, span(alert))
+        columns: list[pa.Array] = [pa.array(np.full(many, number), NUMBER.type.arrow)]
+        for which, schema in enumerate(self.inputs):
+            if which in alert.members:
+                rows = alarms.rows[:, alert.members.index(which)]
+                columns += take(scene.sides[which].batch.columns, rows).columns
+            else:
+                columns += self._nobody(which, alert, alarms, scene, schema)
+        columns += [alarms.value, pa.array(incident).cast(INCIDENT.type.arrow), pa.array(place)]
+        rows_out = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        return Batch(alarms.start, alarms.end, rows_out), known
+
+    def _nobody(self, which: int, alert: Alert, alarms: _Alarms, scene: Scene, schema: Schema) -> Iterator[pa.Array]:
+        """The columns of an input that is no member: NULL, but for the keys, which are the same in all."""
+        first = alert.members[0]
+        same = dict(zip(self.keys[which], self.keys[first], strict=True))
+        for each in schema:
+            if each.name in same:
+                yield scene.sides[first].batch.column(same[each.name]).take(pa.array(alarms.rows[:, 0]))
+            else:
+                yield pa.nulls(len(alarms.start), each.type.arrow)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alarms:
+    """Combinations that alarm: positions and times of their elements by member, group, validity and value."""
+
+    rows: Ints
+    times: Ints
+    group: Ints
+    start: Ints
+    end: Ints
+    value: pa.Array
+    dead: pa.RecordBatch
+
+
+def _alarms(alert: Alert, scene: Scene, judging: Judging | None) -> Iterator[_Alarms]:
+    """The alarms with a new element, some at a time; with `judging`, those of the combinations that it chooses."""
+    sides = [scene.sides[member] for member in alert.members]
+    offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
+    bounds = np.stack([offset + side.bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
+    time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
+    members, nearness = Members(time, is_new, bounds), _nearness(alert)
+    choice = order = None
+    if judging is not None:
+        choice = judging.choice(counted(members, nearness, judging.told.cells))
+    if choice is not None:
+        members, order = _however_they_arrived(scene, sides, offsets)
+    start = 0
+    while start < len(time):
+        found, start = combinations(members, nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
+        if len(found):
+            began = perf_counter()
+            rows = found if order is None else order[found]
+            alarms = _judged(alert, sides, rows - offsets[:-1], time[rows])
+            if judging is not None:
+                judging.saw(np.ptp(alarms.times, axis=1), perf_counter() - began)
+            yield alarms
+
+
+def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) -> tuple[Members, Ints]:
+    """Elements in an order that does not depend on that of their arrival, and their places.
+
+    So a step that chooses among combinations chooses the same when it is replayed.
+    """
+    ranks = scene.ranks
+    orders = [side.order(ranks) for side in sides]
+    bounds = [
+        offset + np.searchsorted(ranks[side.group[order]], np.arange(scene.groups + 1))
+        for offset, side, order in zip(offsets, sides, orders, strict=False)
+    ]
+    time, is_new = (
+        np.concatenate(parts)
+        for parts in zip(*((s.batch.start[o], s.is_new[o]) for s, o in zip(sides, orders, strict=True)), strict=True)
+    )
+    places = np.concatenate([offset + order for offset, order in zip(offsets, orders, strict=False)])
+    return Members(time, is_new, np.stack(bounds)), places
+
+
+def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
+    """Those of the combinations for which the condition is true, and those for which it fails."""
+    combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combined(alert, sides, rows))
+    verdict = evaluate(alert.condition, combined.columns, len(rows))
+    true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
+    dead = NO_DEAD_LETTERS
+    if verdict.errors is not None:
+        true, dead = true & (verdict.errors == 0), failed(combined, verdict, alert.condition, origin=alert.name)
+    rows, times, combined = rows[true], times[true], combined.take(np.flatnonzero(true))
+    # Where the comparison could be made, but the value itself cannot be told, there is an alarm without a value.
+    value = evaluate(alert.value, combined.columns, len(rows)).values
+    start, end = combined.start, combined.end
+    if alert.lasting:
+        start, end = times.max(axis=1), (times + np.array(alert.lasting)).min(axis=1)
+    return _Alarms(rows, times, sides[0].group[rows[:, 0]], start, end, value, dead)
+
+
+def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
+    """The columns that the condition and the value read, a row for each combination."""
+    read = columns_of(alert.condition) | columns_of(alert.value)
+    arrays, names = list[pa.Array](), list[str]()
+    for side, places in zip(sides, rows.T, strict=True):
+        own = [name for name in side.batch.columns.schema.names if name in read]
+        arrays += [side.batch.column(name).take(pa.array(places)) for name in own]
+        names += own
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _lag(alert: Alert) -> int:
+    """How long before its last element the validity of an alarm can begin."""
+    return 0 if alert.lasting else span(alert)
+
+
+@lru_cache(maxsize=256)
+def _nearness(alert: Alert) -> Nearness:
+    return Nearness(np.array(distances(alert), np.int64), alert.step, alert.links[0].before)

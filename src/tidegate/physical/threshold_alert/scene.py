@@ -1,0 +1,183 @@
+"""What there is in one step of a threshold join: the elements of each input that are worth keeping, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.algebra.threshold_alert import Demand
+from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.batch import Batch, concat, concat_columns
+from tidegate.physical.common.kernels.groups import canonical, group_rows
+from tidegate.physical.common.kernels.hashing import hash_columns
+from tidegate.physical.common.operator import Chunks
+from tidegate.physical.threshold_alert.kernels.brackets import by_group_and_time
+from tidegate.physical.threshold_alert.kernels.incidents import Incidents
+from tidegate.physical.threshold_alert.omission import omissible
+from tidegate.schema import Schema
+
+_INCIDENTS = "incidents"
+_MOST_RUNS = 32
+"""So many chunks of an input are made one."""
+
+_FIGURES = ("number", "began", "last", "alarms")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Elements of one input in the order of group and time, and which of them are new."""
+
+    batch: Batch
+    group: Ints
+    is_new: Mask
+    is_whole: bool
+
+    def bounds(self, groups: int) -> Ints:
+        """Where each group begins, and where the last one ends."""
+        return np.searchsorted(self.group, np.arange(groups + 1))
+
+    def order(self, ranks: Ints) -> Ints:
+        """Rows by the rank of their group, time and content."""
+        columns = self.batch.columns.columns
+        content = [hash_columns(columns)] if columns else []
+        return np.lexsort([*content, self.batch.start, ranks[self.group]])
+
+    def saved(self, name: str, state: Chunks, horizon: int) -> Chunks:
+        """Elements that are not before the horizon.
+
+        Few are kept of an input of which some can be omitted, and any may go: they are one chunk. If all
+        are kept, those of a step stay together until the last of them is before the horizon.
+        """
+        alive = self.batch.start >= horizon
+        if not self.is_whole:
+            return _chunk(name, self.batch.filter(alive))
+        runs = {run: chunk for run, chunk in state.items() if run.startswith(f"{name}.")}
+        place = f"{name}.{1 + max((int(run.rpartition('.')[2]) for run in runs), default=0)}"
+        if len(runs) >= _MOST_RUNS:
+            return _chunk(place, self.batch.filter(alive))
+        lasting = {run: chunk for run, chunk in runs.items() if np.array(chunk.column(0)).max() >= horizon}
+        return {**lasting, **_chunk(place, self.batch.filter(alive & self.is_new))}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """All sides, how many groups there are, the keys of each, and the incidents that were known before."""
+
+    sides: tuple[Side, ...]
+    groups: int
+    keys: tuple[pa.Array, ...]
+    before: Mapping[int, Incidents]
+
+    @property
+    def ranks(self) -> Ints:
+        """Of each group, its place in an order that depends on keys alone."""
+        ranks = np.zeros(self.groups, np.int64)
+        if self.keys:
+            ranks[np.argsort(hash_columns(self.keys), kind="stable")] = np.arange(self.groups)
+        return ranks
+
+    def incidents(self, number: int) -> Incidents:
+        return self.before.get(number) or Incidents.none(self.groups)
+
+    def saved(
+        self, state: Chunks, horizons: Sequence[int], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
+    ) -> Chunks:
+        """The state after the step: elements, and incidents that may still go on; chunks that are the same stay so."""
+        chunks: dict[str, pa.RecordBatch] = {}
+        for which, (side, horizon) in enumerate(zip(self.sides, horizons, strict=True)):
+            chunks |= side.saved(_side(which), state, horizon)
+        rows = [self._rows(number, each, pauses[number]) for number, each in incidents.items()]
+        if any(each.num_rows for each in rows):
+            chunks[_INCIDENTS] = concat_columns([each for each in rows if each.num_rows])
+        return {name: state[name] if _is_same(state.get(name), chunk) else chunk for name, chunk in chunks.items()}
+
+    def _rows(self, number: int, incidents: Incidents, until: int) -> pa.RecordBatch:
+        alive = np.flatnonzero((incidents.alarms > 0) & (incidents.last >= until))
+        figures = [
+            np.full(len(alive), number),
+            *(f[alive] for f in (incidents.began, incidents.last, incidents.alarms)),
+        ]
+        keys = [key.take(pa.array(alive)) for key in self.keys]
+        names = [*_FIGURES, *(f"key.{place}" for place in range(len(keys)))]
+        return pa.RecordBatch.from_arrays([*map(pa.array, figures), *keys], names)
+
+
+def scene_of(
+    state: Chunks,
+    inputs: Sequence[Batch],
+    schemas: Sequence[Schema],
+    keys: Sequence[tuple[str, ...]],
+    demands: Sequence[tuple[Demand, ...]],
+) -> Scene:
+    """What was kept and what is new, without what no alert needs."""
+    stored = [_stored(state, which, schema) for which, schema in enumerate(schemas)]
+    new = [_with_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
+    known = state.get(_INCIDENTS)
+    groups, count, keys_of_groups = _numbered([*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known)
+    many = len(schemas)
+    sides = tuple(_side_of(stored[i], new[i], groups[i], groups[many + i], demands[i]) for i in range(many))
+    return Scene(sides, count, keys_of_groups, _incidents(known, groups[-1], count) if known is not None else {})
+
+
+def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
+    batch, group = concat([stored, new]), np.concatenate([old_group, new_group])
+    is_new = np.arange(len(batch)) >= len(stored)
+    order = by_group_and_time(group, batch.start)
+    if order is not None:
+        batch, group, is_new = batch.take(order), group[order], is_new[order]
+    needed = ~omissible(batch, group, demands)
+    return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands)
+
+
+def _numbered(
+    sides: Sequence[tuple[Batch, tuple[str, ...]]], known: pa.RecordBatch | None
+) -> tuple[list[Ints], int, tuple[pa.Array, ...]]:
+    """The groups of the elements of all sides, and of the known incidents; how many there are, and their keys."""
+    lengths = [len(batch) for batch, _ in sides] + [known.num_rows if known is not None else 0]
+    columns = []
+    for place in range(len(sides[0][1])):
+        parts = [canonical(batch.column(names[place])) for batch, names in sides]
+        parts += [known.column(len(_FIGURES) + place)] if known is not None else []
+        columns.append(pa.concat_arrays(parts))
+    found = group_rows([c[:0] for c in columns], columns, groups=0, rows=sum(lengths))
+    keys = tuple(column.take(pa.array(found.founders)) for column in columns)
+    return np.split(found.groups, np.cumsum(lengths)[:-1]), len(found.founders), keys
+
+
+def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Incidents]:
+    number, *figures = (np.array(known.column(name)) for name in _FIGURES)
+    found: dict[int, Incidents] = {}
+    for each in np.unique(number).tolist():
+        mine, found[each] = number == each, Incidents.none(groups)
+        for target, figure in zip((found[each].began, found[each].last, found[each].alarms), figures, strict=True):
+            target[group[mine]] = figure[mine]
+    return found
+
+
+def _stored(state: Chunks, which: int, schema: Schema) -> Batch:
+    name = _side(which)
+    chunks = [chunk for run, chunk in state.items() if run == name or run.startswith(f"{name}.")]
+    return concat([Batch.empty(schema), *map(Batch.from_arrow, chunks)])
+
+
+def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
+    """The elements that have all keys: what has none equals nothing."""
+    known = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
+    if not known:
+        return batch
+    return batch.filter(np.logical_and.reduce([k.to_numpy(zero_copy_only=False) for k in known]))
+
+
+def _chunk(name: str, batch: Batch) -> Chunks:
+    return {name: batch.to_arrow()} if len(batch) else {}
+
+
+def _side(which: int) -> str:
+    return f"side.{which}"
+
+
+def _is_same(before: pa.RecordBatch | None, after: pa.RecordBatch) -> bool:
+    return before is not None and before.num_rows == after.num_rows and before.equals(after)

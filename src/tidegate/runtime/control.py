@@ -1,0 +1,117 @@
+"""Operators that are steered: what they are told, what is decided of what they saw, and what of it is shown.
+
+After each step whoever drives the run has the reports of all buckets. It decides the orders of the next step,
+and records them with the step, beside the rows that have arrived. So a step that is replayed is told the same.
+
+What has *arrived* are all raw rows of a source stream, dead letters among them: their number depends neither on
+which columns are read, nor on which rows are wanted, nor on how rows are cut into steps and spread over tasks.
+Rows of a table count each time they are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.physical.common.operator import NO_FACTS, Facts, Steered
+from tidegate.runtime.stage import Stage, StageGraph, StageStep
+
+OrdersByOperator = Mapping[str, Facts]
+"""The newest order of each steered operator, by ``stage/operator``."""
+
+NO_ORDERS: OrdersByOperator = {}
+FOUND, LOSSES, SHED = "found", "losses", "shed"
+"""Where an order has what is to be shown: rows on constraints that were found, results that were lost, and work
+that was left out, of each join or alert that may do so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """An estimate of what is missing, and its bounds: of results, or of pairs of rows that results are made of.
+
+    Without a sample there is no estimate, and the upper bound is all that can be missing.
+    """
+
+    estimate: float | None
+    low: float
+    high: float
+    of: str = "results"
+
+
+def orders_of(stage: Stage, orders: OrdersByOperator) -> dict[int, Facts]:
+    """The orders of the steered operators of a stage, by their number."""
+    pairs = ((_place(key), order) for key, order in orders.items())
+    return {number: order for (at, number), order in pairs if at == stage.number}
+
+
+def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
+    """What the steered operators of a stage saw in one bucket, by ``stage/operator``."""
+    return {f"{stage.number}/{number}": report for number, report in step.reports.items()}
+
+
+def decided(
+    graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]], seconds: float
+) -> dict[str, Facts]:
+    """The orders after a step of so many seconds, from those that it had and the reports of its buckets in order."""
+    reports: dict[str, list[Facts]] = {}
+    for bucket in buckets:
+        for key, report in bucket.items():
+            reports.setdefault(key, []).append(_recorded(report))
+    return {**orders, **{key: _decided(graph, key, orders, reports[key], seconds) for key in sorted(reports)}}
+
+
+def summed(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Rows that arrived so far, by stream.
+
+    Examples
+    --------
+    >>> summed({"a": 3, "b": 1}, {"a": 2})
+    {'a': 5, 'b': 1}
+    """
+    return {stream: before.get(stream, 0) + more.get(stream, 0) for stream in {**before, **more}}
+
+
+def found_rows(orders: OrdersByOperator) -> tuple[Facts, ...]:
+    """What was found of constraints: a row for each stream and constraint, as whoever decided wrote them."""
+    return tuple(row for order in orders.values() for row in order.get(FOUND, ()))
+
+
+def losses(orders: OrdersByOperator) -> Losses | None:
+    """How much is missing; None if no operator may lose anything.
+
+    Examples
+    --------
+    >>> losses({"2/0": {"losses": {"estimate": 4, "low": 1, "high": 9}}, "3/0": {"losses": {}}})
+    Losses(estimate=4, low=1, high=9, of='results')
+    """
+    told = [order[LOSSES] for order in orders.values() if order.get(LOSSES)]
+    if not told:
+        return None
+    low, high = (sum(each[bound] for each in told) for bound in ("low", "high"))
+    estimates = [each["estimate"] for each in told]
+    kinds = sorted({each.get("of", "results") for each in told})
+    return Losses(None if None in estimates else sum(estimates), low, high, " or ".join(kinds))
+
+
+def _decided(
+    graph: StageGraph, key: str, orders: OrdersByOperator, reports: Sequence[Facts], seconds: float
+) -> Facts:  # fmt: skip
+    stage, number = _place(key)
+    operator = graph.stages[stage].nodes[number].operator
+    assert isinstance(operator, Steered)
+    order = _recorded(operator.decide(orders.get(key, NO_FACTS), reports, seconds))
+    shed = [{**facts, "query": graph.stages[stage].query} for facts in order.get(SHED, ())]
+    return {**order, SHED: shed} if shed else order
+
+
+def _place(key: str) -> tuple[int, int]:
+    stage, _, number = key.partition("/")
+    return int(stage), int(number)
+
+
+def _recorded(facts: Facts) -> Facts:
+    """Facts as a record has them: so they are the same whether they came through a file, or not."""
+    found: dict[str, Any] = json.loads(json.dumps(facts))
+    return found

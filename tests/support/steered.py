@@ -1,0 +1,70 @@
+"""A tiny operator that is steered: each row says what its step was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.connectors.sinks import FileSink
+from tidegate.connectors.source import Source
+from tidegate.expressions.nodes import TRUE
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.common.plan import Apply, Read
+from tidegate.runtime.cut import cut
+from tidegate.runtime.port import Job
+from tidegate.schema import Schema, Type
+
+ROW = Schema.of(key=Type.BIGINT, value=Type.BIGINT)
+TOLD = Schema.of(key=Type.BIGINT, seen=Type.BIGINT, arrived=Type.BIGINT)
+OPERATOR, LAST = "1/0", "2/0"
+"""The stages of both, and their numbers there."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts rows with its state, tells of them, and is told how many all buckets had in the steps before."""
+
+    seen: int = 0
+    arrived: int = 0
+    schema: Schema = TOLD
+    partition_keys: PartitionKeys = (("key",),)
+
+    def describe(self) -> str:
+        return "Tally"
+
+    def steered(self, order: Facts, arrived: Mapping[str, int]) -> Tally:
+        return replace(self, seen=order.get("seen", 0), arrived=arrived["s"])
+
+    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+        seen = order.get("seen", 0) + sum(report["rows"] for report in reports)
+        steps = [*order.get("steps", ()), tuple(report["rows"] for report in reports)]
+        found = {"stream": "s", "constraint": "ordered by key", "within": f"{seen} rows", "in_use": True}
+        return {"seen": seen, "steps": steps, "known": [report["known"] for report in reports], "found": [found]}
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        before = state["count"].column(0)[0].as_py() if state else 0
+        known = before + len(batch)
+        told = [batch.column("key"), *(pa.array(np.full(len(batch), n)) for n in (self.seen, self.arrived))]
+        output = batch.with_columns(pa.RecordBatch.from_arrays(told, schema=TOLD.arrow))
+        kept = {"count": pa.RecordBatch.from_pydict({"known": [known]})}
+        return Step(kept, output, watermarks[0], report={"rows": len(batch), "known": known})
+
+
+@dataclass(frozen=True)
+class Steered:
+    """A job with that operator over a source `s`, and another one after an exchange."""
+
+    source: Source
+    buckets: int
+    sinks: Mapping[str, FileSink] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        first = Apply(Tally(), (Read("s", ROW, TRUE),))
+        graph = cut([("query", Apply(Tally(partition_keys=(("arrived",),)), (first,)))])
+        return Job(graph, {"s": self.source}, self.sinks, self.buckets, {"queries": "tally"})

@@ -1,0 +1,89 @@
+"""A join of parents and children that is watched and steered, step by step, as an operator does it in one bucket."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tidegate.algebra.constraints import Use
+from tidegate.algebra.keyed_join import JoinEdge, Kind
+from tidegate.physical.keyed_join import losses
+from tidegate.physical.keyed_join.control import decide
+from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
+from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.monitor import NO_PARTS, hits_on_no, name_of, sizes, watch
+from tidegate.physical.keyed_join.verdicts import Choice
+
+EDGE = JoinEdge(0, 1, ("a",), ("a",))
+TICK = 1000
+"""The time between two arrivals."""
+
+
+def choice_of(watches, settings, declared=(), row_bytes=(40, 40)):
+    return Choice((EDGE,), ("p", "c"), tuple(declared), tuple(watches), settings, row_bytes)
+
+
+def recorded(facts):
+    """As a record has them."""
+    return json.loads(json.dumps(facts))
+
+
+def constraints_of(choice, order):
+    """What a join makes use of; before anything is decided, what is declared."""
+    used = [each for each in choice.declared if each.unused is None and choice.settings.use is not Use.OFF]
+    declared = {name_of(e.edge, e.kind): {"rows": e.within.rows, "time": e.within.time} for e in used}
+    bounds = {kind.name.lower(): {} for kind in Kind}
+    for name, reach in order.get("within", declared).items():
+        edge, kind = name.split("/")
+        bounds[kind][int(edge)] = Bound(reach["rows"], reach["time"])
+    return Constraints(**bounds, keeps_no=frozenset(order.get("keeps_no", [1])))
+
+
+@dataclass
+class Followed:
+    """After each step: the order, how many results there were, and what is kept of each stream."""
+
+    orders: list = field(default_factory=list)
+    results: list = field(default_factory=list)
+    sizes: list = field(default_factory=list)
+
+    def used(self, name):
+        return [order["followed"][name]["used"] for order in self.orders]
+
+
+def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=None):
+    """Join streams 1 and 2 of interleaved arrivals in steps of so many.
+
+    Those that do not pass do not come; unless it is said, whatever is decided, whether their keys are remembered.
+    """
+    join = SynopsisJoin.empty(choice.graph, exact=not lean, watched=frozenset({0}))
+    order, parts, sample, all_ = {}, NO_PARTS, losses.Sample(), Followed()
+    numbers = [data.number(stream) for stream in (1, 2)]
+    for begin in range(0, len(data), batch):
+        rows = np.arange(begin, min(begin + batch, len(data)))
+        some = rows[data.passing[rows]] if keeps_no is None else rows
+        arrivals = {s: _arrivals(data, some[data.stream[some] == s + 1], numbers[s], window) for s in (0, 1)}
+        moment = Moment([(int(rows[-1]) + 1) * TICK] * 2, [int(each[rows[-1]]) for each in numbers])
+        constraints = constraints_of(choice, order)
+        if keeps_no is not None and keeps_no != "chosen":
+            constraints = replace(constraints, keeps_no=frozenset(keeps_no))
+        parts, report = watch(choice.watches, order, parts, choice.graph, arrivals, moment)
+        report = {**report, "hits": hits_on_no(join, arrivals)}
+        found = join.step(arrivals, moment, constraints).combinations
+        all_.results.append(len(found))
+        report |= {"sizes": sizes(join)}
+        if sampled:
+            common = losses.Common({s: each.keys[0] for s, each in arrivals.items()}, data.a[found.rows[0]])
+            share = choice.settings.monitoring.sample
+            report |= losses.observe(sample, join, arrivals, moment, constraints, common, [0], share)
+        order = recorded(decide(choice, order, [recorded(report)]))
+        all_.orders.append(order)
+        all_.sizes.append(report["sizes"])
+    return all_
+
+
+def _arrivals(data, rows, number, window):
+    start = rows * TICK
+    return Arrivals({0: data.a[rows]}, start, start + window, number[rows], rows, data.passing[rows])

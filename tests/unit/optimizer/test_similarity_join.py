@@ -1,0 +1,254 @@
+"""Which joins become similarity joins, what they ask for, and what stays plain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from inline_snapshot import snapshot
+from support.alike import COLUMNS, ON, STREAMS, joins, optimized, plan_of, text_of, the_join, typed, why_plain
+
+from tidegate.algebra.explain import explain
+from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Measure, Policy
+from tidegate.expressions.nodes import TRUE
+from tidegate.expressions.sql_text import to_sql
+from tidegate.language.bind.program import bind
+from tidegate.optimizer.optimize import LAWS, optimize
+from tidegate.optimizer.similarity_join import plain_pairs
+from tidegate.schema import Type
+
+# ---- what becomes what
+
+OVERLAP, JACCARD, SUBSET, SUPERSET = Measure.OVERLAP, Measure.JACCARD, Measure.SUBSET, Measure.SUPERSET
+PRODUCT, DISTANCE = Measure.PRODUCT, Measure.DISTANCE
+
+
+@pytest.mark.parametrize(
+    ("where", "likeness"),
+    [
+        ("OVERLAP(a.ids, b.ids) >= 3", Likeness(OVERLAP, "a.ids", "b.ids", 3)),
+        ("OVERLAP(b.ids, a.ids) > 3", Likeness(OVERLAP, "a.ids", "b.ids", 4)),
+        ("2 <= OVERLAP(a.flags, b.flags)", Likeness(OVERLAP, "a.flags", "b.flags", 2)),
+        ("1.5 < OVERLAP(a.times, b.times)", Likeness(OVERLAP, "a.times", "b.times", 2)),
+        ("OVERLAP(a.ids, b.ids) >= 1 + 1", Likeness(OVERLAP, "a.ids", "b.ids", 2)),
+        ("JACCARD(a.longs, b.longs) >= 0.5", Likeness(JACCARD, "a.longs", "b.longs", 0.5)),
+        ("1 <= JACCARD(b.longs, a.longs)", Likeness(JACCARD, "a.longs", "b.longs", 1.0)),
+        ("a.ids SUBSET OF b.ids", Likeness(SUBSET, "a.ids", "b.ids")),
+        ("b.ids SUBSET OF a.ids", Likeness(SUPERSET, "a.ids", "b.ids")),
+        ("a.ids SUPERSET OF b.ids", Likeness(SUPERSET, "a.ids", "b.ids")),
+        ("b.ids SUPERSET OF a.ids", Likeness(SUBSET, "a.ids", "b.ids")),
+    ],
+)
+def test_what_kernels_decide_as_the_language_does_leaves_the_predicate(where: str, likeness: Likeness) -> None:
+    join = the_join(where)
+    assert (join.likeness, join.predicate) == (likeness, TRUE)
+    assert isinstance(join.likeness.bound if join.likeness else None, type(likeness.bound))
+
+
+@pytest.mark.parametrize(
+    ("where", "likeness"),
+    [
+        ("OVERLAP(a.words, b.words) >= 3", Likeness(OVERLAP, "a.words", "b.words", 3)),
+        ("OVERLAP(a.points, b.points) >= 3", Likeness(OVERLAP, "a.points", "b.points", 3)),
+        ("JACCARD(a.words, b.words) >= 0.5", Likeness(JACCARD, "a.words", "b.words", 0.5)),
+        ("JACCARD(a.ids, b.ids) > 0.5", Likeness(JACCARD, "a.ids", "b.ids", 0.5)),
+        ("b.words SUBSET OF a.words", Likeness(SUPERSET, "a.words", "b.words")),
+        ("INNER_PRODUCT(b.weights, a.weights) >= 0.5", Likeness(PRODUCT, "a.weights", "b.weights", 0.5)),
+        ("INNER_PRODUCT(a.weights, b.weights) > 0.5", Likeness(PRODUCT, "a.weights", "b.weights", 0.5)),
+        ("ABS(a.x - b.x) <= 0.5", Likeness(DISTANCE, "a.x", "b.x", 0.5)),
+        ("0.5 > ABS(b.x - a.x)", Likeness(DISTANCE, "a.x", "b.x", 0.5)),
+        ("ABS(a.x - b.x) <= 0.0", Likeness(DISTANCE, "a.x", "b.x", 0.0)),
+        ("ABS(a.few - b.few) <= 3", Likeness(DISTANCE, "a.few", "b.few", 3)),
+        ("ABS(a.few - b.few) < 3", Likeness(DISTANCE, "a.few", "b.few", 2)),
+        ("ABS(a.few - b.few) <= 3.5", Likeness(DISTANCE, "a.few", "b.few", 3)),
+        ("ABS(a.few - b.few) < 3.5", Likeness(DISTANCE, "a.few", "b.few", 3)),
+    ],
+)
+def test_what_they_decide_otherwise_stays_in_it(where: str, likeness: Likeness) -> None:
+    join = the_join(where)
+    assert join.likeness == likeness
+    assert to_sql(join.predicate).lower() == where.lower()
+
+
+def test_distances_of_singles_are_asked_for_with_what_may_have_been_rounded_down() -> None:
+    join = the_join("ABS(a.r - b.r) <= 0.1")
+    assert join.likeness is not None
+    one, other = np.float32(0.4), np.float32(0.3)
+    assert np.float32(0.1) < join.likeness.bound < 0.100_001
+    assert join.likeness.bound >= float(np.nextafter(np.float32(0.1), np.float32(1)))
+    assert abs(float(one) - float(other)) <= join.likeness.bound
+
+
+def test_other_conditions_stay() -> None:
+    join = the_join("a.k < b.k AND OVERLAP(a.ids, b.ids) >= 3 AND a.x + b.x > 1")
+    assert to_sql(join.predicate) == "a.k < b.k AND a.x + b.x > 1.0"
+
+
+def test_sets_are_chosen_before_distances() -> None:
+    join = the_join("ABS(a.x - b.x) <= 0.5 AND OVERLAP(a.ids, b.ids) >= 3")
+    assert join.likeness == Likeness(OVERLAP, "a.ids", "b.ids", 3)
+    assert to_sql(join.predicate) == "abs(a.x - b.x) <= 0.5"
+
+
+def test_what_is_computed_becomes_a_column_below() -> None:
+    plan = optimized("OVERLAP(a.ids, b.longs) >= 3 AND ABS(a.x + a.r - b.n) <= 0.5")
+    assert explain(plan) == snapshot("""\
+Map a.k AS k
+  Join by likeness on overlap(a.ids, b.longs) >= 3 AND abs(a.x + a.r - b.n) <= 0.5
+    Map a.k, a.x, a.r, CAST(a.ids AS ARRAY<BIGINT>) AS like:left
+      Window range 1 minute
+        Rename to a
+          Scan a
+    Window range 2 minutes
+      Rename to b
+        Scan b\
+""")
+    assert plan.schema.names == ("k",)
+
+
+def test_integers_that_meet_doubles_are_compared_as_doubles() -> None:
+    join = the_join("ABS(a.x - b.n) <= 0.5")
+    assert join.likeness == Likeness(DISTANCE, "a.x", "like:right", 0.5)
+    assert join.right.schema.type_of("like:right") is Type.DOUBLE
+
+
+def test_integers_whose_difference_cannot_overflow_are_compared_as_such() -> None:
+    join = the_join("ABS(CAST(a.n AS BIGINT) - CAST(b.n AS BIGINT)) <= 5")
+    assert join.likeness == Likeness(DISTANCE, "like:left", "like:right", 5)
+
+
+def test_the_rule_has_a_name_and_a_law() -> None:
+    _, rules = optimize(bind(STREAMS + text_of("a.ids SUBSET OF b.ids")).queries[0].plan)
+    assert "find_similarity_joins" in rules
+    assert LAWS["find_similarity_joins"]
+
+
+# ---- what stays plain, and why
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("ABS(a.n - b.n) <= 5", "a.n - b.n can overflow, as far as declared domains tell"),
+        ("ABS(a.long - b.few) <= 5", "a.long - b.few can overflow, as far as declared domains tell"),
+        ("ABS(a.ts - b.ts) <= INTERVAL 1 SECOND", "a.ts - b.ts can overflow, as far as declared domains tell"),
+        ("OVERLAP(a.ids, b.ids) >= 0", "overlap(a.ids, b.ids) >= 0 is true of all pairs, or of none"),
+        ("OVERLAP(a.ids, b.ids) > -0.5 - 0.1", "overlap(a.ids, b.ids) > -0.5 - 0.1 is true of all pairs, or of none"),
+        ("JACCARD(a.ids, b.ids) >= 0", "jaccard(a.ids, b.ids) >= 0.0 is true of all pairs, or of none"),
+        ("JACCARD(a.ids, b.ids) > 1.5", "jaccard(a.ids, b.ids) > 1.5 is true of all pairs, or of none"),
+        (
+            "INNER_PRODUCT(a.weights, b.weights) > 0",
+            "inner_product(a.weights, b.weights) > 0.0 is true of all pairs, or of none",
+        ),
+        ("ABS(a.x - b.x) <= -1", "abs(a.x - b.x) <= -1.0 is true of all pairs, or of none"),
+        (
+            "OVERLAP(a.ids, ARRAY[b.n DIV b.k]) >= 1",
+            "ARRAY[b.n DIV b.k] can fail",
+        ),
+        (
+            "OVERLAP(a.ids, b.ids) >= 1 AND a.x / b.x > 1",
+            "a.x / b.x > 1.0 can fail, also where it is not known whether rows are alike",
+        ),
+    ],
+)
+def test_a_join_stays_plain_where_it_could_not_be_exact_or_nothing_is_asked_for(where: str, reason: str) -> None:
+    assert why_plain(where) == [f"a, b: not found by likeness, since {reason}"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a.k < b.k",
+        "OVERLAP(a.ids, b.ids) <= 3",
+        "OVERLAP(a.ids, b.ids) >= a.k",
+        "OVERLAP(a.ids, a.longs) >= b.k",
+        "ABS(a.x - b.x) >= 0.5",
+        "ABS(a.x + b.x) <= 0.5",
+        "NOT a.ids SUBSET OF b.ids",
+        "OVERLAP(a.ids, b.ids) >= 2 OR a.k < b.k",
+        "CAST(ABS(a.x - b.x) AS BIGINT) <= 5",
+    ],
+)
+def test_conditions_that_do_not_say_that_rows_are_alike(where: str) -> None:
+    assert why_plain(where) == []
+
+
+def test_equal_keys_are_found_by_hash() -> None:
+    where = "a.k = b.k AND b.n + 1 = a.n AND OVERLAP(a.ids, b.ids) >= 3"
+    assert why_plain(where) == []
+    assert why_plain(where, ON) == ["a, b: not shed: rows with equal a.k, b.k and a.n, b.n + 1 are found by hash"]
+
+
+# ---- shedding
+
+
+def test_any_join_without_equalities_may_be_shed() -> None:
+    join = the_join("a.k < b.k AND a.x / b.x > 1", ON)
+    assert (join.likeness, join.shedding, to_sql(join.predicate)) == (None, ON, "a.k < b.k AND a.x / b.x > 1.0")
+    assert the_join("TRUE", ON).predicate == TRUE
+    assert the_join("a.ids SUBSET OF b.ids", ON).shedding == ON
+
+
+def test_it_is_said_why_pairs_that_are_alike_are_compared_one_by_one() -> None:
+    plan = optimized("ABS(a.n - b.n) <= 5", ON)
+    assert joins(plan)[0].likeness is None
+    assert plain_pairs(plan, ON) == [
+        "a, b: not found by likeness, since a.n - b.n can overflow, as far as declared domains tell"
+    ]
+
+
+def test_what_may_not_be_shed_has_no_budget() -> None:
+    off = replace(ON, policy=Policy.OFF, budget=10)
+    assert the_join("a.ids SUBSET OF b.ids", off).shedding == NEVER
+
+
+def test_a_query_without_joins_has_nothing_to_shed() -> None:
+    plan = plan_of("SELECT k FROM a", ON)
+    assert plain_pairs(plan, ON) == ["nothing to shed: there is no join"]
+    assert plain_pairs(plan, NEVER) == []
+
+
+def test_many_one_joins_are_not_shed() -> None:
+    keyed = f"CREATE STREAM d ({COLUMNS}) FROM 'd.csv' TIMESTAMP BY ts KEY (k);"
+    text = f"{keyed} SELECT a.x FROM a WINDOW(RANGE 1 HOUR), d WINDOW(RANGE 1 HOUR) WHERE a.k = d.k"
+    plan = plan_of(text, ON)
+    assert plain_pairs(plan, ON) == ["a, d: not shed: rows with equal keys are found by hash"]
+
+
+def test_a_side_with_one_row_at_a_time_leaves_nothing_to_shed() -> None:
+    text = "SELECT k FROM a WINDOW(RANGE 9) WHERE x > (SELECT AVG(x) AS usual FROM b WINDOW(RANGE 9))"
+    plan = plan_of(text, ON)
+    assert not joins(plan)
+    assert [line.partition(": ")[2] for line in plain_pairs(plan, ON)] == [
+        "not shed: one side has at most one row at a time"
+    ]
+
+
+def test_a_join_has_the_types_of_its_own_rows() -> None:
+    join = the_join("a.x < b.x", typed("b.few", "c.few"))
+    assert join.shedding == typed("b.few")
+    assert "b.few" in join.right.schema, "though nobody else reads it"
+    assert the_join("a.x < b.x", typed("c.few")).shedding == ON
+
+
+def test_each_join_of_several_has_its_own() -> None:
+    read = ", ".join(f"{name} WINDOW(RANGE 1 MINUTE)" for name in "abc")
+    text = f"SELECT a.k FROM {read} WHERE a.x < b.x AND b.x < c.x"
+    upper, lower = joins(plan_of(text, typed("a.few", "c.few")))
+    assert (upper.shedding, lower.shedding) == (typed("a.few", "c.few"), typed("a.few"))
+
+
+@pytest.mark.parametrize(
+    ("windows", "width"),
+    [
+        (("RANGE 1 MINUTE", "RANGE 2 MINUTES"), 6 * SECOND),
+        (("RANGE 5", "RANGE 10"), 1),
+        (("RANGE 1 MINUTE", "ROWS 10"), 3 * SECOND),
+        (("ROWS 5", "ROWS 10"), SECOND),
+        (("RANGE 5", "ROWS 10"), SECOND),
+    ],
+)
+def test_slots_are_a_twentieth_of_the_longest_validity(windows: tuple[str, str], width: int) -> None:
+    plan = plan_of(text_of("a.ids SUBSET OF b.ids", windows))
+    assert [join.width for join in joins(plan)] == [width]

@@ -1,0 +1,272 @@
+"""Alerts that shed: what they learn, how much they may judge, and what is told of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.explain_threshold_alert import certificates
+from tidegate.algebra.plan import Plan, rewrite, walk
+from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
+from tidegate.algebra.threshold_alert import Alert, Link, Whole
+from tidegate.connectors.memory import MemorySource
+from tidegate.expressions.nodes import Call, Cast, Column, Literal
+from tidegate.language.bind.program import bind
+from tidegate.optimizer.alert_grouping import group_alerts
+from tidegate.optimizer.optimize import optimize
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Facts, Placed, Steered
+from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
+from tidegate.physical.threshold_alert.shedding import CELLS
+from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.embedded.engine import Engine
+from tidegate.runtime.port import Job
+from tidegate.schema import Schema, Type
+
+LEFT, RIGHT = Schema.of(l=Type.BIGINT), Schema.of(r=Type.BIGINT)
+SPAN, LENGTH, ROWS = 1000, 2000, 200
+APART = Call("abs", (Call("-", (Column("l", Type.BIGINT), Column("r", Type.BIGINT)), Type.BIGINT),), Type.BIGINT)
+
+
+def alert(shedding: Shedding, low: int = 700, high: int = 745) -> Alert:
+    """Alarms are at one distance in time only."""
+    bounds = (Literal(low, Type.BIGINT), Literal(high, Type.BIGINT))
+    sides = tuple(Call(sign, (APART, bound), Type.BOOLEAN) for sign, bound in zip((">=", "<="), bounds, strict=True))
+    condition = Call("and", sides, Type.BOOLEAN)
+    return Alert("far", (0, 1), (Link(0, 1, SPAN, SPAN),), Cast(APART, Type.DOUBLE), condition, shedding=shedding)
+
+
+def join(*alerts: Alert) -> ThresholdAlertOperator:
+    return ThresholdAlertOperator((LEFT, RIGHT), ((), ()), alerts)
+
+
+def elements(schema: Schema, times: np.ndarray) -> Batch:
+    return Batch(times, times + 1, pa.RecordBatch.from_arrays([pa.array(times)], schema=schema.arrow))
+
+
+def alarms_of(operator: ThresholdAlertOperator, steps: int) -> tuple[list[int], Facts]:
+    """Alarms by step, each of which has some hundred elements of either stream, and the last order."""
+    state, order, found, random = NO_STATE, NO_FACTS, list[int](), np.random.default_rng(7)
+    for step in range(steps):
+        times = [np.sort(random.integers(step * LENGTH, (step + 1) * LENGTH, ROWS)) for _ in range(2)]
+        inputs = [elements(schema, own) for schema, own in zip((LEFT, RIGHT), times, strict=True)]
+        done = operator.steered(order, {}).step(state, inputs, [(step + 1) * LENGTH] * 2)
+        state, order = done.state, operator.decide(order, [done.report], 0.1)
+        found.append(len(done.output))
+    return found, order
+
+
+def test_the_best_spreads_are_found_and_judged():
+    every, _ = alarms_of(join(alert(NEVER)), 25)
+    budget = 4_000  # of about 40,000
+    best, order = alarms_of(join(alert(Shedding(Policy.ON, budget=budget))), 25)
+    some, dropped = alarms_of(join(alert(Shedding(Policy.DROP, budget=budget))), 25)
+    late = slice(10, None)
+    of_best, of_some = (sum(found[late]) / sum(every[late]) for found in (best, some))
+    assert of_some < 0.15
+    assert of_best > 0.7
+    (told,), (random,) = order["shed"], dropped["shed"]
+    assert told["compared"] == pytest.approx(random["compared"], abs=0.01) == pytest.approx(0.1, abs=0.02)
+    # What is told of alarms that were not found is an estimate.
+    assert told["results"] == pytest.approx(of_best, abs=0.15)
+    assert told["overall"]["results"] == pytest.approx(sum(best) / sum(every), abs=0.1)
+    assert random["results"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_what_is_told_of_a_step():
+    _, order = alarms_of(join(alert(Shedding(Policy.ON, budget=4_000))), 3)
+    (told,) = order["shed"]
+    assert (told["join"], told["policy"], told["step"], told["budget"], told["dropped"]) == ("far", "on", 3, 4000, 0)
+    assert told["comparisons"] == pytest.approx(4_000, abs=CELLS)
+    assert told["compared"] == told["comparisons"] / told["volume"]
+    assert told["utility"] is None
+    assert told["overall"]["comparisons"] == pytest.approx(12_000, abs=3 * CELLS)
+    assert [step for step, _ in told["history"]][:1] == [1]
+
+
+@pytest.mark.parametrize("policy", [Policy.ON, Policy.DROP])
+def test_a_budget_is_for_all_buckets(policy):
+    keyed = ThresholdAlertOperator((LEFT, RIGHT), (("l",), ("r",)), (alert(Shedding(policy, budget=4_000), 0, SPAN),))
+    times = np.zeros(100, np.int64)
+    inputs = [elements(LEFT, times), elements(RIGHT, times)]
+    done = keyed.placed(1, 4).steered(NO_FACTS, {}).step(NO_STATE, inputs, [1, 1])
+    assert sum(done.report["0"]["volume"]) == 10_000
+    assert sum(done.report["0"]["made"]) == len(done.output) == pytest.approx(1_000, abs=CELLS)
+    alone = join(alert(Shedding(policy, budget=4_000))).placed(0, 4).steered(NO_FACTS, {})
+    assert sum(alone.step(NO_STATE, inputs, [1, 1]).report["0"]["made"]) == pytest.approx(4_000, abs=CELLS)
+
+
+# ---- budgets that are found from time
+
+
+ROOM = 0.9
+"""Of the target."""
+
+
+def report(volume: int, made: int, seconds: float) -> Facts:
+    in_one_cell = {
+        name: [many] + [0] * (CELLS - 1) for name, many in (("volume", volume), ("made", made), ("found", 0))
+    }
+    return {**in_one_cell, "seconds": seconds, "rows": 100, "budget": made}
+
+
+def budgets(operator: ThresholdAlertOperator, order: Facts) -> list[float]:
+    """What each alert may judge in the next step, which has as many rows as those before."""
+    inputs = [elements(LEFT, np.arange(50)), elements(RIGHT, np.arange(50))]
+    told = operator.steered(order, {}).step(NO_STATE, inputs, [50, 50]).report
+    return [told[number]["budget"] for number in sorted(told)]
+
+
+def after(operator: ThresholdAlertOperator, reports: Sequence[Facts], seconds: float, order: Facts = NO_FACTS) -> Facts:
+    """The order after many steps that are all alike."""
+    for _ in range(40):
+        order = operator.decide(order, reports, seconds)
+    return order
+
+
+def test_a_budget_is_what_fits_into_the_target():
+    operator = join(alert(Shedding(Policy.ON, target=2_000_000)))
+    order = after(operator, [{"0": report(1_000_000, 1_000_000, 0.5)}], 0.7)
+    assert budgets(operator, order) == [pytest.approx((ROOM * 2.0 - 0.2) / 5e-7, rel=0.05)]
+    # Judging gets twice as slow, everything else takes longer.
+    order = after(operator, [{"0": report(1_000_000, 1_000_000, 1.0)}], 1.5, order)
+    assert budgets(operator, order) == [pytest.approx((ROOM * 2.0 - 0.5) / 1e-6, rel=0.05)]
+    # There is no time left, but something is always learnt.
+    order = after(operator, [{"0": report(1_000_000, 10_000, 0.01)}], 9.0, order)
+    assert 0 < budgets(operator, order)[0] < 0.2 / 1e-6
+
+
+def test_buckets_that_take_turns_share_the_target():
+    operator = join(alert(Shedding(Policy.ON)))
+    order, of_each = NO_FACTS, 100_000
+    for _ in range(80):
+        seen = {"0": report(10**8, of_each, of_each * 5e-7)}
+        order = operator.decide(order, [seen, seen], 0.2 + 2 * of_each * 5e-7)
+        of_each = int(budgets(operator, order)[0])
+    assert 2 * of_each == pytest.approx((ROOM - 0.2) / 5e-7, rel=0.05)
+
+
+def test_alerts_of_a_join_share_the_target():
+    shedding = Shedding(Policy.ON)
+    operator = join(alert(shedding), replace(alert(shedding), name="near"))
+    light, heavy = report(100_000, 100_000, 0.1), report(10_000_000, 500_000, 0.5)
+    _, of_heavy = budgets(operator, after(operator, [{"0": light, "1": heavy}], 0.8))
+    assert of_heavy == pytest.approx((ROOM - 0.2 - 0.1) / 1e-6, rel=0.05)
+    both = budgets(operator, after(operator, [{"0": heavy, "1": heavy}], 1.2))
+    assert both == [pytest.approx((ROOM - 0.2) / 2 / 1e-6, rel=0.05)] * 2
+
+
+# ---- alerts that shed beside others that do not
+
+
+def test_only_those_shed_that_may():
+    exact, shedding = alert(NEVER, 0, 100), alert(Shedding(Policy.ON, budget=100))
+    operator = join(exact, shedding)
+    both, order = alarms_of(operator, 4)
+    every, _ = alarms_of(join(exact), 4)
+    assert all(of_both >= of_exact for of_both, of_exact in zip(both, every, strict=True))
+    assert sum(both) <= sum(every) + 4 * (100 + CELLS)
+    assert set(order["alerts"]) == {"1"}
+    assert len(order["shed"]) == 1
+
+
+def test_who_cannot_shed_is_not_steered():
+    operator = join(alert(NEVER))
+    assert isinstance(operator, Steered)
+    assert isinstance(operator, Placed)
+    assert operator.placed(1, 2).steered({"step": 3}, {}) is operator
+    assert operator.decide(NO_FACTS, [NO_FACTS, NO_FACTS], 1.0) == NO_FACTS
+    assert alarms_of(operator, 2)[1] == NO_FACTS
+
+
+# ---- from the plan to EXPLAIN
+
+STREAMS = "".join(
+    f"CREATE STREAM {name} (k INT, v DOUBLE, t BIGINT) FROM 'x.csv' TIMESTAMP BY t;\n" for name in ("r", "s")
+)
+ALERTS = "".join(
+    f"CREATE ALERT {name} FROM r, s WITHIN 5 SECONDS MATCHING k WHEN r.v * s.v > {limit} EMIT ALL;\n"
+    for name, limit in (("first", 1), ("second", 2))
+)
+
+
+def plans(*sheddings: Shedding) -> tuple[Plan, ...]:
+    """Both alerts, grouped and optimised."""
+    made = [query.plan for query in bind(STREAMS + ALERTS).queries]
+    told = [rewrite(plan, lambda node, own=own: _with(node, own)) for plan, own in zip(made, sheddings, strict=True)]
+    return tuple(optimize(plan)[0] for plan in group_alerts(told))
+
+
+def _with(node: Plan, shedding: Shedding) -> Plan:
+    if not isinstance(node, ThresholdJoin):
+        return node
+    return replace(node, alerts=tuple(replace(each, shedding=shedding) for each in node.alerts))
+
+
+def test_grouped_alerts_keep_what_they_may_shed():
+    one, other = Shedding(Policy.ON, budget=10), NEVER
+    (joined,) = {node for plan in plans(one, other) for node in walk(plan) if isinstance(node, ThresholdJoin)}
+    assert [each.shedding for each in joined.alerts] == [one, other]
+    assert all(isinstance(demand, Whole) for each in joined.alerts for demand in each.demands)
+
+
+def test_what_is_shed_is_explained():
+    first, second = Shedding(Policy.ON, budget=1000), Shedding(Policy.DROP, target=500_000)
+    lines = certificates(plans(first, second)[0])
+    said = [line.partition(": ")[2] for line in lines if line.startswith("  sheds when pruning is not enough")]
+    some, others = (
+        "of more than 1000 combinations in a step",
+        "of more than what can be judged in 500 milliseconds a step",
+    )
+    assert said == [
+        f"{some}, those of the most productive spreads are judged",
+        f"{others}, some at random are judged",
+    ]
+    assert not any("sheds" in line for line in certificates(plans(NEVER, NEVER)[0]))
+
+
+def test_a_run_can_go_on_with_another_budget_but_not_with_another_policy():
+    texts = [
+        certificates(plans(shedding, NEVER)[0], limits=False)
+        for shedding in (Shedding(Policy.ON, budget=1000), Shedding(Policy.ON, target=1), Shedding(Policy.DROP), NEVER)
+    ]
+    assert texts[0] == texts[1]
+    assert len({tuple(text) for text in texts}) == 3
+
+
+# ---- in a run
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_run_tells_what_it_shed(buckets):
+    every, _ = alarms_of_run("", buckets)
+    found, order = alarms_of_run(" WITH (shedding = on, budget = 90)", buckets)
+    assert not found - every
+    assert 0 < found.total() < every.total()
+    (told,) = order["shed"]
+    assert (told["query"], told["step"]) == ("first", 2)
+    assert told["volume"] == 3 * 20 * 20  # of each key; those of the step before are too far away
+    assert told["comparisons"] <= 90 + buckets * CELLS
+    assert told["overall"]["found"] == found.total()
+
+
+def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...]], Facts]:
+    text = "CREATE ALERT first FROM r, s WITHIN 50 MICROSECONDS MATCHING k WHEN r.v + s.v > 20 EMIT ALL"
+    program = bind(f"{STREAMS}{text}{options};")
+    _, graph = compile_queries(program)
+    rows = [{"k": k, "v": float(t % 20), "t": t} for k in range(3) for t in range(20)]
+    sources = {name: MemorySource(program.catalog.find(name), pa.Table.from_pylist(rows)) for name in "rs"}
+    engine, found = Engine(Job(graph, sources, {}, buckets)), Counter[tuple[object, ...]]()
+    for moment in (0, 1000):
+        batches = pa.Table.from_pylist([{**row, "t": row["t"] + moment} for row in rows]).to_batches()
+        out, _ = engine.step(dict.fromkeys("rs", batches))
+        found.update(
+            (row["k"], row["r_t"], row["s_t"]) for _, batch in out.results for row in batch.columns.to_pylist()
+        )
+    return found, {key: value for order in engine.orders.values() for key, value in order.items()}
