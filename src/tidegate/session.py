@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, get_args
@@ -21,7 +22,7 @@ from tidegate.catalog.registration import Registration
 from tidegate.connectors.files import is_uri
 from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
-from tidegate.errors import QueryError, TidegateWarning
+from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.runtime.answers import answers, explain_program, found_by
 from tidegate.runtime.checkpoint import Checkpoint
@@ -80,6 +81,8 @@ class Session(Registration):
         strict: bool = False,
     ) -> None:
         _check_settings(runtime, buckets)
+        if runtime == "spark" and spark is None:
+            _check_spark_is_installed()
         self.runtime: RuntimeName = runtime
         self.master, self.buckets, self.strict = master, buckets, strict
         self.catalog = Catalog()
@@ -312,6 +315,12 @@ class Session(Registration):
         job = replace(job, buckets=self._buckets(where))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
+
+
+def _check_spark_is_installed() -> None:
+    if find_spec("pyspark") is None:
+        hint = "pip install 'tidegate[spark]'; or run without Spark: --runtime embedded, Session(runtime=\"embedded\")"
+        raise DataError("D409", "Spark is not installed", hint=hint)
 
 
 def _check_settings(runtime: str, buckets: int | None) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidegate.catalog.catalog import Program, Query
-from tidegate.errors import QueryError, TidegateWarning, nearest
+from tidegate.errors import DataError, QueryError, TidegateWarning, nearest
 from tidegate.expressions.parse.times import instant_in_words
 from tidegate.runtime.answers import explain_program
 from tidegate.runtime.port import Progress, QueryState, Run
@@ -89,6 +90,9 @@ class RunningQuery:
 
     def to_pandas(self, name: str | None = None, *, partial: bool = False) -> pd.DataFrame:
         """The results as a pandas frame."""
+        if find_spec("pandas") is None:
+            hint = "pip install 'tidegate[pandas]'; or use `results()`, which returns an Arrow table"
+            raise DataError("D410", "pandas is not installed", hint=hint)
         return self.results(name, partial=partial).to_pandas()
 
     def wait(self, timeout: float | None = None) -> bool:
