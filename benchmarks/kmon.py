@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from benchmarks._kmon_figures import (
+from benchmarks.support.kmon_figures import (
     COMBINED_LEVELS,
     DELAYS,
     EXPERIMENTS,
@@ -26,9 +26,9 @@ from benchmarks._kmon_figures import (
     measured,
     traded,
 )
-from benchmarks._kmon_links import spark_links
-from benchmarks._kmon_monitoring import Followed, figure5, figure7, figure9
-from benchmarks._kmon_pictures import (
+from benchmarks.support.kmon_links import spark_links
+from benchmarks.support.kmon_monitoring import Followed, figure5, figure7, figure9
+from benchmarks.support.kmon_pictures import (
     cost_lines,
     draw_combined,
     draw_followed,
@@ -37,9 +37,9 @@ from benchmarks._kmon_pictures import (
     memory_lines,
     write_tables,
 )
-from benchmarks._kmon_road import PRINTED, REPORTS, table3
-from benchmarks._kmon_runs import Course
-from benchmarks._report import Report, main, say
+from benchmarks.support.kmon_road import PRINTED, REPORTS, table3
+from benchmarks.support.kmon_runs import Course
+from benchmarks.support.report import Report, main, say
 
 Figures = dict[str, float]
 

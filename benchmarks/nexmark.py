@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the customary name
 
-from benchmarks._report import Report, main, say
-from benchmarks._spark import Bench, Rate, files
+from benchmarks.support.report import Report, main, say
+from benchmarks.support.spark import Bench, Rate, files
 from examples.nexmark import generate
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job

@@ -12,12 +12,12 @@ in `NOTES`, at the end of the table, and in the pictures.
 
 from __future__ import annotations
 
-from benchmarks._report import Report, main, say
-from benchmarks._rts_bench import FULL, MILLION, QUICK, Bench
-from benchmarks._rts_figures import draw_figures
-from benchmarks._rts_pictures import HEAD, Outcome, write_table
-from benchmarks._rts_setups import Setup, world
-from benchmarks._rts_spark import spark_figures
+from benchmarks.support.report import Report, main, say
+from benchmarks.support.rts_bench import FULL, MILLION, QUICK, Bench
+from benchmarks.support.rts_figures import draw_figures
+from benchmarks.support.rts_pictures import HEAD, Outcome, write_table
+from benchmarks.support.rts_setups import Setup, world
+from benchmarks.support.rts_spark import spark_figures
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
 
 NOTES = """Scan and stabbing are sampled: from some moments of a life, with what is live then, they count for a short

@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 import time
 
-from benchmarks import _shedding_figures as first
-from benchmarks import _shedding_utility as second
-from benchmarks._report import Report, main, say
-from benchmarks._shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, printed, recovery
-from benchmarks._shedding_pictures import publish
-from benchmarks._shedding_spark import spark_burst
+from benchmarks.support import shedding_figures as first
+from benchmarks.support import shedding_utility as second
+from benchmarks.support.report import Report, main, say
+from benchmarks.support.shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, printed, recovery
+from benchmarks.support.shedding_pictures import publish
+from benchmarks.support.shedding_spark import spark_burst
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks

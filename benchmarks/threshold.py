@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import threshold_omission
-from benchmarks._report import Report, main
-from benchmarks._spark import Bench
-from benchmarks._threshold_condensation import Condensation
-from benchmarks._threshold_pairs import KEYS, Outcome, Pairs
+from benchmarks.support.report import Report, main
+from benchmarks.support.spark import Bench
+from benchmarks.support.threshold_condensation import Condensation
+from benchmarks.support.threshold_pairs import KEYS, Outcome, Pairs
 
 
 @dataclass(frozen=True, slots=True)

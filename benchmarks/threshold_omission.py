@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.csv as arrow_csv
 
-from benchmarks._greedy import Greedy
-from benchmarks._report import Report, main, say
+from benchmarks.support.greedy import Greedy
+from benchmarks.support.report import Report, main, say
 from tidegate.edge import Brackets, sides
 from tidegate.physical.threshold_alert.kernels.brackets import bracketed
 from tidegate.physical.threshold_alert.kernels.retention import Elements

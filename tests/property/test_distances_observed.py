@@ -22,7 +22,7 @@ from reference.adherence import (
 )
 from support.monitored_orders import joined_orders
 
-from benchmarks import _kmon_data as made
+from benchmarks.support import kmon_data as made
 from tidegate.physical.common.kernels.hashing import hash_columns
 from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed, added
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.shedding import Shedding, Tuple, window_join
 
-from benchmarks._shedding_data import SECOND, Workload, batches
-from benchmarks._shedding_paper import best_by_vertices, random_case, utility_adapted, utility_of
+from benchmarks.support.shedding_data import SECOND, Workload, batches
+from benchmarks.support.shedding_paper import best_by_vertices, random_case, utility_adapted, utility_of
 from tidegate.physical.shedding.kernels.budget import best_first, knapsack
 from tidegate.physical.similarity_join.kernels import matching, slots
 from tidegate.physical.similarity_join.kernels.conditions import (

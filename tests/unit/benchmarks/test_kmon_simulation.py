@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import _kmon_data as made
-from benchmarks._kmon_figures import EXPERIMENTS
-from benchmarks._kmon_runs import lived
-from benchmarks._kmon_setups import CHILDREN, Feed, feed
-from benchmarks._kmon_simulation import simulated
+from benchmarks.support import kmon_data as made
+from benchmarks.support.kmon_figures import EXPERIMENTS
+from benchmarks.support.kmon_runs import lived
+from benchmarks.support.kmon_setups import CHILDREN, Feed, feed
+from benchmarks.support.kmon_simulation import simulated
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
 
 COUNT, WINDOW, SIZE = 6_000, 500, 100

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.steered import LAST, OPERATOR, ROW, Steered
+from support.steered import LAST, OPERATOR, ROW, Steered, Tally
+from support.warmed import recorded_steps
 from typer.testing import CliRunner
 
 from tidegate.algebra.constraints import Clustered, Reach
@@ -115,8 +116,10 @@ def test_a_run_that_finds_nothing_new_tells_what_was_found_before(tmp_path):
     assert lasting(range(9), tmp_path)[1].steering == whole.orders
 
 
-def test_a_stage_with_a_steered_operator_can_be_warmed_up():
+def test_a_stage_with_a_steered_operator_can_be_warmed_up(monkeypatch):
+    steps = recorded_steps(monkeypatch, Tally)
     warm_up(job().graph)
+    assert [len(step.output) for step in steps] == [2, 2, 2] * 2
 
 
 # ---- what is shown

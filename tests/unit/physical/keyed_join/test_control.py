@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.watched import EDGE, TICK, choice_of, followed, recorded
 
-from benchmarks import _kmon_data as made
+from benchmarks.support import kmon_data as made
 from tidegate.algebra.constraints import Monitoring, Reach, Settings, Use
 from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
 from tidegate.physical.keyed_join.control import ROOM, decide

@@ -11,7 +11,6 @@ from reference import adherence as defined
 from reference.adherence import Arrival, exact_k
 from support.monitored_orders import lowest_to_come
 
-from benchmarks import _kmon_data as made
 from benchmarks.baselines.monitor_control import (
     Adherence,
     MonitorSettings,
@@ -19,6 +18,7 @@ from benchmarks.baselines.monitor_control import (
     decide,
     limits_in_force,
 )
+from benchmarks.support import kmon_data as made
 from tidegate.physical.common.kernels.hashing import hash_columns
 from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks._kmon_figures import EXPERIMENTS
-from benchmarks._kmon_runs import lived
-from benchmarks._kmon_setups import feed
+from benchmarks.support.kmon_figures import EXPERIMENTS
+from benchmarks.support.kmon_runs import lived
+from benchmarks.support.kmon_setups import feed
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment

@@ -9,7 +9,7 @@ import pytest
 from reference import adherence as defined
 from support.watched import choice_of, followed
 
-from benchmarks import _kmon_data as made
+from benchmarks.support import kmon_data as made
 from tidegate.algebra.constraints import Monitoring, Reach, Settings, Use
 from tidegate.algebra.keyed_join import EdgeConstraint, Kind
 from tidegate.physical.keyed_join import losses

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.warmed import recorded_steps
 
 from tidegate.algebra.constraints import Monitoring, Reach, Settings, Use
 from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
@@ -65,9 +66,13 @@ def test_it_is_an_operator_that_is_steered_and_warmed_up():
 
 @pytest.mark.parametrize("constraints", [(), tuple(EdgeConstraint(0, kind, Reach(time=0)) for kind in Kind)])
 @pytest.mark.parametrize("exact", [True, False])
-def test_what_is_compiled_is_compiled_by_warming_up(constraints, exact):
+def test_what_is_compiled_is_compiled_by_warming_up(constraints, exact, monkeypatch):
+    steps = recorded_steps(monkeypatch, KeyedJoinOperator)
     orders_and_items(constraints=constraints, exact=exact).warm_up()
     orders_and_items(Type.STRING, 2, constraints, exact=exact, use=Use.MONITORED).warm_up()
+    assert len(steps) == 8
+    assert all(len(step.output) for step in steps)
+    assert all(step.state for step in steps)
 
 
 KEYS = {

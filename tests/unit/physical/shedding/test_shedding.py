@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import _shedding_data as made
-from benchmarks import _shedding_paper as paper
-from benchmarks import _shedding_runs as runs
-from benchmarks import _shedding_tuples as tuples
-from benchmarks._shedding_bench import capacity_for_all, volumes
-from benchmarks._shedding_data import SECOND, Workload
-from benchmarks._shedding_runs import Way
+from benchmarks.support import shedding_data as made
+from benchmarks.support import shedding_paper as paper
+from benchmarks.support import shedding_runs as runs
+from benchmarks.support import shedding_tuples as tuples
+from benchmarks.support.shedding_bench import capacity_for_all, volumes
+from benchmarks.support.shedding_data import SECOND, Workload
+from benchmarks.support.shedding_runs import Way
 from tidegate.physical.shedding.kernels.budget import best_first, shares
 from tidegate.physical.shedding.kernels.evidence import UNKNOWN, Tally, estimate
 from tidegate.physical.similarity_join.kernels.conditions import InnerProduct, Overlap, Subset

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.warmed import recorded_steps
 
 from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Measure, Policy, Shedding, Utility
 from tidegate.errors import NOWHERE
@@ -241,9 +242,13 @@ def test_only_slots_that_change_are_written():
 
 
 @pytest.mark.parametrize("likeness", [OVERLAP, None, Likeness(Measure.PRODUCT, "l.x", "r.x", 1.0)])
-def test_it_can_be_warmed_up(likeness):
+def test_warming_up_joins_in_every_way_that_is_compiled(likeness, monkeypatch):
+    steps = recorded_steps(monkeypatch, SimilarityJoinOperator)
     kind = Type.MAP_STRING_INT if likeness is not None and likeness.measure is Measure.PRODUCT else Type.ARRAY_INT
     rest = tuple(Field(t.name, t) for t in Type)
     left, right = (Schema((*schema_of(name, kind), *rest)) for name in "lr")
     right = Schema(tuple(replace(f, name=f"r.{f.name}") if f in rest else f for f in right))
     SimilarityJoinOperator(left, right, likeness, TRUE, Shedding(Policy.ON), SECOND).warm_up()
+    # Four steps each: all comparisons, some of them, and rows that are dropped.
+    assert len(steps) == 12
+    assert sum(len(step.output) > 0 for step in steps) > 6

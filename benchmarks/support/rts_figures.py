@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from benchmarks._rts_bench import MILLION, Bench
-from benchmarks._rts_pictures import Outcome, Panel, draw_against, draw_over_time
-from benchmarks._rts_setups import Setup, short
+from benchmarks.support.rts_bench import MILLION, Bench
+from benchmarks.support.rts_pictures import Outcome, Panel, draw_against, draw_over_time
+from benchmarks.support.rts_setups import Setup, short
 
 TYPICAL = 0.3
 """The probability of new queries where it is not varied."""

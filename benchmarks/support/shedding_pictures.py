@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks._report import say
+from benchmarks.support.report import say
 
-FOLDER = Path(__file__).resolve().parent.parent / "out" / "shedding"
+FOLDER = Path(__file__).resolve().parents[2] / "out" / "shedding"
 
 
 @dataclass(frozen=True, slots=True)

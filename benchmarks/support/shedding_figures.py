@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import _shedding_tuples as tuples
-from benchmarks._shedding_bench import AT_ONCE, LATE, WINDOW, capacity_for_all, volumes
-from benchmarks._shedding_data import BURST, Workload
-from benchmarks._shedding_pictures import Panel, Picture
-from benchmarks._shedding_runs import Way, full, shed
+from benchmarks.support import shedding_tuples as tuples
+from benchmarks.support.shedding_bench import AT_ONCE, LATE, WINDOW, capacity_for_all, volumes
+from benchmarks.support.shedding_data import BURST, Workload
+from benchmarks.support.shedding_pictures import Panel, Picture
+from benchmarks.support.shedding_runs import Way, full, shed
 from tidegate.physical.common.arrays import Floats
 from tidegate.physical.similarity_join.kernels.conditions import Overlap
 

@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks._kmon_data import Ints, Mask
-from benchmarks._kmon_runs import Course, lived
-from benchmarks._kmon_setups import Feed
+from benchmarks.support.kmon_data import Ints, Mask
+from benchmarks.support.kmon_runs import Course, lived
+from benchmarks.support.kmon_setups import Feed
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Bound, Constraints
 
-DATA = Path(os.environ.get("TIDEGATE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("TIDEGATE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 REPORTS = DATA / "linear_road" / "gen45min_position_reports.parquet"
 
 SECOND = 1_000_000

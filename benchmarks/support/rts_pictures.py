@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks._report import say
-from benchmarks._rts_runs import SAMPLED, Costs
-from benchmarks._rts_setups import BATCH, Setup, short
+from benchmarks.support.report import say
+from benchmarks.support.rts_runs import SAMPLED, Costs
+from benchmarks.support.rts_setups import BATCH, Setup, short
 from tidegate.physical.common.arrays import Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FOLDER = Path(__file__).resolve().parent.parent / "out" / "rts"
+FOLDER = Path(__file__).resolve().parents[2] / "out" / "rts"
 
 COLOURS = {"scan": "tab:red", "stabbing": "tab:orange", "tracking": "tab:blue", "batch": "tab:green"}
 WORDS = {

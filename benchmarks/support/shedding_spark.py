@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from numba import njit
 from pyarrow import json
 
-from benchmarks._report import say
-from benchmarks._spark import Bench, files
+from benchmarks.support.report import say
+from benchmarks.support.spark import Bench, files
 from tidegate.runtime.shedding import SHED_ROWS
 from tidegate.runtime.spark.runner import SparkRun
 from tidegate.session import Session

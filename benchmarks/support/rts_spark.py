@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks._report import say
-from benchmarks._spark import Bench, files
+from benchmarks.support.report import say
+from benchmarks.support.spark import Bench, files
 from tidegate.runtime.spark.runner import SparkRun
 from tidegate.session import Session
 

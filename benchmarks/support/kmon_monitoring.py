@@ -8,10 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import _kmon_data as made
-from benchmarks._kmon_baseline import WindowJoin
-from benchmarks._kmon_data import Interleaved, Ints
-from benchmarks._kmon_setups import CHILDREN, PARENTS, WINDOW, feed
 from benchmarks.baselines.monitor_control import (
     Adherence,
     MonitorSettings,
@@ -19,6 +15,10 @@ from benchmarks.baselines.monitor_control import (
     decide,
     limits_in_force,
 )
+from benchmarks.support import kmon_data as made
+from benchmarks.support.kmon_baseline import WindowJoin
+from benchmarks.support.kmon_data import Interleaved, Ints
+from benchmarks.support.kmon_setups import CHILDREN, PARENTS, WINDOW, feed
 from tidegate.physical.common.kernels.hashing import Hashes, hash_columns
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._kmon_data import Interleaved, Ints
+from benchmarks.support.kmon_data import Interleaved, Ints
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Moment
 

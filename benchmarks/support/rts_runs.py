@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks._rts_setups import BATCH, Load, World
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
+from benchmarks.support.rts_setups import BATCH, Load, World
 from tidegate.physical.common.arrays import Floats, Ints
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
 from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, RangeTracker

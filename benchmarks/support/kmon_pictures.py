@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks._kmon_figures import COMBINED_LEVELS, SIZES, Measured, Trade
-from benchmarks._kmon_monitoring import BLOCK, Followed
-from benchmarks._kmon_runs import Course
-from benchmarks._report import say
+from benchmarks.support.kmon_figures import COMBINED_LEVELS, SIZES, Measured, Trade
+from benchmarks.support.kmon_monitoring import BLOCK, Followed
+from benchmarks.support.kmon_runs import Course
+from benchmarks.support.report import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FOLDER = Path(__file__).resolve().parent.parent / "out" / "kmon"
+FOLDER = Path(__file__).resolve().parents[2] / "out" / "kmon"
 
 PERCENT = 100
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks._report import say
-from benchmarks._rts_pictures import Outcome, lines
-from benchmarks._rts_runs import Costs, Life, least, lived, same, sampled
-from benchmarks._rts_setups import BATCH, Setup, World, world
+from benchmarks.support.report import say
+from benchmarks.support.rts_pictures import Outcome, lines
+from benchmarks.support.rts_runs import Costs, Life, least, lived, same, sampled
+from benchmarks.support.rts_setups import BATCH, Setup, World, world
 
 MILLION = 1_000_000
 METHODS = ("scan", "stabbing", "tracking", "batch")

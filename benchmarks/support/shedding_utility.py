@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks import _shedding_tuples as tuples
-from benchmarks._shedding_bench import LATE, WINDOW, capacity_for_all, volumes
-from benchmarks._shedding_data import Workload
-from benchmarks._shedding_figures import COMPARISONS, POSTINGS, Sizes
-from benchmarks._shedding_pictures import Panel, Picture
-from benchmarks._shedding_runs import Way, dropped, full, shed
+from benchmarks.support import shedding_tuples as tuples
+from benchmarks.support.shedding_bench import LATE, WINDOW, capacity_for_all, volumes
+from benchmarks.support.shedding_data import Workload
+from benchmarks.support.shedding_figures import COMPARISONS, POSTINGS, Sizes
+from benchmarks.support.shedding_pictures import Panel, Picture
+from benchmarks.support.shedding_runs import Way, dropped, full, shed
 from tidegate.physical.similarity_join.kernels.conditions import Equal, Overlap
 from tidegate.physical.similarity_join.kernels.matching import Method
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the customary name
 
-from benchmarks._report import say
-from benchmarks._spark import Bench, Rate, files
+from benchmarks.support.report import say
+from benchmarks.support.spark import Bench, Rate, files
 
 KEYS = 100
 STEP = 100  # microseconds between two rows of the two streams together

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks._kmon_baseline import WindowJoin
-from benchmarks._kmon_setups import Feed
-from benchmarks._kmon_simulation import simulated
+from benchmarks.support.kmon_baseline import WindowJoin
+from benchmarks.support.kmon_setups import Feed
+from benchmarks.support.kmon_simulation import simulated
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Combinations, Constraints
 

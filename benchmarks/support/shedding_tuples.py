@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from benchmarks._shedding_data import SECOND, Workload, streams
+from benchmarks.support.shedding_data import SECOND, Workload, streams
 from tidegate.physical.common.arrays import Floats, Ints, Words
 from tidegate.physical.similarity_join.kernels.values import Sets
 

@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 
-from benchmarks import _shedding_paper as paper
-from benchmarks import _shedding_tuples as tuples
-from benchmarks._report import say
-from benchmarks._shedding_data import Workload, batches
-from benchmarks._shedding_runs import Run, Way, dropped, full, knowing, shed
+from benchmarks.support import shedding_paper as paper
+from benchmarks.support import shedding_tuples as tuples
+from benchmarks.support.report import say
+from benchmarks.support.shedding_data import Workload, batches
+from benchmarks.support.shedding_runs import Run, Way, dropped, full, knowing, shed
 from tidegate.physical.common.arrays import Floats
 from tidegate.physical.similarity_join.kernels.matching import Method
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from benchmarks._shedding_data import SECOND, Workload, batches, kept
+from benchmarks.support.shedding_data import SECOND, Workload, batches, kept
 from tidegate.physical.common.arrays import Floats, Ints
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.similarity_join.kernels.conditions import Condition, Overlap

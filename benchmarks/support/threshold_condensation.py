@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks._report import say
-from benchmarks._spark import Bench, Rate, files
+from benchmarks.support.report import say
+from benchmarks.support.spark import Bench, Rate, files
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.generator import generate
 from tidegate.language.bind.program import bind
 from tidegate.session import Session
 
-PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "condensation" / "condensation.sql"
+PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "condensation" / "condensation.sql"
 STREAMS = ("humidity", "air", "surface")
 DISTANCE = 10_000_000
 """How far apart elements may be, in microseconds: as in the program."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks import _kmon_data as made
-from benchmarks._kmon_data import Interleaved
-from benchmarks._kmon_runs import Cost, Course, compared, lived
-from benchmarks._kmon_setups import CHILDREN, ONE_EDGE, PARENTS, Feed, feed
+from benchmarks.support import kmon_data as made
+from benchmarks.support.kmon_data import Interleaved
+from benchmarks.support.kmon_runs import Cost, Course, compared, lived
+from benchmarks.support.kmon_setups import CHILDREN, ONE_EDGE, PARENTS, Feed, feed
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
 

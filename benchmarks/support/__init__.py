@@ -1,0 +1,1 @@
+"""What benchmarks are made of: data, runs, figures and pictures."""

@@ -1,0 +1,20 @@
+"""Steps that warming up makes, recorded: a warm-up that does nothing must be noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.physical.common.operator import Step
+
+
+def recorded_steps(monkeypatch: pytest.MonkeyPatch, operator: type) -> list[Step]:
+    """Return the steps of all operators of a class, from now on."""
+    steps: list[Step] = []
+    step = operator.step
+
+    def record(self, *given):
+        steps.append(step(self, *given))
+        return steps[-1]
+
+    monkeypatch.setattr(operator, "step", record)
+    return steps
