@@ -5,7 +5,7 @@ CREATE STREAM subscription (                            -- a row registers, or, 
     id STRING, symbol STRING, low DOUBLE, high DOUBLE, shares BIGINT, active BOOLEAN, at TIMESTAMP)
   FROM 'examples/trades/subscription.csv' TIMESTAMP BY at IDLE AFTER 1 SECOND;
 
--- Tell each subscriber when so many shares have changed hands in his range of prices since he subscribed.
+-- Notify a subscriber once enough shares have traded in their price range.
 CREATE ALERTS traded
   FROM trade t, subscription r
   WHERE t.price BETWEEN r.low AND r.high
