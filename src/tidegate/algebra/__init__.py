@@ -1,1 +1,1 @@
-"""The logical algebra and what is derived of its plans."""
+"""The logical algebra and the properties derived from its plans."""

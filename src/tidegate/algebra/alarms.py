@@ -1,4 +1,4 @@
-"""Operators of the logical algebra whose rows are alarms; they are part of `plan.Plan` as all others are."""
+"""Operators of the logical algebra whose rows are alarms; all belong to `plan.Plan`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdJoin:
-    """Alarms of one or several alerts over the same streams; elements meet that agree in the keys of their inputs.
+    """Alarms of one or more alerts over the same streams; only elements with equal keys are combined.
 
-    A row is an alarm: the number of its alert, the columns of the elements (NULL for inputs that are
-    no members of it), the value of the function, its incident, and its number in that. It is valid
-    from the first to the last of its elements.
+    A row is an alarm: the number of its alert, the columns of the elements (NULL for inputs that are not members of
+    the alert), the value of the function, its incident, and its number within the incident. It is valid from its
+    first to its last element.
     """
 
     inputs: tuple[Plan, ...]
@@ -36,10 +36,10 @@ class ThresholdJoin:
 
 @dataclass(frozen=True, slots=True)
 class TotalThreshold:
-    """Alarms when the total weight of the elements of a key, from the beginning on, reaches a threshold.
+    """Alarms raised when the total weight of the elements of a key reaches a threshold.
 
-    A row is an alarm: the element that completed the total, and the total; it is valid when the element
-    is. Elements count in the order of time; of one instant, in the order of their columns.
+    A row is an alarm: the element that completed the total, and the total. It has the validity of the element.
+    Elements count in time order; elements of one instant count in the order of their columns.
     """
 
     source: Plan
@@ -55,12 +55,12 @@ class TotalThreshold:
 
 @dataclass(frozen=True, slots=True)
 class RangeThreshold:
-    """Alarms when the total weight of elements in the range of a subscription reaches its threshold.
+    """Alarms raised when the total weight of elements in the range of a subscription reaches its threshold.
 
-    Elements count for subscriptions that they agree with in the keys, from the first instant after the
-    registration to that of the termination, in the order of time; of one instant, in the order of their
-    columns. A subscription is known by its id and keys. Of rows of one instant, terminations are first.
-    A row is an alarm: the element that completed the total, the subscription, and the total.
+    Elements count for subscriptions with equal keys, from the first instant after the registration up to the instant
+    of the termination. They count in time order; elements of one instant count in the order of their columns. The id
+    and the keys identify a subscription. Among rows of one instant, terminations come first. A row is an alarm: the
+    element that completed the total, the subscription, and the total.
     """
 
     elements: Plan

@@ -1,7 +1,7 @@
-"""What is known of how the rows of streams arrive: keys, and constraints that hold within some reach.
+"""Keys and constraints on how the rows of streams arrive.
 
-A constraint that holds within 0 holds strictly. Time is that of the rows, so a constraint in time does not
-depend on the order of arrival; rows are counted as they arrive.
+A constraint holds within some reach; one that holds within 0 holds strictly. A reach in time refers to the times of
+the rows, so it does not depend on the order of arrival. A reach in rows counts rows as they arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far rows may deviate: in rows, or in microseconds; exactly one is given."""
+    """The distance by which rows may deviate, in rows or in microseconds; exactly one is given."""
 
     rows: int | None = None
     time: int | None = None
@@ -20,7 +20,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A row of `other` that agrees in the columns arrives, if ever, at most so far after this one; or before it."""
+    """A matching row of `other` arrives, if ever, before this row or at most `within` after it.
+
+    Rows match if they agree in the columns.
+    """
 
     name: str | None
     columns: tuple[str, ...]
@@ -31,7 +34,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """Rows that agree in the columns are at most so far apart (in rows: of others; in time: from the first)."""
+    """Rows that agree in the columns arrive at most `within` apart.
+
+    A reach in rows counts the other rows between them; a reach in time starts at the first of them.
+    """
 
     columns: tuple[str, ...]
     within: Reach
@@ -39,7 +45,7 @@ class Clustered:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Rows that arrive in the wrong order of a column are at most so far apart."""
+    """Rows that arrive in the wrong order of a column are at most `within` apart."""
 
     column: str
     within: Reach
@@ -49,22 +55,22 @@ Constraint = Reference | Clustered | Ordered
 
 
 class Use(Enum):
-    """Which constraints joins make use of."""
+    """The constraints that joins use."""
 
     OFF = "off"
     DECLARED = "declared"
-    MONITORED = "monitored"  # those that are declared, and those that are found by watching the streams
+    MONITORED = "monitored"  # declared constraints, and those found by monitoring the streams
 
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """How streams are watched.
+    """Parameters of the monitoring of streams.
 
-    factor: rows are kept this much longer than is used, to see the adherence rise
-    sample: the share of keys that are kept until their window ends, for the same purpose
-    events: so many joins or repetitions must have been seen before a constraint is made use of or tightened
-    window: over so many events the worst adherence counts
-    threshold: adherence beyond this many rows is not made use of; None: any that is less than the window
+    factor: rows are kept longer than the used reach by this factor, so that a rising adherence is noticed
+    sample: share of keys whose rows are kept until their window ends, for the same purpose
+    events: number of joins or repetitions to observe before a constraint is used or tightened
+    window: number of recent events whose worst adherence counts
+    threshold: adherence beyond this number of rows is not used; None: any adherence below the window is used
     """
 
     factor: float = 1.2
@@ -76,10 +82,10 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a program says of the use of constraints.
+    """Settings of a program for the use of constraints.
 
-    If it is exact, nothing is lost when a constraint is violated: what it lets go stays in cold storage until
-    its window ends. Else it is forgotten, and results may be missing; how many is estimated from the sample.
+    If `exact`, a violated constraint loses nothing: rows released because of it stay in cold storage until their
+    window ends. Otherwise they are forgotten and results may be missing; the sample gives an estimate of how many.
     """
 
     use: Use = Use.DECLARED

@@ -1,4 +1,4 @@
-"""Windows of rows as inputs of joins."""
+"""Count windows as inputs of joins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.algebra.plan import CountWindow, Filter, Map, Plan
 
 
 def counted(plan: Plan) -> CountWindow | None:
-    """The window of rows that a plan is, with what filters and maps its elements above it; None if it is none."""
+    """Return the count window below the filters and maps at the top of a plan; None if there is none."""
     while isinstance(plan, Filter | Map):
         plan = plan.source
     return plan if isinstance(plan, CountWindow) else None

@@ -1,4 +1,4 @@
-"""Conditions of joins that say that something of one side equals something of the other: these are found by hash."""
+"""Join conditions that equate an expression of one side with one of the other; a hash lookup finds these pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tidegate.expressions.nodes import Call, Expression, columns_of, conjuncts
 
 
 def equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
-    """What of the left equals what of the right, pair by pair; and the other terms of the predicate."""
+    """Split the predicate into pairs (left expression, right expression) that are equal, and the remaining terms."""
     left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
     pairs, rest = [], []
     for term in conjuncts(join.predicate):
@@ -22,5 +22,5 @@ def equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression
 
 
 def are_sides(a: Expression, b: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether `a` reads only the left, and `b` only the right, and both read something."""
+    """Return whether `a` reads only the left side, `b` only the right side, and both read at least one column."""
     return bool(columns_of(a)) and bool(columns_of(b)) and columns_of(a) <= left and columns_of(b) <= right

@@ -51,7 +51,7 @@ from tidegate.time import MICROSECONDS
 
 
 def explain(plan: Plan) -> str:
-    """The plan as an indented tree, one operator a line, each above what it reads.
+    """Return the plan as an indented tree, one operator per line, each above its inputs.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _lines(plan: Plan, indent: str) -> list[str]:
 
 
 def describe(plan: Plan) -> str:
-    """One operator with its parameters, without what it reads."""
+    """Describe one operator with its parameters, without its inputs."""
     match plan:
         case Scan(stream=stream):
             return f"Scan {stream}"
@@ -128,14 +128,17 @@ def describe(plan: Plan) -> str:
 
 
 def edge_words(join: KeyedJoin, edge: JoinEdge, between: str) -> str:
-    """The keys of an edge, pair by pair: those of the many, and those of the one."""
+    """Return the keys of an edge, pair by pair: first that of the parent, then that of the child."""
     parent, child = join.inputs[edge.parent], join.inputs[edge.child]
     pairs = zip(edge.parent_keys, edge.child_keys, strict=True)
     return " and ".join(f"{shown(parent, own)}{between}{shown(child, other)}" for own, other in pairs)
 
 
 def pair_words(join: SimilarityJoin) -> str | None:
-    """The condition on pairs, likeness first, and once, also if the predicate says it again; None if there is none."""
+    """Return the condition on pairs, with the similarity condition first; None if there is no condition.
+
+    A similarity condition that the predicate repeats appears once.
+    """
     terms = conjuncts(join.predicate)
     if join.likeness is not None:
         measured = _measured(join)
@@ -145,7 +148,7 @@ def pair_words(join: SimilarityJoin) -> str | None:
 
 
 def _measured(join: SimilarityJoin) -> tuple[Expression, ...]:
-    """What a likeness measures, in both orders."""
+    """Return the expressions that a similarity condition measures, in both orders of the sides."""
     assert join.likeness is not None
     measure = join.likeness.measure
     one, other = _meaning(join.left, join.likeness.left), _meaning(join.right, join.likeness.right)
@@ -173,7 +176,7 @@ def _likeness(join: SimilarityJoin) -> Expression:
 
 
 def _subscribed(plan: RangeThreshold) -> str:
-    """What is counted for whom, and how subscriptions come and go."""
+    """Describe the counted elements, the ranges, and how subscriptions begin and end."""
     said = plan.subscribed
     threshold = shown(plan.subscriptions, said.threshold)
     conditions = [_dimension(each, plan) for each in said.dimensions]
@@ -198,7 +201,7 @@ def _waiting(waiting: Waiting) -> str:
 
 
 def _dimension(dimension: Dimension, plan: RangeThreshold) -> str:
-    """A range as mathematicians write it: a bracket is an end that belongs to it, a parenthesis one that does not."""
+    """Return a range in interval notation: a bracket includes the end, a parenthesis excludes it."""
     low, high = (None if c is None else shown(plan.subscriptions, c) for c in (dimension.low, dimension.high))
     start = "(-∞" if low is None else f"{'(' if dimension.low_open else '['}{low}"
     end = "∞)" if high is None else f"{high}{')' if dimension.high_open else ']'}"
@@ -206,7 +209,7 @@ def _dimension(dimension: Dimension, plan: RangeThreshold) -> str:
 
 
 def shown(plan: Plan, column: str) -> str:
-    """A column, or, if it is made right below only to be read here, how."""
+    """Return a column, or its expression if the operator directly below computes it only for this use."""
     match _meaning(plan, column):
         case Cast(argument=argument, type=type_) if not cast_can_fail(argument.type, type_):
             return to_sql(argument)
@@ -215,7 +218,7 @@ def shown(plan: Plan, column: str) -> str:
 
 
 def _meaning(plan: Plan, column: str) -> Expression:
-    """How a column is computed, if that is done right below; else the column."""
+    """Return the expression of a column if the operator directly below computes it; otherwise the column."""
     match plan:
         case Filter(source=source):
             return _meaning(source, column)
@@ -265,7 +268,7 @@ def _order(order: Order) -> str:
 
 
 def _common_prefix(plan: Map) -> str | None:
-    """The alias, if all that the map does is to put it in front of the names of all columns."""
+    """Return the alias if the map only prefixes all column names with it; otherwise None."""
     names = plan.source.schema.names
     if not names or [o.expression for o in plan.outputs] != [Column(f.name, f.type) for f in plan.source.schema]:
         return None

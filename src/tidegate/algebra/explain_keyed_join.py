@@ -1,4 +1,4 @@
-"""The graphs of many-one joins, and the constraints that cut what they keep, in words."""
+"""Descriptions of keyed joins: their graphs, and the constraints that reduce their state."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _DIFFERENCES = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)
 
 
 def join_graphs(plan: Plan) -> list[str]:
-    """For each many-one join: its graph, what is made use of and what is not, and where its rows meet."""
+    """Describe each keyed join: its graph, used and unused constraints, mode and partitioning."""
     joins = dict.fromkeys(node for node in walk(plan) if isinstance(node, KeyedJoin))
     return [line for join in joins for line in _graph(join)]
 
 
 def what_differs(plan: Plan) -> list[str]:
-    """Which operators above lean joins give wrong results, and not only fewer, where results of these are missing."""
+    """Name the operators above lean joins whose results become wrong, not only fewer, if join results are missing."""
     told = dict.fromkeys(word for node in walk(plan) for word, below in _not_only_fewer(node) if _may_miss(below))
     if not told:
         return []
@@ -57,7 +57,7 @@ def what_differs(plan: Plan) -> list[str]:
 
 
 def labels(join: KeyedJoin) -> tuple[str, ...]:
-    """What the inputs are called."""
+    """Return the names of the inputs."""
     return tuple(
         label(each, stream or f"input {at + 1}")
         for at, (each, stream) in enumerate(zip(join.inputs, join.streams, strict=True))
@@ -65,20 +65,20 @@ def labels(join: KeyedJoin) -> tuple[str, ...]:
 
 
 def unused_words(join: KeyedJoin) -> list[str]:
-    """The constraints that are not made use of, and why."""
+    """Describe the unused constraints, with reasons."""
     names = labels(join)
     ends = ((each, join.edges[each.edge]) for each in join.constraints if each.unused is not None)
     return [_constraint(each, names[edge.parent], names[edge.child]) for each, edge in ends]
 
 
 def label(plan: Plan, otherwise: str) -> str:
-    """How an input is called: what stands before the names of its columns."""
+    """Return the name of an input: the prefix of its column names."""
     names = plan.schema.names
     return (names[0].rpartition(".")[0] if names else "") or otherwise
 
 
 def reach_in_words(reach: Reach) -> str:
-    """How far a constraint holds.
+    """Return a reach as people write it.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def reach_in_words(reach: Reach) -> str:
 
 
 def _not_only_fewer(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """Inputs without a row of which a result may be one that there would not be with it, and what to call that."""
+    """Yield the inputs for which a missing row may cause an additional result, with a name for the operator."""
     match plan:
         case Aggregate(source=source, calls=calls) if calls:
             yield "an aggregate", source

@@ -1,4 +1,4 @@
-"""Joins by likeness, how they find pairs, and what of their work may be left out, in words."""
+"""Descriptions of similarity joins: how they find pairs, and what they may shed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tidegate.expressions.sql_text import to_sql
 
 
 def joins_by_likeness(plan: Plan) -> list[str]:
-    """For each similarity join: what it asks of pairs, how it finds them, and what may be shed."""
+    """Describe each similarity join: its condition, how it finds pairs, and what it may shed."""
     return [line for join in _joins(plan) for line in _lines(join)]
 
 
 def kept_words(plan: Plan) -> list[str]:
-    """What the state of similarity joins depends on besides what they ask of pairs.
+    """Describe what the state of similarity joins depends on, besides the condition on pairs.
 
-    Budgets and targets are not among it: what was kept under others can be gone on with.
+    Budgets and targets are left out: state kept under other budgets and targets remains usable.
     """
     return [
         f"{pair_words(join)}: slots of {join.width}, {join.shedding.policy.value}, {_worth(join.shedding.utility)}"
@@ -49,7 +49,7 @@ def _way(likeness: Likeness | None) -> str:
 
 
 def shedding_words(shedding: Shedding) -> str:
-    """What may be left out, and when.
+    """Describe what may be shed, and when.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What alerts keep of their streams, and why, in words."""
+"""Descriptions of the elements that threshold alerts keep, and why."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
 
 
 def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
-    """For each alert, and each of its streams, which elements are kept, and the reason.
+    """Describe, for each alert and each of its streams, which elements are kept, and why.
 
-    What an alert may leave out under overload is told with its limits, or, without them, by its policy alone.
+    With `limits`, the description of shedding includes its limits; without, it names the policy alone.
     """
     joins = [node for node in walk(plan) if isinstance(node, ThresholdJoin)]
     return [line for join in joins for alert in join.alerts for line in _certificate(alert, join, limits=limits)]
@@ -37,13 +37,13 @@ def _left_out(shedding: Shedding) -> str:
 
 
 def label(join: ThresholdJoin, which: int) -> str:
-    """How a member is called: what stands before the names of its columns."""
+    """Return the name of a member: the prefix of its column names."""
     names = join.inputs[which].schema.names
     return names[0].rpartition(".")[0] or names[0] if names else f"input {which + 1}"
 
 
 def nearness(alert: Alert, labels: list[str]) -> str:
-    """Who must be near whom, and how near."""
+    """Describe which members must be near each other in time, and how near."""
     if alert.step > 1:
         length, step = in_words(alert.links[0].before), in_words(alert.step)
         return f"all within one window of {length}, sliding by {step}"

@@ -12,7 +12,7 @@ Shape = Literal["tree", "acyclic", "cyclic"]
 
 
 def reached(count: int, edges: Sequence[JoinEdge]) -> tuple[frozenset[int], ...]:
-    """For each of the inputs, all that are reached from it; itself is among them."""
+    """Return, for each input, all inputs reachable from it, including itself."""
     found = [{each} for each in range(count)]
     for _ in range(count):
         for edge in edges:
@@ -21,9 +21,10 @@ def reached(count: int, edges: Sequence[JoinEdge]) -> tuple[frozenset[int], ...]
 
 
 def sources(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
-    """Groups of inputs: from one of each group all others are reached, and not from less.
+    """Return groups of inputs such that one of each group, and no smaller set, reaches all inputs.
 
-    Without cycles these are the inputs without parents; else one may be a cycle that nobody else leads to.
+    Without cycles these are the inputs without parents. With cycles, a group may also be a cycle that no other input
+    leads to.
 
     Examples
     --------
@@ -39,12 +40,12 @@ def sources(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...
 
 
 def covers(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
-    """All smallest sets of inputs from which all others are reached."""
+    """Return all smallest sets of inputs from which all others are reachable."""
     return tuple(product(*sources(count, edges)))
 
 
 def shape(count: int, edges: Sequence[JoinEdge]) -> Shape:
-    """Whether there is one way at most between any two inputs, and if not, whether one leads back."""
+    """Classify the graph: a tree has at most one path between any two inputs; otherwise it is acyclic or cyclic."""
     if len(edges) == count - 1:
         return "tree"
     ways = reached(count, edges)
@@ -52,7 +53,7 @@ def shape(count: int, edges: Sequence[JoinEdge]) -> Shape:
 
 
 def connected(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
-    """The largest groups of inputs that edges connect, each in order."""
+    """Return the connected components of the graph, each in order."""
     group = list(range(count))
     for edge in edges:
         one, other = sorted((group[edge.parent], group[edge.child]))
@@ -61,7 +62,9 @@ def connected(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], .
 
 
 def common_key(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[str, ...], ...]:
-    """Columns of each input that all combinations agree in, column by column; without any if there are none.
+    """Return the columns of each input that are equal in all combinations, aligned by position.
+
+    The result has no columns if there are none.
 
     Examples
     --------

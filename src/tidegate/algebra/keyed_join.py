@@ -1,4 +1,4 @@
-"""Joins of several streams along edges that lead from many rows to at most one; part of `plan.Plan`."""
+"""Keyed joins of several streams, along edges from many rows to at most one; part of `plan.Plan`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinEdge:
-    """Rows of the parent join the row of the child that agrees in the keys, pair by pair; there is at most one, ever.
+    """An edge along which rows of the parent join the row of the child with equal keys; there is at most one, ever.
 
-    Parent and child are positions of inputs. The columns are what the keys are called in the source streams; where a
-    key is computed, how.
+    Parent and child are positions of inputs. `parent_columns` and `child_columns` are the names of the keys in the
+    source streams or, for computed keys, their expressions.
     """
 
     parent: int
@@ -32,16 +32,16 @@ class JoinEdge:
 
 
 class Kind(Enum):
-    """What a constraint says of an edge."""
+    """The statement that a constraint makes about an edge."""
 
-    ARRIVING = "arriving"  # a child arrives at most so far after its parent
-    CLUSTERED = "clustered"  # parents of one child are at most so far apart
-    ORDERED_PARENTS = "ordered parents"  # parents come in the order of the key
-    ORDERED_CHILDREN = "ordered children"  # children come in the order of the key
+    ARRIVING = "arriving"  # a child arrives at most `within` after its parent
+    CLUSTERED = "clustered"  # parents of one child are at most `within` apart
+    ORDERED_PARENTS = "ordered parents"  # parents arrive in the order of the key
+    ORDERED_CHILDREN = "ordered children"  # children arrive in the order of the key
 
 
 def why_unordered(types: Sequence[Type]) -> str | None:
-    """Why no order of a key of these types is made use of; None if one may be.
+    """Return why no order of a key with these types can be used; None if one can.
 
     Examples
     --------
@@ -57,9 +57,9 @@ def why_unordered(types: Sequence[Type]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class EdgeConstraint:
-    """A constraint on an edge, by position; `unused` says why it is not made use of, if it is not.
+    """A constraint on an edge, given by position; `unused` is the reason if the join does not use it.
 
-    `declaration` is what it follows from; it may bear on several edges.
+    `declaration` is the constraint that it follows from; one declaration may apply to several edges.
     """
 
     edge: int
@@ -71,11 +71,11 @@ class EdgeConstraint:
 
 @dataclass(frozen=True, slots=True)
 class KeyedJoin:
-    """Combinations of one row of each input that agree along all edges, valid while all of them are.
+    """Combinations of one row of each input that agree along all edges, valid while all their rows are valid.
 
-    The edges connect all inputs. `streams` are the source streams whose rows the inputs are, in the same order;
-    None where an input is something else: then rows cannot be counted, nor anything be found by watching.
-    `watched` are what may be found by watching, if the settings ask for it: edge and kind.
+    The edges connect all inputs. `streams` are the source streams of the inputs, in the same order; None where an
+    input is not the rows of a source stream. Rows of such an input cannot be counted or monitored. `watched` lists,
+    as edge and kind, what monitoring may find if the settings ask for it.
     """
 
     inputs: tuple[Plan, ...]
@@ -92,5 +92,5 @@ class KeyedJoin:
 
     @property
     def used(self) -> tuple[EdgeConstraint, ...]:
-        """The constraints that are made use of."""
+        """The constraints that the join uses."""
         return tuple(each for each in self.constraints if each.unused is None)

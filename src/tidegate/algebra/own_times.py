@@ -1,4 +1,4 @@
-"""FIRST and LAST by a column that holds the own times of elements, carried from below what moves them."""
+"""Rewrite FIRST and LAST to order by a column of own times, computed below the operators that move elements."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tidegate.schema import Schema, Type
 
 
 def stamp_own_times(plan: Plan) -> Plan:
-    """Give every FIRST and LAST a column of own times to order by; the plan itself if it has none of them.
+    """Give every FIRST and LAST a column of own times to order by; return the same plan if it has none of them.
 
-    Above, the plan is plain algebra: no operator looks at where validities begin but the stamps.
+    Above the stamps the plan is plain algebra: no operator but the stamps reads where validities begin.
     """
     taken = frozenset(name for node in walk(plan) for name in node.schema.names)
     names = (name for name in chain(["began"], (f"began_{n}" for n in count(2))) if name not in taken)
@@ -55,13 +55,13 @@ def _by_column(call: AggregateCall, time: str) -> AggregateCall:
 
 
 def _stamped(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
-    """The plan with one more column, the last, and its name: the own times of the elements."""
+    """Return the plan with the own times of its elements as an additional last column, and that column's name."""
     match plan:
         case Scan() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
             time = next(names)
             return Stamp(plan, time, plan.span), time
         case Window(source=source, span=span) | CountWindow(source=source, span=span):
-            # Every instant of what is below is an element by itself.
+            # Every instant of the source is an element of its own.
             time = next(names)
             return replace(plan, source=Stamp(Split(source, granule(source), span), time, span)), time
         case Filter(source=source) | Granularity(source=source):
@@ -82,7 +82,7 @@ def _stamped(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
 
 
 def _of_pairs(join: Join, left: tuple[Plan, str], right: tuple[Plan, str], time: str) -> tuple[Plan, str]:
-    """A pair begins with the later one of its elements."""
+    """Add the own time of pairs: a pair begins with the later of its two elements."""
     later: Expression = Call("greatest", tuple(Column(t, Type.BIGINT) for _, t in (left, right)), Type.BIGINT)
     pairs = replace(join, left=left[0], right=right[0])
     return Map(pairs, (*_columns(join.schema), Output(time, later)), join.span), time

@@ -1,8 +1,7 @@
 """The logical algebra: one frozen dataclass per operator, from streams to a stream.
 
-The meaning of a plan is a relation at every instant. Columns are named, and names are unique
-within the schema of a node: the binder sees to that. Expressions that can fail stand only in
-`Filter`, `Map` and joins.
+The meaning of a plan is a relation at every instant. Columns are named, and the binder ensures that names are unique
+within the schema of a node. Expressions that can fail occur only in `Filter`, `Map` and joins.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tidegate.schema import Domain, Field, Schema, Type
 
 
 def _keep_schema(plan: Map | Join | Aggregate, schema: Schema) -> None:
-    """Keep the schema of a frozen node: rules ask for it often, and to find it they would walk all that is below."""
+    """Store the schema of a frozen node: rules read it often, and computing it would walk the whole subplan."""
     object.__setattr__(plan, "schema", schema)
 
 
@@ -38,39 +37,40 @@ class _SameColumns:
 
 
 class Validity(Enum):
-    """How long the elements of a source are valid."""
+    """The validity of the elements of a source."""
 
     INSTANT = "instant"  # one chronon, from the time of the row
-    INTERVAL = "interval"  # as the rows say
+    INTERVAL = "interval"  # as given in the rows
     RELATION = "relation"  # while the row is in the table
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The elements of a source: of a raw stream, of one that brings validities, or of a table."""
+    """The elements of a source: a raw stream, a stream with validities, or a table."""
 
     stream: str
     schema: Schema
     span: Span = field(default=NOWHERE, compare=False)
     validity: Validity = Validity.INSTANT
     domains: tuple[tuple[str, Domain], ...] = ()
-    """What is declared of the values of columns."""
+    """Declared domains of columns."""
     key: tuple[str, ...] = ()
-    """Columns of the source in which no two rows ever agree, if there are such; they need not be read."""
+    """Columns of the source in which no two rows ever agree, if known; the schema need not contain them."""
     constraints: tuple[Constraint, ...] = ()
-    """What is declared of how rows arrive, by columns of the source."""
+    """Declared constraints on how rows arrive, by columns of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window(_SameColumns):
     """Make each element valid for `size` microseconds, moving every `slide`; size None: for ever.
 
-    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). Every instant of
-    an element's validity is extended; physically the source is split into chronons, where it is not
-    known to consist of them. Over time in granules, these are the instants (PIPES, section 20).
+    With slide a, the content changes at instants a-1, 2a-1, … (PIPES, formula 17.1). The window extends every instant
+    of an element's validity. Physically, it splits the source into chronons unless the source is known to consist of
+    them. Over time in granules, the granules are the instants (PIPES, section 20).
 
-    With `whole`, each element is extended once, from its first to its last instant: the same rows are
-    there, but not as often. It stands below operators that see only which rows there are.
+    With `whole`, the window extends each element once, from its first to its last instant. The set of rows at each
+    instant is the same, but the number of copies may be smaller. Such windows occur only below operators that see the
+    set of rows alone.
     """
 
     source: Plan
@@ -82,12 +82,11 @@ class Window(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class CountWindow(_SameColumns):
-    """The last `rows` elements, of each group of equal keys where there are keys; rows None: all of them.
+    """The last `rows` elements, per group of equal keys if there are keys; rows None: all of them.
 
-    With slide A the content changes with every A-th element of the group (PIPES, formula 17.2).
-    Elements are counted in the order of time. Of one instant, they are in the order of their values,
-    so that the content does not depend on the order of arrival; the element counted last at an
-    instant decides what is valid from that instant on.
+    With slide A the content changes with every A-th element of the group (PIPES, formula 17.2). Elements are counted
+    in time order. Elements of one instant are counted in the order of their values, so that the content does not
+    depend on the order of arrival; the last of them determines the content from that instant on.
     """
 
     source: Plan
@@ -99,7 +98,7 @@ class CountWindow(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class Granularity(_SameColumns):
-    """Time in steps of `size`: what is valid at a multiple of it is valid until the next one.
+    """Time in steps of `size`: the rows valid at a multiple of `size` are valid until the next multiple.
 
     Physically [⌈start/size⌉·size, ⌈end/size⌉·size), if that is not empty (PIPES, algorithm 24).
     """
@@ -120,7 +119,7 @@ class Split(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class Coalesce(_SameColumns):
-    """The same relation at every instant, equal neighbours in time made one while not longer than `length`."""
+    """The same relation at every instant, with equal elements adjacent in time merged up to a validity of `length`."""
 
     source: Plan
     length: int
@@ -129,10 +128,10 @@ class Coalesce(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The source with one more column, the own time of each element, which windows above it do not move.
+    """The source with one more column: the own time of each element, which windows above do not move.
 
-    That is where the validity of a row of a source stream begins. Rows of anything else are split into
-    chronons, whose own time is their instant: how other operators cut validities says nothing.
+    The own time of a row of a source stream is the start of its validity. All other rows are split into chronons,
+    whose own time is their instant, because how operators cut validities has no meaning.
     """
 
     source: Plan
@@ -145,7 +144,7 @@ class Stamp:
 
 
 class Change(Enum):
-    """Which change of a relation from one instant to the next is meant, and when it is reported."""
+    """The kind of change of a relation from one instant to the next, and when it is reported."""
 
     INSERTED = "istream"  # τ(t) − τ(t−1), at t
     DELETED = "dstream"  # τ(t−1) − τ(t), at t
@@ -163,7 +162,7 @@ class Changes(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A column to order by; NULLs are last unless said otherwise, NaN is the greatest number."""
+    """A column to order by; NULLs come last unless `nulls_first`, NaN is the greatest number."""
 
     column: str
     descending: bool = False
@@ -172,10 +171,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Limit(_SameColumns):
-    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
+    """At every instant, the first `count` rows in an order, after skipping `offset`; per group if there are keys.
 
-    Rows that are equal in the order are ordered by all their columns, ascending, NULLs last. With `ties`,
-    rows that are equal in the order to the last one belong to the result as well.
+    Rows that are equal in the order are ordered by all their columns, ascending, NULLs last. With `ties`, rows that
+    are equal in the order to the last row also belong to the result.
     """
 
     source: Plan
@@ -198,7 +197,7 @@ class Filter(_SameColumns):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column that a map makes."""
+    """A column that a map computes."""
 
     name: str
     expression: Expression
@@ -206,7 +205,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Replace each element by the given columns of it."""
+    """Replace each element by the given columns, computed from it."""
 
     source: Plan
     outputs: tuple[Output, ...]
@@ -219,7 +218,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """All elements of all inputs (UNION ALL); the inputs have the same types, names are the first's."""
+    """All elements of all inputs (UNION ALL); the inputs have the same types, and names come from the first."""
 
     inputs: tuple[Plan, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -244,7 +243,7 @@ class Join:
 
 
 class SetRule(Enum):
-    """How often a row is in the result that is n times in the left input and m times in the right one."""
+    """The number of copies of a row in the result, if the left input has n copies and the right input m."""
 
     EXCEPT_ALL = "except all"  # max(n - m, 0): PIPES' difference
     INTERSECT_ALL = "intersect all"  # min(n, m)
@@ -256,7 +255,10 @@ class SetRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """Rows of two inputs of the same types, by how often each has them; NULL is NULL. Names are the left's."""
+    """Rows of two inputs of the same types, combined by their number of copies.
+
+    NULL equals NULL. Names come from the left input.
+    """
 
     left: Plan
     right: Plan
@@ -270,9 +272,9 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class SemiJoin:
-    """Elements of the left while the right has a row for which the predicate is true; with `anti`, while it has none.
+    """Left elements, valid while a right row makes the predicate true; with `anti`, while none does.
 
-    The predicate reads columns of both; the result has those of the left, each element as often as before.
+    The predicate reads columns of both sides. The result has the columns of the left and keeps the number of copies.
     """
 
     left: Plan
@@ -288,10 +290,10 @@ class SemiJoin:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate function, by its lower-case name, of columns; "count" of no column counts elements.
+    """A call of an aggregate function, by its lower-case name, on columns; "count" without a column counts elements.
 
-    `column` is the first argument; `others` are further columns (ARG_MAX(a, b)), `options` constants
-    (QUANTILE(a, 0.9)). With `distinct`, each value counts once. `user` is an aggregate of Python functions.
+    `column` is the first argument; `others` are further columns (ARG_MAX(a, b)), `options` constants (QUANTILE(a,
+    0.9)). With `distinct`, each value counts once. `user` is a user-defined aggregate in Python.
     """
 
     function: str
@@ -310,7 +312,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """At every instant, one row for each group that is not empty: its keys, then its aggregates."""
+    """At every instant, one row for each non-empty group: its keys, then its aggregates."""
 
     source: Plan
     keys: tuple[str, ...]
@@ -357,7 +359,7 @@ Plan = (
 )
 
 Pair = Join | SemiJoin | SetOperation | SimilarityJoin
-"""Operators of two inputs, left and right."""
+"""Operators with two inputs, left and right."""
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
@@ -375,7 +377,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
 
 
 def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
-    """The same operator over other inputs; `plan` itself if they are the same objects."""
+    """Return the operator with other inputs; `plan` itself if they are the same objects."""
     if all(a is b for a, b in zip(inputs(plan), new, strict=True)):
         return plan
     match plan:
@@ -392,12 +394,12 @@ def with_inputs(plan: Plan, new: tuple[Plan, ...]) -> Plan:
 
 
 def walk(plan: Plan) -> Iterator[Plan]:
-    """The plan and all below it, parents first."""
+    """Yield the plan and all nodes below it, parents first."""
     yield plan
     for each in inputs(plan):
         yield from walk(each)
 
 
 def rewrite(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
-    """Rebuild bottom-up, replacing each node by what `change` makes of it."""
+    """Rebuild the plan bottom-up, replacing each node by the result of `change`."""
     return change(with_inputs(plan, tuple(rewrite(each, change) for each in inputs(plan))))

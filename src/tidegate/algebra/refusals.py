@@ -1,4 +1,4 @@
-"""Plans that are refused: those that would remember all, or take time apart into too many pieces."""
+"""Refuse plans that would need unbounded state, or would split time into too many pieces."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tidegate.errors import NOWHERE, QueryError, Span
 from tidegate.time import CHRONON
 
 MOST_PIECES = 1_000_000
-"""Into how many pieces one element may be split; more would take longer than anybody waits."""
+"""Greatest number of pieces into which one element may be split; more would take too long."""
 
 _Remembering = Join | SimilarityJoin | SemiJoin | SetOperation | Aggregate | Distinct | Limit | Coalesce
 
 
 def refuse_unsupported(plan: Plan) -> None:
-    """Raise a QueryError if the plan would need unbounded state, or more pieces of time than can be made."""
+    """Raise a QueryError if the plan would need unbounded state, or too many pieces of time."""
     for node in walk(rewrite(plan, extend_as_sets)):
         match node:
             case (
@@ -106,7 +106,7 @@ def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
 
 
 def _refuse_own_times(node: Plan) -> None:
-    """Of grouped rows only the relation is defined, not into how many elements it is cut in time."""
+    """Refuse FIRST and LAST over grouped rows: only their relation is defined, not how it is cut in time."""
     if isinstance(node, Aggregate) and sees_own_times(node) and not has_own_times(node.source):
         names = " and ".join(sorted({c.function.upper() for c in node.calls if calls.sees_own_times(c)}))
         message = f"{names} over rows that were grouped, limited or compared: these have no time of their own"
@@ -115,7 +115,7 @@ def _refuse_own_times(node: Plan) -> None:
 
 
 def _refuse_finer(node: Plan) -> None:
-    """Time may only become coarser on the way to the result (PIPES, section 20.4)."""
+    """Refuse finer time above coarser time (PIPES, section 20.4)."""
     match node:
         case Granularity(source=source, size=size, span=span) if size % granule(source):
             below = in_words(granule(source))

@@ -1,4 +1,4 @@
-"""Joins by likeness, and what of their work may be left out under overload; part of `plan.Plan`."""
+"""Similarity joins, and the work that they may shed under overload; part of `plan.Plan`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ SECOND = 1_000_000
 
 
 class Policy(Enum):
-    """What a query does that cannot make all comparisons in time."""
+    """The policy of a query that cannot make all comparisons in time."""
 
-    OFF = "off"  # it makes all of them, and takes longer
-    ON = "on"  # it makes the most productive ones
-    DROP = "drop"  # it takes in some of the rows only, at random: to compare with
+    OFF = "off"  # make all of them, and take longer
+    ON = "on"  # make the most productive ones
+    DROP = "drop"  # process only a random part of the rows; a baseline for comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """What results are worth, by the types of the rows that they are made of.
+    """The utility of results, by the types of the rows that they consist of.
 
-    Each of the types reads columns of one source. `worth` has the utility of each value that a type can
-    have, all others have `otherwise`; without any, types are numbers, and are utilities themselves. What a pair
-    is worth is the greater of both utilities, or their average. A row without a type is worth `otherwise`.
+    Each of the types reads columns of one source. `worth` maps values of a type to utilities; all other values have
+    the utility `otherwise`. If `worth` is empty, types are numbers and serve as utilities themselves. The utility of
+    a pair is the greater of both utilities, or their average. A row without a type has the utility `otherwise`.
     """
 
     types: tuple[Expression, ...]
@@ -41,11 +41,11 @@ class Utility:
 
 @dataclass(frozen=True, slots=True)
 class Shedding:
-    """What may be left out of a query, and when.
+    """The work that a query may leave out, and when.
 
-    `target` is how long a step may take, in microseconds. A `budget` is a number of comparisons in each step, in
-    all buckets together; without one it is found from how long comparisons take. If the query is `approximate`,
-    its author accepts values that are computed from the results that were found, such as a COUNT.
+    `target` is the time that a step may take, in microseconds. `budget` is a number of comparisons per step, over all
+    buckets together; without one, it is derived from the measured time of comparisons. If the query is `approximate`,
+    its author accepts values computed from the results found, such as a COUNT.
     """
 
     policy: Policy = Policy.OFF
@@ -54,16 +54,16 @@ class Shedding:
     utility: Utility | None = None
     approximate: bool = False
     span: Span = field(default=NOWHERE, compare=False)
-    """Where the query itself asks for it; nowhere if SET does."""
+    """Position of the clause in the query; nowhere if SET asks for shedding."""
 
 
 NEVER = Shedding()
 
 
 class Measure(Enum):
-    """How two columns are compared."""
+    """The way in which two columns are compared."""
 
-    OVERLAP = "overlap"  # arrays, at least so many common elements
+    OVERLAP = "overlap"  # arrays, at least this number of common elements
     JACCARD = "jaccard"  # arrays, at least this share of common elements
     SUBSET = "subset of"  # arrays
     SUPERSET = "superset of"  # arrays
@@ -73,7 +73,7 @@ class Measure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What two columns must have in common; `bound` is the least or the most, where the measure has one."""
+    """The similarity required of two columns; `bound` is the minimum or maximum, where the measure has one."""
 
     measure: Measure
     left: str
@@ -83,10 +83,10 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityJoin:
-    """Pairs that are alike, for which the predicate is true and whose validities overlap, valid in the overlap.
+    """Similar pairs for which the predicate is true and whose validities overlap, valid in the overlap.
 
-    Without a likeness, the predicate alone decides. Some pairs may be missing if shedding is on. Rows that start
-    in the same slot of `width` microseconds are dealt with together.
+    Without a likeness, the predicate alone decides. With shedding, some pairs may be missing. Rows that start in the
+    same slot of `width` microseconds are processed together.
     """
 
     left: Plan

@@ -1,4 +1,4 @@
-"""What an alert on total weights is made of: what is counted, for whom, and how much of it is waited for."""
+"""Parts of an alert on total weights: the counted elements, the subscriptions, and the total that they wait for."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from tidegate.schema import Field, Type
 
 TOTAL = Field("alert:total", Type.BIGINT)
-"""The weight that an alarm has counted, the element that completed it included."""
+"""The weight that an alarm has counted, including the element that completed it."""
 
 
 MOST = 2**60
-"""The greatest weight, and the greatest threshold: totals must be 64-bit integers."""
+"""The greatest weight and the greatest threshold: totals must be 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A value of elements, and the range that a subscription has for it.
+    """A value of elements, and the range of a subscription for it.
 
-    `value` is a column of the elements, `low` and `high` are columns of the subscriptions, of the same
-    type. An end that is not given, or that is NULL, is infinite; an open end does not belong to the range.
+    `value` is a column of the elements, `low` and `high` are columns of the subscriptions, of the same type. An end
+    that is missing or NULL is infinite; an open end does not belong to the range.
     """
 
     value: str
@@ -31,11 +31,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """When a total is complete: what elements weigh, which of them count, and what comes after.
+    """The condition that completes a total: the weights, the elements that count, and what happens next.
 
-    `weight` is a column of the elements, BIGINT. Only elements of the last `within` microseconds count,
-    t - within < time ≤ t; None: all since the registration. One that `repeats` starts anew behind the
-    element that completed it; others are complete once.
+    `weight` is a BIGINT column of the elements. Only elements of the last `within` microseconds count, t - within <
+    time ≤ t; None: all since the registration. If it `repeats`, the count restarts after the element that completed
+    it; otherwise it completes once.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """How rows of subscriptions are read.
+    """The roles of the columns in rows of subscriptions.
 
-    A row whose `ended` column is true terminates the subscription with its id and keys; any other one
-    registers a subscription. `threshold` is BIGINT; `ended` is BOOLEAN, None: nothing is ever terminated.
+    A row whose `ended` column is true terminates the subscription with its id and keys; any other row registers a
+    subscription. `threshold` is BIGINT; `ended` is BOOLEAN, or None if nothing is ever terminated.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What an alert over joined streams is made of: who must be near whom, what is computed, what can be omitted."""
+"""Parts of an alert over joined streams: links in time, the function, and the elements that omission may drop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidegate.schema import Field, Type
 from tidegate.time import FOREVER
 
 NUMBER = Field("alert:number", Type.INT)
-"""Which of the alerts of a threshold join a row is an alarm of."""
+"""The position of the alarm's alert among the alerts of a threshold join."""
 
 VALUE = Field("alert:value", Type.DOUBLE)
 """The value of the alert's function."""
 
 INCIDENT = Field("alert:incident", Type.TIMESTAMP)
-"""When the incident began that the alarm belongs to."""
+"""The start of the incident that the alarm belongs to."""
 
 ALARM = Field("alert:alarm", Type.BIGINT)
 """The number of the alarm within its incident, from 1 on."""
@@ -27,7 +27,7 @@ ALARM = Field("alert:alarm", Type.BIGINT)
 class Link:
     """Two members of an alert whose elements must be near each other in time.
 
-    -before ≤ time(left) - time(right) ≤ after, in microseconds; an open end leaves its bound out.
+    -before ≤ time(left) - time(right) ≤ after, in microseconds; an open end excludes its bound.
     """
 
     left: int
@@ -39,7 +39,7 @@ class Link:
 
     @property
     def low(self) -> int:
-        """The least difference of times, in whole microseconds."""
+        """The smallest difference of times, in whole microseconds."""
         return -self.before + self.open_before
 
     @property
@@ -50,11 +50,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Which elements of an input an alert can do without, by the value of one of its columns.
+    """The elements of an input that an alert does not need, by the value of one of its columns.
 
-    An element is above bracketed if one not later and one not earlier, not more than `window` apart,
-    have greater values; with `strict`, less than `window` apart. Below bracketed likewise. It can be
-    omitted if it is bracketed on all the sides that are asked for: `above`, `below`, or both.
+    An element is bracketed above if an element that is not later and one that is not earlier, at most `window` apart,
+    have greater values; with `strict`, less than `window` apart. Bracketed below is defined likewise. An element can
+    be omitted if it is bracketed on all required sides: `above`, `below`, or both.
     """
 
     value: str
@@ -63,9 +63,9 @@ class Demand:
     above: bool
     below: bool
     shown: str = field(default="", compare=False)
-    """What the value is, for EXPLAIN."""
+    """The value's description for EXPLAIN."""
     why: str = field(default="", compare=False)
-    """Why the sides that are asked for are enough."""
+    """The reason why the required sides suffice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Whole:
 class Alert:
     """A function of elements of several inputs that must not cross a threshold.
 
-    `members` are numbers of inputs of the join; links and demands are between and of members, by
-    their position in it. Elements alarm together if all links hold, one of the windows that start at
-    multiples of `step` contains all of them (1: sliding, any does; its length is that of the links),
-    and `condition` is true. With `everything`, every such combination is an alarm; else some may be
-    left out in favour of others, and `demands` says which elements need not be kept.
+    `members` are positions of inputs of the join; links and demands refer to members by their position in `members`.
+    Elements raise an alarm together if all links hold, one of the windows that start at multiples of `step` contains
+    all of them (1: sliding, any window may; its length is that of the links), and `condition` is true. With
+    `everything`, every such combination is an alarm. Otherwise some may be left out in favour of others, and
+    `demands` states which elements need not be kept.
 
-    An alarm is valid from the first to the last of its elements; or, if elements are said to be
-    `lasting` so long, by member, while all of them are valid.
+    An alarm is valid from its first to its last element. If `lasting` gives validities in microseconds, by member, it
+    is valid while all its elements are valid.
     """
 
     name: str
@@ -97,17 +97,17 @@ class Alert:
     step: int = 1
     everything: bool = False
     assumed: tuple[int, ...] = ()
-    """Members for which the user vouches that the function is quasiconvex in them."""
+    """Members for which the user asserts that the function is quasiconvex."""
     demands: tuple[Demand | Whole, ...] = ()
-    """By member; none as long as nobody has looked what can be omitted: then nothing is."""
+    """Demands by member; empty until omission has been analysed: then nothing is omitted."""
     lasting: tuple[int, ...] = ()
     shedding: Shedding = NEVER
 
 
 def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:
-    """All that alerts ask of one input; none if one of them needs all of it.
+    """Return all demands of the alerts on one input; empty if an alert needs the whole input.
 
-    An element can be omitted if every one of the demands says so.
+    An element can be omitted if all of the demands allow it.
     """
     asked = [alert.demands[alert.members.index(which)] for alert in alerts if alert.demands and which in alert.members]
     if len(asked) < sum(which in alert.members for alert in alerts) or any(isinstance(each, Whole) for each in asked):
@@ -116,7 +116,7 @@ def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:
 
 
 def distances(alert: Alert) -> list[list[int]]:
-    """How much later, at most, the element of one member (row) can be than that of another (column)."""
+    """Return the greatest time by which the element of one member (row) can be later than that of another (column)."""
     many = len(alert.members)
     most = [[0 if i == j else FOREVER for j in range(many)] for i in range(many)]
     for link in alert.links:
@@ -130,5 +130,5 @@ def distances(alert: Alert) -> list[list[int]]:
 
 
 def span(alert: Alert) -> int:
-    """How far apart the first and the last element of an alarm can be."""
+    """Return the greatest distance in time between the first and the last element of an alarm."""
     return max(max(row) for row in distances(alert))

@@ -1,4 +1,4 @@
-"""Which users' functions a plan calls."""
+"""The user-defined functions that a plan calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.expressions.nodes import Call, Expression
 
 
 def signatures(plan: Plan) -> tuple[str, ...]:
-    """Names, arguments and results of the users' functions and aggregates, each once."""
+    """Return the signatures of the user-defined functions and aggregates, each once, in order."""
     return tuple(sorted({signature for node in walk(plan) for signature in _own(node)}))
 
 

@@ -1,4 +1,4 @@
-"""Windows over elements that last, where only the set of rows at an instant counts: these need not be split."""
+"""Windows over lasting elements that need not be split, because only the set of rows at an instant matters."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tidegate.expressions.nodes import Expression
 
 
 def extend_as_sets(plan: Plan) -> Plan:
-    """The operator over windows that extend whole elements, where it does not see how often a row is there.
+    """Let windows extend whole elements if the operator does not depend on the number of copies of a row.
 
-    A window makes an element of every instant of a validity [s, e), so that a row is there as often as
-    instants of it are in the window. As a set, these are [s, e + size - 1), if no slide leaves a gap.
+    A window makes an element of every instant of a validity [s, e), so that the number of copies of a row is the
+    number of its instants in the window. As a set, these are [s, e + size - 1), if no slide leaves a gap.
     """
     match plan:
         case Distinct(source=source):
@@ -48,7 +48,7 @@ def extend_as_sets(plan: Plan) -> Plan:
 
 
 def _as_set(plan: Plan) -> Plan:
-    """The same rows at every instant, perhaps not as often."""
+    """Return a plan with the same set of rows at every instant, perhaps with fewer copies."""
     match plan:
         case Window(source=source, size=size, slide=slide):
             below, gapless = _as_set(source), size is None or slide <= size
@@ -62,7 +62,7 @@ def _as_set(plan: Plan) -> Plan:
 
 
 def _keeps_sets(plan: Plan) -> bool:
-    """Whether the set of rows depends on those of the inputs alone, and nothing can fail once for each copy."""
+    """Return whether the set of rows depends on those of the inputs alone, and nothing can fail once per copy."""
     read: tuple[Expression, ...] = ()
     match plan:
         case Union() | Granularity() | Split() | Coalesce():

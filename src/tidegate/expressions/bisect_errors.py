@@ -1,4 +1,4 @@
-"""Find the few rows that spoil a whole column."""
+"""Locate the few rows that make a whole column fail."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SAMPLES, _SAMPLE = 8, 8
 
 
 def by_halves(texts: pa.Array, fast: Callable[[Any], Any], careful: Callable[[Any], Any]) -> pa.Array:
-    """What `fast` makes of the column, and `careful` of the parts of it that `fast` refuses.
+    """Apply `fast` to the column, and `careful` to the parts that `fast` refuses.
 
-    Both must make the same of what both accept. Arrow takes long to refuse many rows, so it is not
-    even asked about a column of which it refuses most samples.
+    Both must return the same values for rows that both accept. Arrow is slow to refuse many rows, so `fast` is
+    skipped for a column if it refuses most samples.
     """
     if len(texts) > _FEW and _is_mostly_refused(texts, fast):
         return careful(texts)

@@ -1,4 +1,4 @@
-"""Which types go where: common types, implicit conversions, and casts."""
+"""Type conversions: common types, implicit conversions, and casts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WIDENINGS = {
     (Type.INT, Type.DOUBLE): 3,
     (Type.REAL, Type.DOUBLE): 1,
 }
-"""Conversions that happen by themselves, and how far they are."""
+"""Implicit conversions, and their distances."""
 
 _READING_A_CONSTANT = 9
 _NUMBERS = frozenset({Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE})
 
 
 def common_type(a: Type, b: Type) -> Type | None:
-    """The narrowest type that both convert to by themselves, if there is one.
+    """Return the narrowest type that both types convert to implicitly; None if there is none.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def common_type(a: Type, b: Type) -> Type | None:
 
 
 def common_type_of(expressions: Iterable[Expression]) -> Type | None:
-    """The common type of several expressions; texts that are constants can be read as timestamps."""
+    """Return the common type of several expressions; text constants can be read as timestamps."""
     every = list(expressions)
     if any(e.type is Type.TIMESTAMP for e in every):
         every = [e for e in every if not _is_text_constant(e)]
@@ -59,7 +59,7 @@ def common_type_of(expressions: Iterable[Expression]) -> Type | None:
 
 
 def distance(expression: Expression, type_: Type) -> int | None:
-    """How far an expression is from a type; None if it does not convert by itself."""
+    """Return the distance of an expression from a type; None if there is no implicit conversion."""
     if expression.type is type_ or expression.type is Type.NULL:
         return 0
     if type_ is Type.TIMESTAMP and _is_text_constant(expression):
@@ -68,7 +68,7 @@ def distance(expression: Expression, type_: Type) -> int | None:
 
 
 def _widening(source: Type, target: Type) -> int | None:
-    """How far a conversion is that happens by itself: of arrays and maps, part by part."""
+    """Return the distance of an implicit conversion; for arrays and maps, the sum over their parts."""
     if source is target:
         return 0
     if not source.parts or len(source.parts) != len(target.parts):
@@ -78,7 +78,7 @@ def _widening(source: Type, target: Type) -> int | None:
 
 
 def coerce(expression: Expression, type_: Type, span: Span) -> Expression:
-    """The expression as another type, if it converts by itself; else a QueryError."""
+    """Convert the expression implicitly to another type; raise a QueryError if this is impossible."""
     if expression.type is type_:
         return expression
     if distance(expression, type_) is None:
@@ -95,13 +95,13 @@ def coerce(expression: Expression, type_: Type, span: Span) -> Expression:
 
 
 def unify(expressions: Sequence[Expression], span: Span) -> tuple[Expression, ...] | None:
-    """All expressions as their common type, if they have one."""
+    """Convert all expressions to their common type; return None if they have none."""
     type_ = common_type_of(expressions)
     return None if type_ is None else tuple(coerce(e, type_, span) for e in expressions)
 
 
 def cast(expression: Expression, type_: Type, span: Span) -> Expression:
-    """The expression as another type, as ``CAST`` asks for; a QueryError if there is no such cast."""
+    """Cast the expression to another type, as ``CAST`` does; raise a QueryError if there is no such cast."""
     if expression.type is type_:
         return expression
     match expression:
@@ -114,7 +114,7 @@ def cast(expression: Expression, type_: Type, span: Span) -> Expression:
 
 
 def castable(source: Type, target: Type) -> bool:
-    """Whether ``CAST`` knows a way between the types."""
+    """Return whether ``CAST`` can convert between the types."""
     if target is Type.NULL:
         return source is Type.NULL
     if source in (target, Type.NULL, Type.STRING) or target is Type.STRING:
@@ -123,13 +123,13 @@ def castable(source: Type, target: Type) -> bool:
         return castable(source.parts[0], target.parts[0])
     if source.is_map and target.is_map:
         (key, value), (new_key, new_value) = source.parts, target.parts
-        # Other casts could make one key of two.
+        # Other casts could merge two keys.
         return _widening(key, new_key) is not None and castable(value, new_value)
     return {source, target} <= _NUMBERS | {Type.BOOLEAN}
 
 
 def cast_can_fail(source: Type, target: Type) -> bool:
-    """Whether some value of a castable type has no counterpart."""
+    """Return whether the cast fails for some value of a castable type."""
     match source, target:
         case _ if source is target:
             return False

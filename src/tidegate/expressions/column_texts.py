@@ -1,8 +1,7 @@
 """Values as text, column by column.
 
-Times are ISO 8601 in UTC. JSON has no NaN and no infinity: they are written as the strings "NaN",
-"Infinity" and "-Infinity", which the reader takes for a DOUBLE or REAL column. Arrays and maps are
-JSON; keys of maps are strings.
+Times are ISO 8601 in UTC. JSON has no NaN and no infinity: they are written as the strings "NaN", "Infinity" and
+"-Infinity", which the reader accepts for a DOUBLE or REAL column. Arrays and maps are JSON; keys of maps are strings.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tidegate.schema import Type
 
 
 def column_texts(values: pa.Array) -> pa.Array:
-    """The values as strings; NULL stays NULL.
+    """Return the values as strings; NULL stays NULL.
 
     Examples
     --------
@@ -43,7 +42,7 @@ def column_texts(values: pa.Array) -> pa.Array:
 
 
 def json_texts(values: pa.Array) -> pa.Array:
-    """The values as JSON."""
+    """Return the values as JSON."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     texts = column_texts(values)
@@ -79,7 +78,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def _is_opaque(type_: pa.DataType) -> bool:
-    """Whether values have no text of their own, so that they are shown as JSON."""
+    """Return whether values have no text form of their own, so that they are shown as JSON."""
     return bool(pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
@@ -105,7 +104,7 @@ def _float_texts(values: pa.Array) -> pa.Array:
 
 
 def _time_texts(values: pa.Array) -> pa.Array:
-    """Timestamps and intervals of any unit; as plain counts if one of them is beyond all microseconds."""
+    """Format timestamps and intervals of any unit; as plain counts if one exceeds the range of microseconds."""
     is_fine, is_instant = values.type.unit == "ns", pa.types.is_timestamp(values.type)
     unit = pa.timestamp("us", values.type.tz) if is_instant else pa.duration("us")
     try:

@@ -1,4 +1,4 @@
-"""Arrow columns as NumPy arrays and back, for what Arrow's kernels lack."""
+"""Conversion of Arrow columns to NumPy arrays and back, for operations that Arrow's kernels lack."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidegate.expressions.failures import Errors, Failure, Mask, failing
 from tidegate.schema import Type
 
 Value = Any
-"""An Arrow array, or an Arrow scalar that stands for all rows (pyarrow is not typed)."""
+"""An Arrow array, or an Arrow scalar for all rows (pyarrow is not typed)."""
 
 Outcome = tuple[Value, Errors | None]
 """Values, which are NULL where a row fails, and the errors."""
 
 Kernel = Callable[[Sequence[Value], Type], Outcome]
-"""From arguments, of which at least one is an array, to an outcome of the given type."""
+"""A function from arguments, of which at least one is an array, to an outcome of the given type."""
 
 Numbers = npt.NDArray[Any]
 
@@ -30,19 +30,20 @@ def is_constant(value: Value) -> bool:
 
 
 def constant(value: Value) -> Any:
-    """The value of an argument that is the same in all rows, as Python has it."""
+    """Return the value of an argument that is the same in all rows, as a Python object."""
     return (value if is_constant(value) else value[0]).as_py()
 
 
 def spread(value: Value, rows: int) -> pa.Array:
-    """The value as an array."""
+    """Return the value as an array."""
     if not is_constant(value):
         return value
-    return pa.repeat(value, rows) if rows else pa.array([], value.type)  # Arrow repeats no array or map zero times
+    # Arrow cannot repeat an array or map zero times.
+    return pa.repeat(value, rows) if rows else pa.array([], value.type)
 
 
 def numbers(value: Value) -> Numbers:
-    """Numbers, 0 where NULL; times and intervals in microseconds; of a constant an array without axes."""
+    """Return numbers, 0 where NULL; times and intervals in microseconds; an array without axes for a constant."""
     if is_constant(value):
         return np.asarray(numbers(pa.repeat(value, 1))[0])
     if pa.types.is_temporal(value.type):
@@ -52,7 +53,7 @@ def numbers(value: Value) -> Numbers:
 
 
 def nulls(*values: Value) -> Mask:
-    """Rows in which any of the values is NULL."""
+    """Return the mask of rows in which any of the values is NULL."""
     missing = [np.asarray(not v.is_valid) if is_constant(v) else _null_mask(v) for v in values]
     return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*missing)))
 
@@ -64,14 +65,14 @@ def _null_mask(array: pa.Array) -> Mask:
 
 
 def truths(condition: Value, rows: int) -> Mask:
-    """Rows in which the condition is true: not false, not NULL."""
+    """Return the mask of rows in which the condition is true: not false, not NULL."""
     if is_constant(condition):
         return np.full(rows, condition.as_py() is True)
     return np.asarray(condition.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - Arrow's API
 
 
 def column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
-    """An Arrow array of the type; NULL in the rows of the mask."""
+    """Return an Arrow array of the type, NULL in the rows of the mask."""
     stored = pa.int64() if pa.types.is_temporal(type_.arrow) else type_.arrow
     made = pa.array(values, mask=missing if missing.any() else None, from_pandas=False)
     made = made if made.type == stored else made.cast(stored, safe=False)
@@ -79,12 +80,12 @@ def column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
 
 
 def outcome(values: Numbers, missing: Mask, bad: Mask, failure: Failure, type_: Type) -> Outcome:
-    """Values of which some rows are NULL and some fail; a row that is NULL does not fail."""
+    """Return values of which some rows are NULL and some fail; a NULL row does not fail."""
     errors = failing(bad & ~missing, failure)
     return column(values, missing | bad, type_), errors
 
 
 def without(value: Value, rows: Mask) -> pa.Array:
-    """The value, NULL in the given rows."""
+    """Return the value, NULL in the given rows."""
     array = spread(value, len(rows))
     return pc.if_else(pa.array(rows), pa.scalar(None, array.type), array)

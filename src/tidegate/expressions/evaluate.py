@@ -1,8 +1,8 @@
-"""Evaluate expressions over whole columns.
+"""Evaluation of expressions over whole columns.
 
-A row for which an expression fails has no value but a Failure. Failures are lazy and do not
-depend on the order of operands: one side of AND fails a row only where the other is not false,
-one side of OR only where the other is not true, a branch only where it is taken.
+A row for which an expression fails has a Failure instead of a value. Failures are lazy and do not depend on the order
+of operands: one side of AND fails a row only where the other is not false, one side of OR only where the other is not
+true, a branch only where it is taken.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ KERNELS: dict[str, Kernel] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: fine).
+    """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: no failure).
 
-    `texts` has what users' functions said of rows for which they failed.
+    `texts` has the messages of user-defined functions for rows that they failed.
     """
 
     values: pa.Array
@@ -55,7 +55,7 @@ class Evaluated:
     texts: Mapping[int, str] = field(default_factory=dict)
 
     def failing(self) -> Evaluated:
-        """Of the rows that failed, in their order."""
+        """Return the result for the failed rows only, in their order."""
         assert self.errors is not None
         rows = np.flatnonzero(self.errors)
         texts = {at: self.texts[row] for at, row in enumerate(rows.tolist()) if row in self.texts}
@@ -70,7 +70,7 @@ class _Rows:
 
 
 def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Evaluated:
-    """Values of the expression for each row; the array has exactly the type `expression.type.arrow`.
+    """Evaluate the expression for each row; the array has exactly the type `expression.type.arrow`.
 
     Examples
     --------
@@ -125,13 +125,13 @@ def _apply(kernel: Kernel, arguments: Sequence[Expression], type_: Type, rows: _
 
 
 def _of_constants(kernel: Kernel, values: Sequence[Value], type_: Type, rows: int) -> Outcome:
-    """Compute for one row what is the same in all."""
+    """Compute a value that is the same in all rows once, for a single row."""
     result, errors = kernel([spread(v, 1) for v in values], type_)
     return result[0], None if errors is None else np.full(rows, errors[0])
 
 
 def _user(user: UserFunction, outcomes: Sequence[Outcome], rows: _Rows) -> Outcome:
-    """A user's function of the rows whose arguments did not fail; what is the same in all rows is asked once."""
+    """Apply a user-defined function to the rows whose arguments did not fail; once if all arguments are constant."""
     errors = reduce(merge, (e for _, e in outcomes), None)
     constant = all(is_constant(v) for v, _ in outcomes)
     count = 1 if constant else rows.count

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Failure(IntEnum):
-    """Why a row has no value; the names are those of the dead letters' reasons."""
+    """The reason why a row has no value; the names are those of the reasons of dead letters."""
 
     NONE = 0
     DIVISION_BY_ZERO = 1
@@ -28,19 +28,19 @@ Errors = npt.NDArray[np.int8]
 
 
 def failing(mask: Mask, failure: Failure) -> Errors | None:
-    """Errors for the rows of the mask; None if there are no such rows."""
+    """Return errors for the rows of the mask; None if there are no such rows."""
     return np.where(mask, np.int8(failure), np.int8(0)) if mask.any() else None
 
 
 def merge(left: Errors | None, right: Errors | None) -> Errors | None:
-    """Rows that fail on either side; where both do, the smaller number, so that no order matters."""
+    """Merge the errors of both sides; if a row fails on both, the smaller number counts, so order is irrelevant."""
     if left is None or right is None:
         return right if left is None else left
     return np.where((left != 0) & (right != 0), np.minimum(left, right), np.maximum(left, right))
 
 
 def only_where(errors: Errors | None, mask: Mask) -> Errors | None:
-    """The errors of the rows of the mask."""
+    """Return the errors of the rows of the mask; None if there are none."""
     if errors is None:
         return None
     kept = np.where(mask, errors, np.int8(0))

@@ -1,7 +1,6 @@
 """Bound, typed expressions: frozen values over the columns of one schema.
 
-Operators are calls too: ``a + b`` is ``Call("+", (a, b), …)``; the names are those of the table
-in `functions`.
+Operators are calls, too: ``a + b`` is ``Call("+", (a, b), …)``; the names are those of the table in `functions`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the registry, or a user's, applied; arguments already have the types it asks for."""
+    """A call of a built-in or user-defined function; arguments already have the types that it requires."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -63,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class InList:
-    """Whether the argument equals one of the constants, with SQL's three values."""
+    """A test for equality with one of the constants, in SQL's three-valued logic."""
 
     argument: Expression
     options: tuple[Literal, ...]
@@ -94,19 +93,19 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and all below it, parents first."""
+    """Yield the expression and all expressions below it, parents first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def columns_of(expression: Expression) -> frozenset[str]:
-    """The names of the columns that the expression reads."""
+    """Return the names of the columns that the expression reads."""
     return frozenset(e.name for e in walk(expression) if isinstance(e, Column))
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Rebuild bottom-up, replacing each node by what `change` makes of it."""
+    """Rebuild the expression bottom-up, replacing each node by the result of `change`."""
     match expression:
         case Call(arguments=arguments):
             expression = replace(expression, arguments=tuple(transform(a, change) for a in arguments))
@@ -124,7 +123,7 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The terms of a conjunction, flattened; none for the constant TRUE."""
+    """Return the terms of a conjunction, flattened; none for the constant TRUE."""
     match expression:
         case Call("and", (left, right)):
             return conjuncts(left) + conjuncts(right)
@@ -134,7 +133,7 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def conjunction(terms: tuple[Expression, ...]) -> Expression:
-    """The AND of all terms; TRUE of none."""
+    """Return the AND of all terms; TRUE if there are none."""
     if not terms:
         return TRUE
     first, *rest = terms

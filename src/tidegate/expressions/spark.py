@@ -1,8 +1,8 @@
 """Predicates as Spark SQL text, for sources that Spark reads.
 
-Only what can never fail and means exactly the same in Spark (ANSI mode) as in `evaluate`. Left
-out on purpose: arithmetic on integers (it can overflow), UPPER and LOWER (Spark maps ß to SS),
-parts of timestamps (Spark uses the time zone of its session), arrays and maps.
+This covers only expressions that never fail and mean exactly the same in Spark (ANSI mode) as in `evaluate`. Left out
+on purpose: arithmetic on integers (it can overflow), UPPER and LOWER (Spark maps ß to SS), parts of timestamps (Spark
+uses the time zone of its session), arrays and maps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FUNCTIONS = {
 
 
 def spark_sql(predicate: Expression) -> str | None:
-    """Spark SQL text that means exactly the same and can never fail; None where there is none.
+    """Return Spark SQL text that means exactly the same and never fails; None if there is none.
 
     Examples
     --------
@@ -76,8 +76,8 @@ def _text(expression: Expression) -> str | None:
 def _column(name: str, type_: Type) -> str | None:
     quoted = "`" + name.replace("`", "``") + "`"
     if type_.is_floating:
-        # Adding nothing keeps Spark from comparing with the statistics of a Parquet file, which leave
-        # out NaN and tell the two zeros apart: it would skip rows for which the predicate is true.
+        # Adding zero prevents a comparison with the statistics of a Parquet file, which omit NaN and distinguish the
+        # two zeros: Spark would skip rows for which the predicate is true.
         return f"({quoted} + {_floating(0.0, type_)})"
     return quoted if type_ in _TYPES else None
 
@@ -113,7 +113,7 @@ def _like(text: Expression, pattern: str, rest: Sequence[Expression]) -> str | N
             parts = tokens(pattern, escape)
         case _:
             return None
-    # Written anew, because Spark wants an escape to be one character.
+    # The pattern is rewritten, because Spark requires an escape of one character.
     again = "".join(c if wild or c not in (ANY, ONE, "\\") else "\\" + c for c, wild in parts)
     shown = _text(text)
     return None if shown is None else f"({shown} LIKE {_string(again)} ESCAPE {_string(chr(92))})"
@@ -121,7 +121,7 @@ def _like(text: Expression, pattern: str, rest: Sequence[Expression]) -> str | N
 
 def _in(argument: Expression, options: Sequence[Literal]) -> str | None:
     if argument.type.is_floating:
-        # Not IN: for many options Spark looks them up in a set that tells 0.0 from -0.0.
+        # Not IN: for many options Spark uses a set, which distinguishes 0.0 from -0.0.
         return _filled("(" + " OR ".join(["{} = {}"] * len(options)) + ")", [p for o in options for p in (argument, o)])
     return _filled("({} IN (" + ", ".join(["{}"] * len(options)) + "))", (argument, *options))
 
@@ -157,7 +157,7 @@ def _floating(value: float, type_: Type) -> str:
 
 
 def _string(text: str) -> str:
-    # A `${…}` in a text would be taken for a variable of the session.
+    # Spark would read a `${…}` in a text as a variable of the session.
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
     return f"'{escaped}'"
 

@@ -19,7 +19,7 @@ from tidegate.schema import Type
 
 
 class Strength(IntEnum):
-    """How tightly an operator holds its operands; the loosest first."""
+    """The binding strength of operators, the loosest first."""
 
     OR = 1
     AND = 2
@@ -46,7 +46,7 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def to_sql(expression: Expression) -> str:
-    """The expression as SQL, with no more parentheses than it needs.
+    """Return the expression as SQL, with no more parentheses than needed.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def to_sql(expression: Expression) -> str:
 
 
 def to_operand(expression: Expression) -> str:
-    """Return the expression as SQL, in parentheses unless it can stand anywhere without."""
+    """Return the expression as SQL, in parentheses unless it can occur anywhere without."""
     return _inside(expression, Strength.ATOM)
 
 
@@ -80,7 +80,7 @@ def _written(expression: Expression) -> Written:
 
 
 def _as_one_would_write(call: Call) -> Call:
-    """The call without the casts that it would get by itself."""
+    """Remove the casts that binding would insert again."""
     arguments = call.arguments
     for i in reversed(range(len(arguments))):
         fewer = (*arguments[:i], _without_widening(arguments[i]), *arguments[i + 1 :])
@@ -89,7 +89,7 @@ def _as_one_would_write(call: Call) -> Call:
 
 
 def _means(arguments: Sequence[Expression], call: Call) -> bool:
-    """Whether the function of these arguments, once written and read again, is the call."""
+    """Return whether the call with these arguments, once written and read again, is the same call."""
     read = tuple(_as_read(a) for a in arguments)
     try:
         return (user_call(call.user, read, call.span) if call.user else resolve(call.function, read, call.span)) == call
@@ -136,7 +136,7 @@ def _call(call: Call) -> Written:
 
 def _infix(function: str, left: Expression, right: Expression) -> Written:
     strength = _INFIX[function]
-    # Left to right: an operand on the right that holds no tighter needs parentheses.
+    # Operators group from left to right: a right operand that binds no tighter needs parentheses.
     tighter = strength if function in _ASSOCIATIVE and _is_call(right, function) else Strength(strength + 1)
     return f"{_inside(left, strength)} {function.upper()} {_inside(right, tighter)}", strength
 

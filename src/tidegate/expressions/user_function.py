@@ -1,4 +1,4 @@
-"""A function that a user writes in Python, called for columns."""
+"""Calls of user-defined Python functions on columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tidegate.schema import Type
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """A Python function of columns, or with `vectorized` false of single values, of which none is NULL.
+    """A Python function of columns or, with `vectorized` false, of single values, of which none is NULL.
 
-    It must give the same for the same arguments, row by row. An exception makes dead letters of the
-    rows that it is about.
+    It must return the same result for the same arguments, row by row. An exception makes dead letters of the rows
+    concerned.
     """
 
     name: str
@@ -30,14 +30,14 @@ class UserFunction:
         return f"{self.name}({', '.join(p.name for p in self.parameters)}) {self.result.name}"
 
     def apply(self, columns: Sequence[pa.Array], rows: int) -> tuple[pa.Array, dict[int, str]]:
-        """The values, NULL where the function fails, and what it said of those rows."""
+        """Return the values, NULL where the function fails, and its messages for these rows."""
         texts: dict[int, str] = {}
         if not rows:
             return pa.array([], self.result.arrow), texts
         return self._halved(columns, 0, rows, texts), texts
 
     def _halved(self, columns: Sequence[pa.Array], first: int, last: int, texts: dict[int, str]) -> pa.Array:
-        """Where a function refuses many rows, find those that it refuses alone."""
+        """Halve the rows that the function refuses, to find those that it refuses alone."""
         try:
             return self._called([column[first:last] for column in columns], last - first)
         except _WrongResultError as error:
@@ -66,7 +66,7 @@ class UserFunction:
 
 
 class _WrongResultError(Exception):
-    """A function that does not work row by row, so that no part of its rows would be better."""
+    """The error of a function that does not work row by row, so that halving its rows would not help."""
 
 
 def _rows(columns: Sequence[pa.Array], rows: int) -> Iterator[tuple[Any, ...]]:
@@ -76,8 +76,5 @@ def _rows(columns: Sequence[pa.Array], rows: int) -> Iterator[tuple[Any, ...]]:
 
 
 def describe(error: BaseException) -> str:
-    """An exception as one line for people."""
+    """Return an exception as one line for people."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-# ---- which functions are known

@@ -1,4 +1,4 @@
-"""Rules of grouping and of duplicate elimination."""
+"""Rules for grouping and duplicate elimination."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def drop_distinct_below_distinct_union(plan: Plan) -> Plan | None:
     match plan:
         case Distinct(source=Union(inputs=many) as union) if any(isinstance(each, Distinct) for each in many):
             bare = tuple(each.source if isinstance(each, Distinct) else each for each in many)
-            # The names of a union are those of its first input, which a Distinct does not change.
+            # A union takes its names from its first input, and a Distinct does not change them.
             return replace(plan, source=replace(union, inputs=bare))
     return None
 
@@ -69,7 +69,7 @@ def drop_distinct_below_blind_aggregate(plan: Plan) -> Plan | None:
 
 @rule("γk,f(S1 ⋈ S2) = γk1,f(S1) ⋈ S2 if the join is on columns of k, and S2 is unique in them")
 def push_aggregate_below_join(plan: Plan) -> Plan | None:
-    # Example 10.1: a row of S1 is in one pair at most, and all rows of a group have the same partner.
+    # Example 10.1: a row of S1 is in at most one pair, and all rows of a group have the same partner.
     match plan:
         case Aggregate(source=Join(left=left, right=right) as join):
             return _grouped_before(plan, join, left, right) or _grouped_before(plan, join, right, left)

@@ -1,4 +1,4 @@
-"""Alerts over the same streams become one join, so that each stream has one store for all of them."""
+"""Merge alerts over the same streams into one join, so that each stream has one store for all of them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tidegate.schema import Type
 
 @dataclass(slots=True)
 class _Group:
-    """A join in the making."""
+    """A threshold join under construction."""
 
     inputs: list[Plan] = field(default_factory=list)
     keys: list[tuple[str, ...]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
 
     def fits(self, join: ThresholdJoin) -> bool:
-        """Whether one of the join's streams, matched by the same columns, is here already."""
+        """Return whether the group already has one of the join's inputs, with the same key columns."""
         return bool(self.places(join))
 
     def places(self, join: ThresholdJoin) -> dict[int, int]:
-        """For inputs of the join the same inputs here, each at most once."""
+        """Map inputs of the join to equal inputs of the group, each used at most once."""
         found: dict[int, int] = {}
         for which, plan in enumerate(join.inputs):
             same = [at for at, own in enumerate(self.inputs) if at not in found.values() and shape(own) == shape(plan)]
@@ -39,7 +39,7 @@ class _Group:
         return found
 
     def add(self, join: ThresholdJoin) -> tuple[int, Mapping[str, str]]:
-        """Take in a join of one alert; answers the number of the alert, and its columns under their names here."""
+        """Add a join of one alert; return the number of the alert, and the group's names of the join's columns."""
         places, names = self.places(join), dict[str, str]()
         for which, plan in enumerate(join.inputs):
             if which not in places:
@@ -56,7 +56,7 @@ class _Group:
         return len(self.alerts) - 1, names
 
     def _apart(self, plan: Plan) -> Plan:
-        """The plan with names that no other input has."""
+        """Return the plan with column names that no other input has."""
         taken = {name for each in self.inputs for name in each.schema.names}
         if not taken & set(plan.schema.names):
             return plan
@@ -69,12 +69,12 @@ class _Group:
 
 
 def group_alerts(plans: Sequence[Plan]) -> tuple[Plan, ...]:
-    """The same plans, in which alerts that have a stream in common read from one and the same join."""
+    """Return the plans, with alerts that have a stream in common reading from one shared join."""
     groups: list[_Group] = []
     placed: dict[ThresholdJoin, tuple[_Group, int, Mapping[str, str]]] = {}
     for join in (node for plan in plans for node in walk(plan) if isinstance(node, ThresholdJoin)):
         if join in placed:
-            continue  # whoever reads the alarms of an alert has its join in its plan, too
+            continue  # a plan that reads the alarms of an alert also contains its join
         width = len(join.keys[0])
         group = next((g for g in groups if len(g.keys[0]) == width and g.fits(join)), None)
         if group is None:
@@ -85,7 +85,7 @@ def group_alerts(plans: Sequence[Plan]) -> tuple[Plan, ...]:
 
 
 def _read(join: ThresholdJoin, group: _Group, number: int, names: Mapping[str, str]) -> Plan:
-    """The alarms of one alert of a group, under the names that were expected."""
+    """Return the alarms of one alert of a group, under the original column names."""
     if len(group.alerts) == 1:
         return join
     column = Column(NUMBER.name, NUMBER.type)

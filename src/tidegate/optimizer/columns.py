@@ -1,4 +1,4 @@
-"""Projection push-down: each operator gets only the columns that someone above it reads."""
+"""Projection push-down: each operator gets only the columns that operators above it read."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tidegate.schema import Schema
 
 
 def prune_columns(plan: Plan) -> Plan:
-    """The same plan without columns that nobody reads; its own schema stays."""
+    """Drop columns that no operator reads; the schema of the plan itself stays."""
     return exactly(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
 
 
 def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
-    """A plan with at least the needed columns, in the order of the original."""
+    """Return a plan with at least the needed columns, in the original order."""
     match plan:
         case Scan():
             return replace(plan, schema=_subset(plan.schema, needed))
@@ -55,7 +55,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
         case Stamp(source=source, column=column):
             return replace(plan, source=_prune(source, needed - {column}))
         case Limit(source=source, order=order, offset=0, keys=keys, ties=True):
-            # Without ties, all columns decide which of several equal rows are the first.
+            # Without ties, all columns determine which of several equal rows come first.
             return replace(plan, source=_prune(source, needed.union(keys, (o.column for o in order))))
         case CountWindow(source=source) | Limit(source=source) | Coalesce(source=source) | Changes(source=source):
             return replace(plan, source=prune_columns(source))
@@ -65,7 +65,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed | columns_of(predicate)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, columns_of(predicate)))
         case Map(source=source, outputs=outputs):
-            # A column that can fail decides whether its row exists at all, read or not.
+            # A column that can fail determines whether its row exists, even if nothing reads it.
             kept = tuple(o for o in outputs if o.name in needed or can_fail(o.expression))
             return replace(plan, source=_prune(source, _read(o.expression for o in kept)), outputs=kept)
         case Union(inputs=inputs):
@@ -78,7 +78,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed | _read_by_likeness(plan)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case Aggregate(source=source, keys=keys, calls=calls):
-            # A call that can fail decides whether its group exists at all, read or not.
+            # A call that can fail determines whether its group exists, even if nothing reads it.
             kept_calls = tuple(c for c in calls if c.name in needed or call_can_fail(c)) if keys else calls
             read = frozenset(keys).union(*(c.columns for c in kept_calls))
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
@@ -88,14 +88,14 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges))
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:
-            # Others read the same join: it must stay the same.
+            # Other queries read the same join, so it must stay the same.
             return replace(plan, inputs=tuple(prune_columns(each) for each in inputs))
         case ThresholdJoin(inputs=inputs, keys=keys, alerts=alerts):
             wanted = needed.union(*keys, *(columns_of(e) for a in alerts for e in (a.value, a.condition)))
             wanted |= {demand.value for a in alerts for demand in a.demands if isinstance(demand, Demand)}
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case TotalThreshold(source=source):
-            # All columns decide which of the elements of an instant completes a total.
+            # All columns determine which of the elements of an instant completes a total.
             return replace(plan, source=prune_columns(source))
         case RangeThreshold(elements=elements, subscriptions=subscriptions):
             return replace(plan, elements=prune_columns(elements), subscriptions=prune_columns(subscriptions))

@@ -1,4 +1,4 @@
-"""Rules about what is constant: conditions of literals, and parts of a plan that have no elements."""
+"""Rules for constants: conditions with literals, and parts of a plan without elements."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ CONSTANT_RULES = (fold_constant_conditions, push_false_to_left, drop_empty_union
 
 
 def fold_condition(condition: Expression) -> Expression:
-    """Return a condition that is true of the same rows, without literals that decide nothing.
+    """Return a condition that is true of the same rows, without redundant literals.
 
-    What is decided by a literal is decided even where the other side fails.
+    A literal that decides a condition decides it even where the other side fails.
     """
     if not any(isinstance(each, Literal) and each.type in (Type.BOOLEAN, Type.NULL) for each in walk(condition)):
         return condition

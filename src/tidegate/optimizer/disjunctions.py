@@ -1,4 +1,4 @@
-"""Rules that take apart semi- and anti-joins on a disjunction, which would compare all rows in pairs.
+"""Rules that split semi- and anti-joins on a disjunction, which would compare all pairs of rows.
 
 NOT IN and ALL are unknown where a side of their comparison is NULL: `x < y OR x IS NULL OR y IS NULL`.
 """
@@ -48,7 +48,7 @@ DISJUNCTION_RULES = (split_anti_join_on_or, split_semi_join_on_or, split_anti_jo
 
 
 def _one_sided_case(plan: SemiJoin) -> tuple[Expression, Expression] | None:
-    """Return the predicate in a case that reads only one side, and the predicate in all other cases."""
+    """Return the predicate of a case that reads only one side, and the predicate of all other cases."""
     terms = conjuncts(plan.predicate)
     if not is_safe(plan.predicate):
         return None

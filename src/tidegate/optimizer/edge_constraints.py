@@ -1,4 +1,4 @@
-"""Which constraints on how rows arrive bear on the edges of a join graph, and which of them help there."""
+"""Assign constraints on how rows arrive to the edges of a join graph, and select those that help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.algebra.plan import Scan
 from tidegate.schema import Type
 
 _ENDING = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
-"""Kinds that tell that no more parents of a row come."""
+"""Kinds that show when no more parents of a row will arrive."""
 
 _KINDS = tuple(Kind)
 _ORDERED = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
@@ -22,11 +22,12 @@ _ORDERED = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the inputs of a join graph, by position.
+    """Properties of the inputs of a join graph, by position.
 
-    labels: what to call them; lengths: how long their elements are valid, where that is known
-    rows: of how many rows of their stream their windows are, where that is known
-    steps: in which steps their windows move, so that elements begin up to a step after their row
+    labels: their names
+    lengths: how long their elements are valid, where known
+    rows: the number of rows of their stream in their windows, where known
+    steps: the steps in which their windows move; an element begins up to a step after its row
     keys: for each edge, the columns of the parent's and of the child's source that must be equal; None: no column
     types: for each edge, the types of these
     """
@@ -42,14 +43,14 @@ class Known:
 
 
 Found = tuple[tuple[EdgeConstraint, ...], tuple[tuple[int, Kind], ...]]
-"""Constraints, and what is worth watching: edge and kind."""
+"""Constraints, and what is worth monitoring, as edge and kind."""
 
 
 def constraints_on(known: Known, *, monitored: bool) -> Found:
-    """All that is declared of the edges, and what else could help.
+    """Return all declared constraints on the edges, and the edges and kinds worth monitoring.
 
-    A key of the parents says that they are clustered, too. Nothing follows from that: then there is an edge from
-    each side, so that either both are sources, and keep no complete rows, or neither is.
+    A key of the parents implies that they are clustered. This is not used, because such a key adds an edge from each
+    side: either both sides are sources and keep no complete rows, or neither is.
     """
     fitting = [c for edge in range(len(known.edges)) for c in _declared(known, edge)]
     checked = [_short_enough(c, known) for c in fitting]
@@ -62,12 +63,12 @@ def constraints_on(known: Known, *, monitored: bool) -> Found:
 
 
 def _place(each: EdgeConstraint) -> tuple[int, int, bool]:
-    """By edge and kind, those that are used last."""
+    """Return a sort key: by edge and kind, used constraints last."""
     return each.edge, _KINDS.index(each.kind), each.unused is None
 
 
 def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
-    """What the declarations of both streams say of an edge, with the reason where the columns do not fit."""
+    """Yield the constraints that both streams declare for an edge, with a reason where the columns do not fit."""
     edge, pairs = known.edges[which], known.keys[which]
     parent, child = known.scans[edge.parent], known.scans[edge.child]
     own, others = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
@@ -93,7 +94,7 @@ def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
 
 
 def _in_steps(within: Reach, step: int) -> Reach:
-    """What holds of the time of rows, for elements of which those that come last begin up to a step later."""
+    """Convert a reach between rows to one between elements, which begin up to a step after their row."""
     return within if within.time is None else Reach(time=within.time + step - 1)
 
 
@@ -105,7 +106,7 @@ def _cluster_misfit(each: Clustered, own: frozenset[str | None]) -> str | None:
 
 
 def _strongest(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
-    """Of several that fit, in one unit, the shortest one counts."""
+    """Mark as unused all but the shortest usable constraint of each edge, kind and unit."""
     best: dict[tuple[int, Kind, bool], EdgeConstraint] = {}
     for each in many:
         place = (each.edge, each.kind, each.within.rows is None)
@@ -126,9 +127,9 @@ def _size(each: EdgeConstraint) -> int:
 
 
 def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
-    """What reaches as far as the window of the rows that it could remove saves nothing.
+    """Mark a constraint as unused if it reaches as far as the window of the rows that it could remove.
 
-    Rows of one stream say nothing of how many come of another meanwhile.
+    A count of rows of one stream bounds nothing in another stream, so row counts compare within one stream only.
     """
     edge = known.edges[each.edge]
     removed, counted = (edge.child, edge.parent) if each.kind in _ENDING else (edge.parent, edge.child)
@@ -149,10 +150,10 @@ def _with_cover(each: EdgeConstraint, known: Known, ends: set[tuple[int, Kind]])
 
 
 def _uncovered(which: int, known: Known, ends: set[tuple[int, Kind]] | None) -> str | None:
-    """Why a row of the child cannot go though no more rows of the parent come; None if it can.
+    """Return why a row of the child must stay though no more rows of the parent arrive; None if it can go.
 
-    Combinations begin at sources: only if a row is joined by all of these, and none of them has more for
-    it, is it done. `ends` has the edges and kinds that tell so; None: any edge may.
+    Combinations begin at sources. A row is finished only if every source joins it directly and no source has more
+    rows for it. `ends` has the edges and kinds that show this; None: any edge may.
     """
     edge, groups = known.edges[which], sources(len(known.scans), known.edges)
     child = known.labels[edge.child]
@@ -171,7 +172,7 @@ def _uncovered(which: int, known: Known, ends: set[tuple[int, Kind]] | None) -> 
 
 
 def _can_help(which: int, kind: Kind, known: Known) -> bool:
-    """Whether a constraint of that kind could be made use of if it were found."""
+    """Return whether a constraint of this kind could be used if monitoring found it."""
     if kind in _ORDERED and why_unordered(known.types[which]) is not None:
         return False
     return kind not in _ENDING or _uncovered(which, known, None) is None

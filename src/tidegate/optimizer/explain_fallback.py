@@ -1,4 +1,4 @@
-"""Why joins of streams of which something is declared are plain ones, in words."""
+"""Descriptions of why joins of streams with declared keys or constraints are plain joins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.optimizer.keyed_join import analysed
 
 
 def plain_joins(plan: Plan, settings: Settings) -> list[str]:
-    """A line for each tree of plain joins: what it joins, and why it is no many-one join."""
+    """Describe each tree of plain joins: its inputs, and why it is no keyed join."""
     below, lines = inputs(plan), list[str]()
     if isinstance(plan, Join) and is_inner(plan):
         found = analysed(plan, settings)
@@ -37,7 +37,7 @@ def _line(joined: tuple[Plan, ...], why: str, settings: Settings) -> list[str]:
 
 
 def called(plan: Plan) -> str:
-    """What is joined, by the streams that it reads."""
+    """Return a name for a joined plan, from the streams that it reads."""
     scans = [node.stream for node in walk(plan) if isinstance(node, Scan)]
     return label(plan, scans[0]) if len(scans) == 1 else f"({', '.join(scans)})"
 

@@ -1,4 +1,4 @@
-"""Rows that have the greatest value of all, as SQL says it: joined with the MAX of the same rows."""
+"""Recognise rows with the greatest value, which SQL writes as a join with the MAX of the same rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def keep_only_extreme_rows(plan: Plan) -> Plan | None:
 
 
 def _of_itself(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
-    """The extreme rows of the left, if the right is the extreme value of the same rows."""
+    """Return the extreme rows of the left, if the right is the extreme value of the same rows."""
     partner = {b: a for a, b in equal_columns(predicate, left, right)}
     made = _extreme_of(right)
     if made is None or len(partner) != len(conjuncts(predicate)) or set(partner) != set(right.schema.names):
@@ -37,12 +37,12 @@ def _of_itself(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
         return None
     value, keys = same[call.column], tuple(same[k] for k in aggregate.keys)
     first = Limit(left, (Order(value, descending=call.function == "max"),), 1, 0, keys, ties=True)
-    # NULL is the last, and the first only where there is nothing else; no equality is true of it.
+    # NULL comes last, and first only if there is nothing else; no equality is true of it.
     return Filter(first, conjunction(tuple(_is_known(left.schema, name) for name in (*keys, value))))
 
 
 def _extreme_of(plan: Plan) -> tuple[Aggregate, dict[str, str]] | None:
-    """An aggregate that is nothing but a MAX or MIN by some keys, and its column behind each of the plan's."""
+    """Return an aggregate with only a MAX or MIN by some keys, and its column for each column of the plan."""
     match plan:
         case Aggregate(calls=(call,)) if call.function in ("max", "min") and call.user is None:
             return plan, {name: name for name in plan.schema.names}
@@ -54,9 +54,9 @@ def _extreme_of(plan: Plan) -> tuple[Aggregate, dict[str, str]] | None:
 
 
 def _with_partner(found: Plan, right: Plan, partner: dict[str, str]) -> Plan | None:
-    """The columns of both sides of the join: those of the right are equal to some of the left."""
+    """Return the columns of both sides of the join, each right column taken from the equal left column."""
     if any(field.type in (Type.REAL, Type.DOUBLE) for field in right.schema):
-        return None  # 0.0 and -0.0 are equal, and two things
+        return None  # 0.0 and -0.0 compare equal but are distinct values
     both = [*found.schema, *right.schema]
     of_left = {name: name for name in found.schema.names} | partner
     return Map(found, tuple(Output(f.name, Column(of_left[f.name], f.type)) for f in both))

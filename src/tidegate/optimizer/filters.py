@@ -1,7 +1,7 @@
-"""Rules that bring filters to where they drop elements earliest.
+"""Rules that move filters to where they drop elements earliest.
 
-A predicate that can fail makes dead letters. It only moves where it is tried on the same elements as
-before, or where the operator above it would not have tried others.
+A predicate that can fail makes dead letters. It moves only if it is then evaluated on the same elements as before, or
+if the operator above it would not have evaluated others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def merge_filters(plan: Plan) -> Plan | None:
 def push_filter_below_window(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Window(source=source) as window, predicate=predicate):
-            # A window that moves in steps leaves out elements, one over longer validities multiplies them.
+            # A window that moves in steps leaves out elements; a window over longer validities multiplies them.
             if is_safe(predicate) or (window.slide == 1 and is_chronon(source)):
                 return replace(window, source=Filter(source, predicate, plan.span))
     return None
@@ -81,7 +81,7 @@ def push_filter_below_time(plan: Plan) -> Plan | None:
 def push_filter_below_stamp(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Stamp(source=source, column=column) as stamp, predicate=predicate):
-            # Rows that are split into chronons would fail once for each of them.
+            # Rows that are split into chronons would fail once per chronon.
             if column not in columns_of(predicate) and (is_safe(predicate) or is_source(source)):
                 return replace(stamp, source=Filter(source, predicate, plan.span))
     return None
@@ -98,7 +98,7 @@ def push_filter_below_union(plan: Plan) -> Plan | None:
 
 @rule("σp(μf(S)) = μf(σp∘f(S))")
 def push_filter_below_map(plan: Plan) -> Plan | None:
-    # Only if what the predicate reads cannot fail: a failing element is a dead letter once, of the map.
+    # Only if the columns that the predicate reads cannot fail: a failing element becomes one dead letter, in the map.
     match plan:
         case Filter(source=Map(source=source, outputs=outputs) as mapping, predicate=predicate):
             made = {o.name: o.expression for o in outputs}
@@ -173,7 +173,7 @@ def push_semi_join_terms_to_inputs(plan: Plan) -> Plan | None:
         return None
     left, right, rest = _by_side(plan)
     if plan.anti and left:
-        # Elements of the left for which the term is not true have no partner: they stay.
+        # Left elements for which the term is not true have no partner, so an anti-join keeps them.
         left, rest = (), conjunction(tuple(t for t in conjuncts(plan.predicate) if t not in right))
     if not left and not right:
         return None
@@ -203,7 +203,7 @@ FILTER_RULES = (
 def _over_groups(
     plan: Filter, below: CountWindow | Aggregate | Limit, keys: tuple[str, ...], predicate: Expression
 ) -> Plan | None:
-    """Terms that keep or drop whole groups go below the operator, the others stay above."""
+    """Move terms that keep or drop whole groups below the operator; leave the others above it."""
     moved = tuple(t for t in conjuncts(predicate) if reads_only(t, keys) and is_safe(t))
     rest = tuple(t for t in conjuncts(predicate) if t not in moved)
     if not moved or not is_safe(*rest):
@@ -212,7 +212,7 @@ def _over_groups(
 
 
 def _by_side(plan: Join | SemiJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...], Expression]:
-    """The terms of the predicate that read only the left, those that read only the right, and the rest."""
+    """Split the predicate into terms that read only the left, terms that read only the right, and the rest."""
     names = [frozenset(side.schema.names) for side in (plan.left, plan.right)]
     terms: tuple[list[Expression], ...] = ([], [], [])
     for term in conjuncts(plan.predicate):

@@ -1,4 +1,4 @@
-"""Trees of joins taken apart: what is joined, and all conditions; and the many-one edges among these."""
+"""Trees of joins as a flat list of inputs and conditions, and the keyed edges among the inputs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tidegate.optimizer.names import is_safe, substitute
 from tidegate.optimizer.origins import Origin, origin
 
 Made = Mapping[str, Expression]
-"""How columns are made of those of the inputs of a cluster, by name."""
+"""Expressions of columns over the columns of a cluster's inputs, by name."""
 
 
 @dataclass(slots=True)
 class Cluster:
-    """What a tree of joins joins, and the conditions, over columns whose names are unique among all inputs."""
+    """The inputs and conditions of a tree of joins, over column names that are unique among all inputs."""
 
     inputs: list[Plan] = field(default_factory=list)
     terms: list[Expression] = field(default_factory=list)
 
     def add(self, plan: Plan) -> Made:
-        """Take in a tree of joins; answers how its columns are made."""
+        """Add a tree of joins; return the expressions of its columns."""
         match plan:
             case Join(left=left, right=right, predicate=predicate) if is_inner(plan):
                 made = {**self.add(left), **self.add(right)}
@@ -49,8 +49,8 @@ class Cluster:
 
 
 def is_inner(plan: Plan) -> bool:
-    """Whether the plan is part of a tree of joins: a join, or what filters or renames one, that cannot fail."""
-    # What can fail is tried on the pairs of its own join, and on no others.
+    """Return whether the plan is a join, or filters or maps over one, none of which can fail."""
+    # An expression that can fail must be evaluated on the pairs of its own join only.
     match plan:
         case Join(predicate=predicate):
             return is_safe(predicate)
@@ -63,7 +63,7 @@ def is_inner(plan: Plan) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """A condition that columns of two inputs, by position, are equal."""
+    """A condition that equates expressions of two inputs, given by position."""
 
     term: Expression
     inputs: tuple[int, int]
@@ -72,9 +72,9 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class EdgeTerms:
-    """All equalities between two inputs, in one direction: the child has a key among its sides.
+    """All equalities between two inputs, in one direction: the child's sides contain a key.
 
-    Without terms, they follow from those between others.
+    Without terms, the equalities follow from those between other inputs.
     """
 
     parent: int
@@ -84,7 +84,7 @@ class EdgeTerms:
 
 
 def edges_of(inputs: Sequence[Plan], origins: Sequence[Origin | str], terms: Sequence[Expression]) -> list[EdgeTerms]:
-    """The many-one edges among inputs that are whole; from both sides, where both have a key."""
+    """Return the keyed edges among inputs that have an origin, in both directions if both sides have a key."""
     between: dict[tuple[int, int], list[Equality]] = {}
     for found in _equalities(inputs, terms):
         between.setdefault(found.inputs, []).append(found)
@@ -105,9 +105,9 @@ def edges_of(inputs: Sequence[Plan], origins: Sequence[Origin | str], terms: Seq
 def implied_edges(
     inputs: Sequence[Plan], origins: Sequence[Origin | str], terms: Sequence[Expression], members: Sequence[int]
 ) -> list[EdgeTerms]:
-    """Edges that are not written, but follow, between inputs of which one declares that it refers to the other.
+    """Return edges that follow from other equalities, from an input that declares a reference to the other.
 
-    Others would not help: what they say is known already.
+    Other implied edges would not help: they add nothing to what is known.
     """
     classes = _classes(_equalities(inputs, terms))
     written = {each.inputs for each in _equalities(inputs, terms)}
@@ -130,7 +130,7 @@ def implied_edges(
 
 
 _Classes = list[list[tuple[int, Expression]]]
-"""What must be equal, each with its input."""
+"""Classes of equal expressions, each with its input."""
 
 
 def _classes(equalities: Sequence[Equality]) -> _Classes:
@@ -146,7 +146,7 @@ def _classes(equalities: Sequence[Equality]) -> _Classes:
 def _joined(
     classes: _Classes, one: tuple[int, Origin, str], other: tuple[int, Origin, str]
 ) -> tuple[Expression, Expression] | None:
-    """Expressions of two inputs that stand for these columns, and must be equal."""
+    """Return expressions of the two inputs that have these source columns and must be equal."""
     for known in classes:
         sides = [
             next((side for at, side in known if at == which and known_as.column(side) == column), None)
@@ -158,20 +158,20 @@ def _joined(
 
 
 def groups_of(count: int, edges: Sequence[EdgeTerms]) -> list[tuple[int, ...]]:
-    """Inputs that edges connect, two or more of them."""
+    """Return the groups of two or more inputs that edges connect."""
     bare = [JoinEdge(edge.parent, edge.child, (), ()) for edge in edges]
     return [group for group in connected(count, bare) if len(group) > 1]
 
 
 def has_key(known: Origin | str, sides: Sequence[Expression], plan: Plan) -> bool:
-    """Whether no two rows of a plan with that origin agree in these expressions."""
+    """Return whether no two rows of a plan with this origin agree in these expressions."""
     if isinstance(known, str) or not known.scan.key:
         return False
     return frozenset(known.scan.key) <= {known.column(each) for each in sides} | _fixed(plan)
 
 
 def _fixed(plan: Plan) -> frozenset[str | None]:
-    """Columns of the source that have one value only, because others are filtered out."""
+    """Return the source columns that a filter restricts to one value."""
     found: set[str | None] = set()
     for node in walk(plan):
         if isinstance(node, Filter) and isinstance(below := origin(node.source), Origin):
@@ -198,7 +198,7 @@ def _equality(term: Expression, inputs: Sequence[Plan]) -> Equality | None:
 
 
 def _only_input(side: Expression, inputs: Sequence[Plan]) -> int | None:
-    """The one input whose columns an expression reads."""
+    """Return the only input whose columns an expression reads; None if there is no such input."""
     read = columns_of(side)
     found = [at for at, each in enumerate(inputs) if read & frozenset(each.schema.names)]
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Join reordering: inputs that have an equality with each other are joined before others."""
+"""Join reordering: join inputs that share an equality before others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EQUALITY, _CONDITION, _NOTHING = range(3)
 
 @rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)")
 def reorder_joins(plan: Plan) -> Plan | None:
-    """Join in an order in which fewer joins have no equality; the order as written, where that is as good."""
+    """Join in an order in which fewer joins lack an equality; keep the written order if it is as good."""
     if not isinstance(plan, Join):
         return None
     written = _badness(plan)
@@ -31,7 +31,7 @@ def reorder_joins(plan: Plan) -> Plan | None:
 
 
 def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
-    """What a tree of joins joins, from left to right, and all its conditions."""
+    """Return the inputs of a tree of joins, from left to right, and all its conditions."""
     plan = _bare(plan)
     if not isinstance(plan, Join):
         return [plan], []
@@ -40,12 +40,12 @@ def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
 
 
 def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
-    """Plans joined where all terms hold, in an order in which few joins have no equality."""
+    """Join plans on all terms, in an order in which few joins lack an equality."""
     return _joined(_ordered(leaves, terms), terms, span)
 
 
 def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
-    """Greedily, from the first input on: next comes the one with the best link to those before it."""
+    """Order the leaves greedily from the first: next comes the leaf with the best link to those before it."""
     read = [(term, columns_of(term)) for term in terms]
     rest = list(leaves)
     order = [rest.pop(0)]
@@ -57,7 +57,7 @@ def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
 
 
 def _link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> int:
-    """How well a leaf is linked with columns that are there already, by terms and the columns they read."""
+    """Rate the link between a leaf and the columns joined so far, given terms with the columns that they read."""
     own = frozenset(leaf.schema.names)
     linking = [term for term, read in terms if read & own and read & names and read <= names | own]
     if any(_is_equality(t, names, own) for t in linking):
@@ -66,7 +66,7 @@ def _link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, f
 
 
 def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether the term says that something of the left equals something of the right."""
+    """Return whether the term equates an expression of the left with one of the right."""
     match term:
         case Call("=", (a, b)):
             one, other = columns_of(a), columns_of(b)
@@ -75,7 +75,7 @@ def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) 
 
 
 def _joined(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
-    """A left-deep tree in which each condition stands where all that it reads is there for the first time."""
+    """Build a left-deep tree with each condition at the lowest join that has all its columns."""
     waiting, tree = list(terms), order[0]
     for leaf in order[1:]:
         names = frozenset(tree.schema.names) | frozenset(leaf.schema.names)
@@ -87,20 +87,20 @@ def _joined(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> P
 
 
 def _badness(plan: Plan) -> tuple[int, int]:
-    """How many joins have no condition at all, and how many no equality."""
+    """Count the joins without any condition, and those without an equality."""
     plan = _bare(plan)
     if not isinstance(plan, Join):
         return (0, 0)
     terms = conjuncts(plan.predicate)
     below = [_badness(plan.left), _badness(plan.right)]
-    # What is not of the right is of the left, whose schema is that of all joins below.
+    # Columns that are not of the right are of the left; this avoids the schema of all joins below.
     right = frozenset(plan.right.schema.names)
     bare, loose = not terms, not any(_is_equality(t, columns_of(t) - right, right) for t in terms)
     return (bare + sum(b for b, _ in below), loose + sum(n for _, n in below))
 
 
 def _bare(plan: Plan) -> Plan:
-    """The join below a map that only puts its columns in another order; else the plan itself."""
+    """Return the join below a map that only reorders its columns; otherwise the plan itself."""
     match plan:
         case Map(source=Join() as join, outputs=outputs) if all(
             isinstance(o.expression, Column) and o.expression.name == o.name for o in outputs

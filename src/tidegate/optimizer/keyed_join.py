@@ -1,4 +1,4 @@
-"""Joins of streams along keys become many-one joins, which keep synopses of their inputs."""
+"""Replace joins of streams on keys by keyed joins, which keep synopses of their inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.optimizer.origins import Origin, in_source, origin
 
 
 def find_keyed_joins(plan: Plan, settings: Settings) -> Plan:
-    """The plan with a many-one join in place of plain ones, wherever there are edges and it is worth it."""
+    """Replace plain joins by keyed joins, wherever there are edges and a keyed join is cheaper."""
     return plan if settings.use is Use.OFF else _visit(plan, settings)
 
 
@@ -36,17 +36,17 @@ def _visit(plan: Plan, settings: Settings) -> Plan:
 
 
 def _visit_below(plan: Plan, settings: Settings) -> Plan:
-    """Leave a tree of joins as it is, and go on with what it joins."""
+    """Keep a tree of joins as it is, and visit its inputs."""
     below = (_visit_below(e, settings) if is_inner(e) else _visit(e, settings) for e in inputs(plan))
     return with_inputs(plan, tuple(below))
 
 
-# ---- what there is to join
+# ---- analysis of a tree of joins
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Something that is joined, and whose rows it has; or why it takes no part in many-one joins."""
+    """An input of a tree of joins, with its origin or the reason why it takes no part in keyed joins."""
 
     plan: Plan
     origin: Origin | str
@@ -54,7 +54,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A many-one join that could be made: the positions of its inputs, the terms that it takes the place of."""
+    """A possible keyed join: the positions of its inputs, and the terms that it replaces.
+
+    `refused` is the reason why plain joins stay, if they do.
+    """
 
     members: tuple[int, ...]
     join: KeyedJoin
@@ -64,7 +67,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A tree of joins taken apart, and the many-one joins in it."""
+    """The parts of a tree of joins, and the possible keyed joins in it."""
 
     leaves: tuple[Leaf, ...]
     terms: tuple[Expression, ...]
@@ -73,7 +76,7 @@ class Analysis:
 
 
 def analysed(plan: Join, settings: Settings) -> Analysis:
-    """What a tree of joins is made of, and which many-one joins could take its place."""
+    """Return the parts of a tree of joins, and the keyed joins that could replace it."""
     cluster = Cluster()
     made = cluster.add(plan)
     leaves = tuple(Leaf(each, origin(each)) for each in cluster.inputs)
@@ -117,11 +120,12 @@ def _group(
 
 
 def _needed(join: KeyedJoin, implied: Sequence[int]) -> list[int]:
-    """Edges, by position, without those back whose rows are reached anyway, and of which nothing is known.
+    """Return the positions of the edges to keep.
 
-    Those that are implied are of use for what is declared, and for nothing else.
+    Implied edges stay only if a declared arrival uses them. A reverse edge goes if nothing is known about it and its
+    rows are reachable without it.
     """
-    # Without cycles, a join is quicker, and keeps the same if it is covered by the same inputs.
+    # Without cycles, a join is faster, and it keeps the same rows if the same inputs cover it.
     declared = {each.edge for each in join.used if each.kind is Kind.ARRIVING}
     kept, count = [at for at in range(len(join.edges)) if at not in implied or at in declared], len(join.inputs)
     known = {each.edge for each in join.used} | {edge for edge, _ in join.watched}
@@ -135,7 +139,7 @@ def _needed(join: KeyedJoin, implied: Sequence[int]) -> list[int]:
 
 
 class _Side:
-    """An input that gets a column for each key that is computed."""
+    """An input with an additional column for each computed key."""
 
     def __init__(self, plan: Plan, which: int) -> None:
         self.source, self.which = plan, which
@@ -171,7 +175,7 @@ def _known(
 
 
 def _rows(plan: Plan) -> int | None:
-    """Of how many rows of the stream a window is; not if rows do not count that fail a filter below."""
+    """Return the number of stream rows in a count window; None if there is none, or a filter below it drops rows."""
     window = counted(plan)
     filtered_out = window is not None and any(isinstance(node, Filter) for node in walk(window.source))
     return None if window is None or filtered_out else window.rows
@@ -181,7 +185,7 @@ def _step(plan: Plan) -> int:
     return max((node.slide for node in walk(plan) if isinstance(node, Window)), default=1)
 
 
-# ---- the plan that is made of it
+# ---- the new plan
 
 
 def _rebuilt(plan: Join, found: Analysis, groups: Sequence[Group], settings: Settings) -> Plan:

@@ -1,7 +1,7 @@
-"""Whether a join that keeps synopses is worth it: an estimate of what it keeps, against plain joins.
+"""Estimate whether a keyed join is cheaper than plain joins, by the state that each keeps.
 
-Rates are not known before a query runs: all streams count alike, and what is kept of one is measured by
-how long its elements stay. A window of rows is taken to be as long as the longest whose time is known.
+Rates are unknown before a query runs. All streams therefore count alike, and the state of a stream is measured by how
+long its elements stay. A count window is assumed to be as long as the longest known validity.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from tidegate.algebra.keyed_join import EdgeConstraint, Kind
 from tidegate.optimizer.edge_constraints import Known
 
 ROW_COST = 1.5
-"""A kept row costs so much more than one of a plain join, which writes a row only a few times, in runs."""
+"""Cost of a kept row, relative to a row of a plain join, which writes a row only a few times, in runs."""
 
 WAITING_SHARE = 0.1
-"""So many of the rows that have children wait for them for as long as they are valid."""
+"""Assumed share of the rows with children that wait for them during their whole validity."""
 
 OTHER_SHARE = 0.1
-"""A reach that is yet to be found, or not in the unit of the window, is taken to be that part of a validity."""
+"""Assumed share of a validity for a reach that is not yet known, or not in the unit of the window."""
 
 
 def not_worth_it(
     known: Known, constraints: Sequence[EdgeConstraint], watched: Sequence[tuple[int, Kind]]
 ) -> str | None:
-    """Why plain joins are expected to be cheaper; None if they are not."""
+    """Return why plain joins are expected to be cheaper; None if they are not."""
     lengths = _lengths(known)
     stays = _Stays(known, lengths, constraints, watched)
     kept = sum(stays.complete(each) + stays.waiting(each) for each in range(len(lengths)))
-    # Plain joins of more than two inputs keep what comes out of all joins but the last.
+    # Plain joins of more than two inputs also keep the results of all joins but the last.
     plain = sum(lengths) + (len(lengths) - 2) * min(lengths)
     if kept * ROW_COST <= plain:
         return None
@@ -39,13 +39,13 @@ def not_worth_it(
 
 
 def _lengths(known: Known) -> list[float]:
-    """How long elements are valid; where that is not known, as long as the longest."""
+    """Return how long elements are valid; the longest known validity where it is unknown."""
     longest = max((each for each in known.lengths if each is not None), default=1)
     return [longest if each is None else each for each in known.lengths]
 
 
 class _Stays:
-    """For how long elements of an input stay, on average, as part of how long they are valid."""
+    """Average times for which elements of an input stay in state."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class _Stays:
                 self.reaches[each.edge, each.kind] = each.within
 
     def complete(self, which: int) -> float:
-        """Elements that are complete: if no more combinations begin with them, they go, and with what they join."""
+        """Return how long complete elements stay, on average.
+
+        An element leaves, with its partners, once no more combinations begin with it.
+        """
         if which in self.singles:
             return 0.0
         above = [e for e, edge in enumerate(self.edges) if edge.child == which]
@@ -80,7 +83,7 @@ class _Stays:
         return self.lengths[which] * min([1.0, *(self._part(which, each) for each in found)])
 
     def _part(self, which: int, reach: Reach) -> float:
-        """How much of a window a reach is."""
+        """Return a reach as a share of the window."""
         rows = self.known.rows[which]
         own, whole = (reach.time, self.lengths[which]) if rows is None else (reach.rows, rows)
         return OTHER_SHARE if own is None else own / whole

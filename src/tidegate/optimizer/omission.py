@@ -1,7 +1,7 @@
-"""What alerts can do without: which elements cannot change whether there is an alarm.
+"""Omission: determine which elements cannot change whether an alert raises an alarm.
 
-For each member of an alert: how far apart elements may be that stand in for those between them (the
-window), and whether greater ones, smaller ones or both are needed for that (the shape of the function).
+For each member of an alert: how far apart two elements may be to replace those between them (the window), and whether
+greater ones, smaller ones or both are needed for this (the shape of the function).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIDES = {Shape.RISING: (True, False), Shape.FALLING: (False, True), Shape.QUASI
 
 
 def omit_what_cannot_alarm(plan: Plan) -> Plan:
-    """The same plan, in which alerts say which elements they can do without."""
+    """Return the plan, with alerts that state which elements they do not need."""
     return rewrite(plan, lambda node: _with_demands(node) if isinstance(node, ThresholdJoin) else node)
 
 
@@ -37,7 +37,7 @@ def _with_demands(join: ThresholdJoin) -> Plan:
 
 
 def _demanding(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
-    """The alert with a demand for each member; inputs get the columns that demands are about."""
+    """Return the alert with a demand for each member; add the columns that demands read to `inputs`."""
     if alert.everything:
         return replace(alert, demands=(Whole("every combination is asked for"),) * len(alert.members))
     demands: list[Demand | Whole] = []
@@ -48,7 +48,7 @@ def _demanding(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
 
 
 def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | Whole]:
-    """What is asked of one member, and the alert, which may read its value from a column of its own now."""
+    """Return the demand on one member, and the alert, which may now read the value from a new column."""
     window = omission_window(alert, position)
     if isinstance(window, Whole):
         return alert, window
@@ -60,7 +60,7 @@ def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tupl
     column = Column(name, value.type)
     crossing = _substituted(crossing_of(alert), value, column)
     verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
-    # Of a part of the formula only bounds are known: a counterexample may use a number that it never is.
+    # For a part of the formula only bounds are known: a counterexample may use a value that it never has.
     is_refuted = isinstance(verdict, Refuted) and isinstance(value, Column)
     shape = _shape(verdict, alert, position, span, is_refuted=is_refuted)
     if isinstance(shape, Whole):
@@ -76,7 +76,7 @@ def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tupl
 
 
 def _shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refuted: bool) -> Proved | Whole:
-    """What can be relied on: what is proved, or what whoever wrote the alert vouches for."""
+    """Return the shape to rely on: the proved shape, or the shape that the alert's author asserts."""
     if isinstance(verdict, Proved):
         return verdict
     if position not in alert.assumed:
@@ -88,10 +88,10 @@ def _shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refu
 
 
 def omission_window(alert: Alert, position: int) -> tuple[int, bool] | Whole:
-    """How far apart elements of a member may be that stand in for others, and whether they must be nearer than that.
+    """Return how far apart two elements of a member may be to replace those between them, and whether strictly less.
 
-    It is the length of the shortest time in which elements of the member can meet a given combination
-    of the others: whoever is in it has a stand-in there.
+    This is the length of the shortest interval in which elements of the member can meet a given combination of the
+    others: every element in it has a replacement there.
     """
     if alert.lasting:
         return alert.lasting[position], False
@@ -117,12 +117,12 @@ def _other(link: Link, position: int) -> int:
 
 
 def _turned(link: Link) -> Link:
-    """The same link, seen from its other end."""
+    """Return the same link, seen from its other end."""
     return Link(link.right, link.left, link.after, link.before, link.open_after, link.open_before)
 
 
 def crossing_of(alert: Alert) -> Expression:
-    """What must be great for an alarm: one side of the comparison minus the other."""
+    """Return the expression that must be great for an alarm: one side of the comparison minus the other."""
     match conjuncts(alert.condition)[0]:
         case Call(">" | ">=", (greater, smaller)) | Call("<" | "<=", (smaller, greater)):
             if not columns_of(smaller):
@@ -132,7 +132,7 @@ def crossing_of(alert: Alert) -> Expression:
 
 
 def _value(alert: Alert, own: frozenset[str]) -> Expression | Whole:
-    """The only thing of a member that the threshold depends on, if it is one number."""
+    """Return the only number of a member that the threshold depends on, if there is exactly one."""
     if any(columns_of(term) & own for term in conjuncts(alert.condition)[1:]):
         return Whole("a condition beside the threshold reads it, too")
     crossing = crossing_of(alert)
@@ -146,7 +146,7 @@ def _value(alert: Alert, own: frozenset[str]) -> Expression | Whole:
 
 
 def _own_parts(expression: Expression, own: frozenset[str]) -> list[Expression]:
-    """The largest parts of an expression that read columns of one member, and nothing else."""
+    """Return the largest parts of an expression that read columns of one member only."""
     read = columns_of(expression)
     if not read & own:
         return []
@@ -165,7 +165,7 @@ def _substituted(expression: Expression, part: Expression, by: Expression) -> Ex
 
 
 def _domains(crossing: Expression, inputs: list[Plan], values: Mapping[str, Expression]) -> dict[str, Domain]:
-    """The domains of all that the function reads."""
+    """Return the domains of all columns that the function reads."""
     found: dict[str, Domain] = {}
     for name in columns_of(crossing):
         if name in values:

@@ -1,4 +1,4 @@
-"""The optimiser: rules in an order, each with its law."""
+"""The optimiser: rules in order, each with its law."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     *SEMI_JOIN_RULES,
     *THRESHOLD_RULES,
 )
-"""Rules that only ever help; they are applied wherever they can be, until none can."""
+"""Rules that always help; they are applied wherever possible until none applies."""
 
 STAMPING, PRUNING, OMISSION = "stamp_own_times", "prune_columns", "omit_what_cannot_alarm"
 MANY_ONE, SIMILARITY = "find_keyed_joins", "find_similarity_joins"
@@ -52,12 +52,12 @@ LAWS = {each.name: each.law for each in (*RULES, reorder_joins, extend_whole_ele
 def optimize(
     plan: Plan, settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER
 ) -> tuple[Plan, tuple[str, ...]]:
-    """A better plan of the same meaning, and the names of the rules that made it; shedding may leave rows out."""
-    # First of all: the rules keep relations, not where validities begin.
+    """Return a better plan of the same meaning, and the names of the rules applied; shedding may leave rows out."""
+    # This comes first, because the rules preserve relations but not where validities begin.
     stamped = stamp_own_times(plan)
     applied = [] if stamped is plan else [STAMPING]
     plan = stamped
-    # Conditions must be where they belong before it can be told which joins have none.
+    # Conditions must be in their final place before reordering can see which joins have none.
     for phase in (RULES, (reorder_joins,), RULES):
         plan, names = apply_rules(plan, phase)
         applied += names
@@ -67,7 +67,7 @@ def optimize(
     applied += [] if joined == less else [MANY_ONE]
     compared = find_similarity_joins(joined, shedding)
     applied += [] if compared == joined else [SIMILARITY]
-    # Columns last: where the filters ended up decides what must be read.
+    # Columns come last, because the position of the filters determines which columns are read.
     pruned = prune_columns(compared)
     applied += [] if pruned == compared else [PRUNING]
     plan, names = apply_rules(pruned, (*SIMPLIFYING_RULES, extend_whole_elements))

@@ -1,4 +1,4 @@
-"""Whose rows the elements of a plan are, one for one, and which columns of the source its columns are."""
+"""Origins of plans whose elements are rows of a source, one to one, with the source columns of their columns."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tidegate.optimizer.names import substitute
 from tidegate.schema import Type
 
 _KEEPS_ALL = {(Type.INT, Type.BIGINT), (Type.INT, Type.DOUBLE), (Type.REAL, Type.DOUBLE)}
-"""Casts that keep different values different, and their order."""
+"""Casts that keep different values different, and preserve their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source whose rows the elements of a plan are, and its columns by those of the plan."""
+    """The source whose rows are the elements of a plan, and its columns by those of the plan."""
 
     scan: Scan
     columns: Mapping[str, str]
 
     def column(self, expression: Expression) -> str | None:
-        """The column of the source that an expression stands for: as different, and in the same order."""
+        """Return the source column with the same equality and order as an expression; None if there is none."""
         match expression:
             case Column(name=name):
                 return self.columns.get(name)
@@ -35,7 +35,7 @@ class Origin:
 
 
 def origin(plan: Plan) -> Origin | str:
-    """The origin of a plan whose elements are whole rows of a stream; else why they are not, of its elements."""
+    """Return the origin of a plan whose elements are whole rows of a stream; otherwise the reason why they are not."""
     match plan:
         case Scan(validity=Validity.RELATION):
             return "it is a table"
@@ -63,7 +63,7 @@ def origin(plan: Plan) -> Origin | str:
 
 
 def in_source(plan: Plan, expression: Expression) -> str:
-    """What an expression over a plan reads of its source, in words: a column by its name there, or how it is made."""
+    """Describe an expression over a plan in terms of its source: the name of a source column, or a formula."""
     match plan:
         case Map(source=source, outputs=outputs):
             return in_source(source, substitute(expression, {o.name: o.expression for o in outputs}))
@@ -75,7 +75,7 @@ def in_source(plan: Plan, expression: Expression) -> str:
 
 
 def _counted(window: CountWindow) -> Origin | str:
-    """The origin of a window of the last so many rows of a stream; other windows of rows have none."""
+    """Return the origin of a window of the last rows of a stream; other count windows have none."""
     if window.keys:
         return "its window counts the rows of each group by themselves"
     if window.slide != 1:

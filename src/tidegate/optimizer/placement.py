@@ -1,4 +1,4 @@
-"""Rules of split, coalesce and granularity: where validities are cut, joined and made coarser."""
+"""Rules for split, coalesce and granularity: where validities are cut, merged and made coarser."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def merge_granularities(plan: Plan) -> Plan | None:
 
 @rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant by itself", scope=Scope.TIME)
 def push_granularity_down(plan: Plan) -> Plan | None:
-    # Near the sources it spares the operators above it most instants. Filters are better still: they go below.
+    # Near the sources it saves the operators above it most instants. Filters save even more, so they go below it.
     match plan:
         case Granularity(source=below, size=size, span=span) if _commutes(below):
             return with_inputs(below, tuple(Granularity(each, size, span) for each in inputs(below)))
@@ -87,7 +87,7 @@ PLACEMENT_RULES = (
 
 
 def _commutes(plan: Plan) -> bool:
-    """Whether the operator can work on coarser time: what would fail between two granules must not be lost."""
+    """Return whether the operator can work on coarser time: a failure between two granules must not get lost."""
     match plan:
         case Map(outputs=outputs):
             return is_safe(*(o.expression for o in outputs))

@@ -1,4 +1,4 @@
-"""What a rule is, and how rules are applied."""
+"""Rules, and their application to plans."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidegate.algebra.properties import is_reducible
 from tidegate.errors import InternalError
 
 MOST_APPLICATIONS = 1_000_000
-"""Rules that undo each other would be applied for ever."""
+"""Limit on the applications of a rule, to detect rules that undo each other."""
 
 
 class Scope(Enum):
-    """Where a rule holds (PIPES, section 10.3)."""
+    """The part of a plan where a rule holds (PIPES, section 10.3)."""
 
     REGION = "inside a snapshot-reducible region"  # a rule of SQL, at every instant
     TIME = "at an operator of time"  # a window, granularity, split, coalesce or changes, and its neighbour
@@ -23,7 +23,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rewriting that keeps the relation of a plan at every instant, with the law that says why."""
+    """A rewriting that preserves the relation of a plan at every instant, with the law that justifies it."""
 
     name: str
     law: str
@@ -32,12 +32,12 @@ class Rule:
 
 
 def rule(law: str, *, scope: Scope = Scope.REGION) -> Callable[[Callable[[Plan], Plan | None]], Rule]:
-    """Make a rule of a function that answers a better plan, or None where the rule does not apply."""
+    """Make a rule of a function that returns a better plan, or None where the rule does not apply."""
     return lambda function: Rule(function.__name__, law, function, scope)
 
 
 def apply_rule(each: Rule, node: Plan) -> Plan | None:
-    """What the rule makes of an operator; None where it does not apply."""
+    """Return the result of the rule on an operator; None if the rule does not apply."""
     if each.scope is Scope.REGION and not is_reducible(node):
         return None
     better = each.rewrite(node)
@@ -47,9 +47,9 @@ def apply_rule(each: Rule, node: Plan) -> Plan | None:
 
 
 def apply_rules(plan: Plan, rules: Sequence[Rule]) -> tuple[Plan, tuple[str, ...]]:
-    """Apply the rules bottom-up until none applies; also answer the names of those that did."""
+    """Apply the rules bottom-up until none applies; also return the names of those that did."""
     applied: dict[str, int] = {}
-    # A rule looks at an operator and what is below it: where none applied, none will as long as it stays the same.
+    # A rule reads an operator and the plan below it. Where none applied, none will until that part changes.
     final: dict[int, Plan] = {}
 
     def finished(node: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""Rules of semi- and anti-joins: what must be known of the right side becomes less."""
+"""Rules for semi- and anti-joins that reduce the right side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.optimizer.rule import rule
 from tidegate.schema import Type
 
 _EXTREMES = {"<": ("max", "min"), "<=": ("max", "min"), ">": ("min", "max"), ">=": ("min", "max")}
-"""For a comparison: which value of its right operand decides, and which of its left operand."""
+"""For each comparison: the extreme of its right operand that decides it, and that of its left operand."""
 
 
 @rule("S1 ⋉ δ(S2) = S1 ⋉ S2, and so for ▷")
@@ -36,7 +36,7 @@ def make_semi_join_a_join(plan: Plan) -> Plan | None:
 
 @rule("S1 ⋉k∧x<y S2 = S1 ⋉k∧x<y γk,max(y)(S2), and so for ▷, and with min for >")
 def keep_only_the_extreme_partner(plan: Plan) -> Plan | None:
-    # Whether any partner is greater, the greatest one tells: NULL is neither greater nor the greatest.
+    # The greatest partner decides whether any partner is greater: NULL is neither greater nor the greatest.
     match plan:
         case SemiJoin(left=left, right=right, predicate=predicate) if not _is_unique_in_equals(plan):
             keys = tuple(dict.fromkeys(b for _, b in equal_columns(predicate, left, right)))
@@ -57,7 +57,7 @@ def _is_unique_in_equals(plan: SemiJoin) -> bool:
 
 
 def _extreme(term: Expression, left: Plan, right: Plan) -> AggregateCall | None:
-    """The value of the right side that decides a comparison of a column of each side."""
+    """Return the extreme value of the right side that decides a comparison of one column of each side."""
     match term:
         case Call(function=name, arguments=(Column() as a, Column() as b)) if name in _EXTREMES:
             of_right, of_left = _EXTREMES[name]
@@ -69,6 +69,6 @@ def _extreme(term: Expression, left: Plan, right: Plan) -> AggregateCall | None:
 
 
 def _call(function: str, column: Column) -> AggregateCall | None:
-    """Under the name of the column, so that what reads it need not change."""
+    """Return the call under the name of the column, so that expressions that read it need not change."""
     is_ordered = column.type.is_numeric or column.type in (Type.TIMESTAMP, Type.INTERVAL)
     return AggregateCall(function, column.name, column.name, column.type) if is_ordered else None

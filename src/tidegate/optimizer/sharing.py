@@ -1,8 +1,8 @@
-"""Common subplans, within a query and between queries: found, and made one and the same plan.
+"""Find common subplans, within a query and between queries, and replace them by one plan.
 
-Two plans are common if they differ in the names of columns only. The first is kept; others become
-a map that gives the first one's columns the names that were expected. That only operators with
-state are worth it is known here; that equal parts of plans run once is the matter of stages.
+Two plans are common if they differ only in the names of columns. The first is kept; others become a map that gives
+its columns the expected names. This module shares only plans that contain operators with state; stages make equal
+parts of plans run once.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ _STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
 
 
 def share(plans: Sequence[Plan]) -> tuple[Plan, ...]:
-    """The same plans, in which subplans that mean the same are equal values."""
+    """Return the plans, with subplans of the same meaning as equal values."""
     known: dict[Hashable, Plan] = {}
-    # New names go into the maps above them where there are any; equal subplans stay equal by that.
+    # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
     return tuple(apply_rules(_visit(plan, known), SIMPLIFYING_RULES)[0] for plan in plans)
 
 
 def shape(plan: Plan) -> Hashable:
-    """What a plan computes, without the names of columns; equal for plans that compute the same by position."""
+    """Return a key of what a plan computes, without column names; equal for plans that compute the same by position."""
     return (_parameters(plan), *(shape(each) for each in inputs(plan)))
 
 
 def _visit(plan: Plan, known: dict[Hashable, Plan]) -> Plan:
     if all(isinstance(each, _STATELESS) for each in walk(plan)):
-        return plan  # sources are read once as it is
+        return plan  # sources are read once anyway
     key = shape(plan)
     if key not in known:
         known[key] = with_inputs(plan, tuple(_visit(each, known) for each in inputs(plan)))
@@ -77,7 +77,7 @@ def _renamed(plan: Plan, schema: Schema) -> Plan:
 
 
 def _parameters(plan: Plan) -> tuple[Hashable, ...]:
-    """The operator with its parameters, columns by position."""
+    """Return the operator with its parameters, with columns by position."""
     at = _positions(plan)
     match plan:
         case Scan(stream=stream, schema=schema, validity=validity):
@@ -152,7 +152,7 @@ def _shedding(shedding: Shedding, at: Mapping[str, str]) -> Shedding:
 
 
 def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
-    """An alert over columns by position; what it is called does not matter."""
+    """Return an alert over columns by position, without its name."""
     demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
     value, condition = rename(alert.value, at), rename(alert.condition, at)
     shedding = _shedding(alert.shedding, at)
@@ -176,6 +176,6 @@ def _subscribed(subscribed: Subscribed, at: Mapping[str, str]) -> Subscribed:
 
 
 def _positions(plan: Plan) -> dict[str, str]:
-    """For the columns of the inputs, a name that tells only where they are."""
+    """Map the columns of the inputs to names that contain only their position."""
     names = [name for each in inputs(plan) for name in each.schema.names] if not isinstance(plan, Union) else []
     return {name: f"#{position}" for position, name in enumerate(names)}

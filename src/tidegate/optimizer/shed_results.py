@@ -1,4 +1,4 @@
-"""What shedding makes of the results of a plan: fewer of them, or wrong ones, which are refused."""
+"""Effects of shedding on the results of a plan: fewer results are accepted, wrong ones are refused."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SUBTRACTING = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)
 
 
 def can_shed(plan: Plan) -> bool:
-    """Whether some join or alert of an optimised plan may leave out comparisons."""
+    """Return whether a join or alert of an optimised plan may leave out comparisons."""
     return any(_sheds(node) for node in walk(plan))
 
 
 def refuse_wrong_results(plan: Plan) -> None:
-    """Raise a QueryError if leaving out comparisons would make results that are not part of the exact result.
+    """Raise a QueryError if leaving out comparisons could yield rows that are not part of the exact result.
 
-    A join that sheds finds fewer pairs. Most operators then give fewer rows, too. Those that look at all pairs at
-    once give other rows instead: a COUNT is too small, a LIMIT lets others pass, a NOT EXISTS finds nothing.
+    A join that sheds finds fewer pairs. Most operators then yield fewer rows, too. Operators that depend on all pairs
+    together yield other rows instead: a COUNT is too small, a LIMIT admits other rows, a NOT EXISTS holds wrongly.
     """
     for what, span in _wrong(plan):
         message = f"{what} a join that sheds would be wrong: it sees only the pairs that were found"
@@ -64,7 +64,7 @@ def _wrong(plan: Plan) -> Iterator[tuple[str, Span]]:
 
 
 def _joins_validities(plan: Plan) -> bool:
-    """Whether rows are made of several pairs, so that a missing one makes a gap in time."""
+    """Return whether rows are made of several pairs, so that a missing pair leaves a gap in time."""
     return any(isinstance(node, Distinct | Aggregate) for node in (plan, *inputs(plan)))
 
 

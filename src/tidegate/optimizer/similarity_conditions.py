@@ -1,7 +1,7 @@
-"""Conditions of joins which say that something of one side is like something of the other.
+"""Join conditions that require an expression of one side to be similar to one of the other.
 
-What such a condition asks for is handed to kernels that find the pairs. They must find every pair for which the
-condition is true; where they may find others, too, or round in other ways, the condition stays in the predicate.
+Kernels find the pairs for such a condition. They must find every pair for which the condition is true. Where they may
+find more pairs, or round differently, the condition stays in the predicate.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tidegate.schema import Domain, Type
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A term of a join's predicate, and what it says that expressions of the left and of the right have in common.
+    """A term of a join's predicate, and the similarity that it requires of a left and a right expression.
 
-    If it is `exact`, the term is true of exactly the pairs that are alike; else some of these may fail it.
+    If `exact`, the term is true of exactly the similar pairs; otherwise some similar pairs may fail it.
     """
 
     term: Expression
@@ -42,7 +42,7 @@ class Alike:
 
 
 class _Bound(NamedTuple):
-    """What is asked of kernels, and whether that is all that the term says."""
+    """The bound for the kernels, and whether it expresses the whole term."""
 
     value: int | float
     exact: bool
@@ -55,24 +55,25 @@ _AT_MOST = {"<=": False, "<": True}
 _FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 _TURNED = {Measure.SUBSET: Measure.SUPERSET, Measure.SUPERSET: Measure.SUBSET}
 _THEMSELVES = frozenset({Type.INT, Type.BIGINT, Type.BOOLEAN, Type.TIMESTAMP})
-"""Elements of arrays that kernels compare as they are; they compare hashes of others."""
+"""Types of array elements that kernels compare directly; for other types they compare hashes."""
 
 _MOST_ELEMENTS = 2**31
 _LARGEST = {Type.INT: 2.0**31, Type.BIGINT: 2.0**62}
-"""Differences that are less surely do not overflow, also if they were computed with doubles."""
+"""Differences below this limit cannot overflow, even if computed with doubles."""
 
 _SINGLE = np.finfo(np.float32).max
 
 
 def alike(join: Join | SimilarityJoin) -> Alike | str | None:
-    """What the sides of a join have in common by its predicate; or why that cannot be made use of, if it says so."""
+    """Return the similarity that the predicate of a join requires, or the reason why it is unusable; None if none."""
     read = [_read(term, join) for term in conjuncts(join.predicate)]
     found = [each for each in read if isinstance(each, Alike)]
     if not found:
         return next((each for each in read if isinstance(each, str)), None)
     known = [each.term for each in found]
     for term in conjuncts(join.predicate):
-        # Beside NULL, what fails makes a dead letter; but rows with NULL are like no others, and never compared.
+        # A failure is a dead letter even if another term is NULL; but rows with NULL are similar to no others, and
+        # the kernels never compare them.
         if term not in known and not is_safe(term):
             return f"{to_sql(term)} can fail, also where it is not known whether rows are alike"
     return min(found, key=lambda each: each.measure is Measure.DISTANCE)
@@ -92,7 +93,7 @@ def _read(term: Expression, join: Join | SimilarityJoin) -> Alike | str | None:
 def _compared(
     term: Expression, measured: Expression, comparison: str, bound: Expression, join: Join | SimilarityJoin
 ) -> Alike | str | None:
-    """A term that compares something with a constant."""
+    """Read a term that compares an expression with a constant."""
     match _as_measured(measured):
         case Call(("overlap" | "jaccard" | "inner_product") as function, (a, b)) if comparison in _AT_LEAST:
             measure, strict = Measure(function), _AT_LEAST[comparison]
@@ -110,7 +111,7 @@ def _compared(
 
 
 def _sided(written: Alike, join: Join | SimilarityJoin) -> Alike | str | None:
-    """The same from the left to the right; None if it is not about one side and the other."""
+    """Orient a condition from left to right; return None if it does not relate one side to the other."""
     left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
     a, b, measure = written.left, written.right, written.measure
     if are_sides(b, a, left, right):
@@ -125,7 +126,7 @@ def _sided(written: Alike, join: Join | SimilarityJoin) -> Alike | str | None:
 
 
 def _as_measured(expression: Expression) -> Expression:
-    """What is compared, without casts that it has only because of the type of the bound."""
+    """Remove casts that only adapt the expression to the type of the bound."""
     match expression:
         case Cast(argument=argument, type=type_) if common_type(argument.type, type_) is type_:
             return argument
@@ -133,7 +134,7 @@ def _as_measured(expression: Expression) -> Expression:
 
 
 def _number(bound: Expression) -> int | float | None:
-    """The number that an expression without columns is, if it is a finite one."""
+    """Return the value of an expression without columns, if it is a finite number."""
     if not bound.type.is_numeric:
         return None
     found = evaluate(bound, pa.RecordBatch.from_pydict({}), 1)
@@ -141,7 +142,7 @@ def _number(bound: Expression) -> int | float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-# ---- what is asked of kernels: never more than the term says; None if they could not decide by it
+# ---- bounds for the kernels: never stricter than the term; None if the kernels could not decide by them
 
 
 def _of_overlap(least: float, _: Type, *, strict: bool) -> _Bound | None:
@@ -154,7 +155,7 @@ def _of_jaccard(least: float, _: Type, *, strict: bool) -> _Bound | None:
 
 
 def _of_product(least: float, _: Type, *, strict: bool) -> _Bound | None:
-    del strict  # kernels round sums in other ways than the language, and are careful to find all
+    del strict  # kernels round sums differently from the language, and take care to find all pairs
     return _Bound(float(least), exact=False) if least > 0 else None
 
 
@@ -165,7 +166,7 @@ def _of_distance(most: float, type_: Type, *, strict: bool) -> _Bound | None:
         return _Bound(math.ceil(most) - 1 if strict else math.floor(most), exact=False)
     if type_ is not Type.REAL:
         return _Bound(most + 0.0, exact=False)
-    # Differences of single precision may have been rounded down to what is the most.
+    # Differences of single precision may have been rounded down to the bound.
     return _Bound(float(np.nextafter(np.float32(most), _SINGLE)), exact=False) if most < _SINGLE else None
 
 
@@ -178,7 +179,7 @@ _BOUNDS: dict[Measure, Callable[..., _Bound | None]] = {
 
 
 def _is_difference_known(a: Expression, b: Expression, type_: Type, join: Join | SimilarityJoin) -> bool:
-    """Whether a difference and its absolute value cannot fail: that of floats cannot, that of small integers either."""
+    """Return whether a difference and its absolute value cannot fail, as for floats and small integers."""
     if type_ not in _LARGEST:
         return type_.is_floating
     one, other, limit = _range(a, join), _range(b, join), _LARGEST[type_]

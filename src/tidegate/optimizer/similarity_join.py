@@ -1,7 +1,7 @@
-"""Joins whose sides are alike become similarity joins, and so do joins of which a query may leave something out.
+"""Replace joins on a similarity condition, and joins that a query may shed, by similarity joins.
 
-Joins with an equality between their sides stay as they are: who has equal keys is found by hash, and there is
-little that could be left out.
+Joins with an equality between their sides stay as they are: a hash lookup finds equal keys, and there is little to
+shed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tidegate.optimizer.names import exactly
 from tidegate.optimizer.similarity_conditions import Alike, alike
 
 _SLOTS = 20
-"""In how many slots the longest validity is cut."""
+"""Number of slots into which the longest validity is divided."""
 
 
 def find_similarity_joins(plan: Plan, shedding: Shedding = NEVER) -> Plan:
-    """The plan with a similarity join in place of each join whose sides are alike, or that may be shed."""
+    """Replace each join on a similarity condition, or that may be shed, by a similarity join."""
     return rewrite(plan, lambda node: _similar(node, shedding) if isinstance(node, Join) else node)
 
 
@@ -52,7 +52,7 @@ def _by_likeness(join: Join, found: Alike, shedding: Shedding) -> Plan:
 
 
 def _with_column(side: Plan, value: Expression, name: str) -> tuple[Plan, str]:
-    """The side with a column for what is compared, if that is computed."""
+    """Add a column for the compared value to a side, if the value is computed."""
     if isinstance(value, Column):
         return side, value.name
     own = tuple(Output(f.name, Column(f.name, f.type)) for f in side.schema)
@@ -60,7 +60,7 @@ def _with_column(side: Plan, value: Expression, name: str) -> tuple[Plan, str]:
 
 
 def _of_sides(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
-    """What is said of a query, of one of its joins: with those types of rows that its sides have."""
+    """Return the shedding of a query for one of its joins, with only the row types that its sides have."""
     if shedding.policy is Policy.OFF:
         return NEVER
     if shedding.utility is None:
@@ -71,14 +71,14 @@ def _of_sides(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
 
 
 def _width(join: Join) -> int:
-    """How long slots are: rows of one are dealt with together, so several make up a window."""
+    """Return the length of slots: rows of a slot are processed together, and a window has several slots."""
     bounds = [validity_bound(each) for each in (join.left, join.right)]
     longest = max((each for each in bounds if each is not None), default=0) // _SLOTS
     return max(longest, SECOND if None in bounds else 1)
 
 
 def _found_otherwise(join: Join) -> str | None:
-    """Why there is nothing to gain from a similarity join, if there is not."""
+    """Return why a similarity join has no benefit; None if it has one."""
     pairs, _ = equalities(join)
     if pairs:
         return f"rows with equal {' and '.join(f'{to_sql(a)}, {to_sql(b)}' for a, b in pairs)} are found by hash"
@@ -87,11 +87,11 @@ def _found_otherwise(join: Join) -> str | None:
     return None
 
 
-# ---- why not, for EXPLAIN
+# ---- reasons for EXPLAIN
 
 
 def plain_pairs(plan: Plan, shedding: Shedding) -> list[str]:
-    """Why joins are not found by likeness though they say that rows are alike, or why they are not shed."""
+    """Describe why joins on a similarity condition are no similarity joins, or why joins are not shed."""
     may_shed, lines, joins = shedding.policy is not Policy.OFF, list[str](), 0
     for node in walk(plan):
         match node:

@@ -21,7 +21,7 @@ def drop_identity_map(plan: Plan) -> Plan | None:
 
 @rule("μf(μg(S)) = μf∘g(S) if g only picks columns")
 def merge_maps(plan: Plan) -> Plan | None:
-    # What can fail keeps the columns it had: they are what a dead letter shows.
+    # An expression that can fail keeps its input columns, because a dead letter shows them.
     match plan:
         case Map(source=Map(source=source, outputs=inner), outputs=outer):
             if not all(isinstance(o.expression, Column | Literal) for o in inner):

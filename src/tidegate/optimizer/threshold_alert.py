@@ -1,4 +1,4 @@
-"""Queries that only ask whether there is a combination that crosses a threshold, as joins that omit elements."""
+"""Turn queries that only ask whether a combination crosses a threshold into joins that omit elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARISONS = (">", ">=", "<", "<=")
 
 @rule("δπk(ωS1 ⋈k∧f>T ωS2) = δπk(alarms of f > T over S1, S2, by k)")
 def find_threshold_join(plan: Plan) -> Plan | None:
-    # At every instant it matters whether a combination crosses, not which: the most extreme elements tell.
+    # At every instant it matters whether a combination crosses, not which, so the most extreme elements suffice.
     match plan:
         case Distinct(source=Map(source=Join() as join, outputs=outputs) as shown):
             found = _threshold_join(join, frozenset(name for o in outputs for name in columns_of(o.expression)))
@@ -67,7 +67,7 @@ def _joined(
 
 
 def _lasting(plan: Plan) -> tuple[Plan, int] | None:
-    """Elements of one instant each, and how long they are valid."""
+    """Return a plan whose elements are valid for one chronon, and how long the given plan keeps them valid."""
     match plan:
         case Window(source=source, size=int(size), slide=1) if is_chronon(source):
             return source, size
@@ -77,7 +77,7 @@ def _lasting(plan: Plan) -> tuple[Plan, int] | None:
 def _is_equality(term: Expression) -> bool:
     match term:
         case Call("=", (Column(type=a), Column(type=b))):
-            # 0.0 and -0.0 are equal, and two things.
+            # 0.0 and -0.0 compare equal but are distinct values.
             return a == b and not a.is_floating
     return False
 
@@ -90,7 +90,7 @@ def _is_threshold(term: Expression) -> bool:
 
 
 def _classes(terms: Sequence[Expression]) -> list[frozenset[str]]:
-    """Columns that are equal to each other."""
+    """Return the classes of columns that are equal to each other."""
     classes: list[frozenset[str]] = []
     for term in terms:
         both = columns_of(term)

@@ -1,4 +1,4 @@
-"""Rules of windows: the six of PIPES (10.7 to 10.12), in the direction that helps."""
+"""Window rules: the six of PIPES (10.7 to 10.12), in the direction that helps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def remove_now_window_of_validities(plan: Plan) -> Plan | None:
 
 @rule("μf(ωrange(S)) = ωrange(μf(S)) (10.9)", scope=Scope.TIME)
 def push_map_below_window(plan: Plan) -> Plan | None:
-    # Below, a column is computed once for an element, however many pieces the window makes of it.
+    # Below, a column is computed once per element, however many pieces the window makes of it.
     match plan:
         case Map(source=Window(source=source) as window, outputs=outputs):
             if is_safe(*(o.expression for o in outputs)) or (window.slide == 1 and is_chronon(source)):
@@ -40,7 +40,7 @@ def push_map_below_window(plan: Plan) -> Plan | None:
 
 @rule("μf(ωrows(S)) = ωrows(μf(S)) (10.11, 10.12) if f keeps all columns in their order", scope=Scope.TIME)
 def push_map_below_count_window(plan: Plan) -> Plan | None:
-    # Elements of one instant are counted in the order of their values: that order must stay.
+    # Elements of one instant are counted in the order of their values, so that order must stay.
     match plan:
         case Map(source=CountWindow(source=source) as window, outputs=outputs):
             columns = source.schema.names
@@ -64,7 +64,7 @@ def push_window_below_union(plan: Plan) -> Plan | None:
 
 @rule("δ(ω(S)) = δ(ω(S) of whole elements), and so for all that see only which rows there are", scope=Scope.TIME)
 def extend_whole_elements(plan: Plan) -> Plan | None:
-    # Last of all: other rules may move windows to where it counts how often a row is there.
+    # This comes last: other rules may move windows to where the number of copies matters.
     better = extend_as_sets(plan)
     return None if better is plan else better
 

@@ -1,4 +1,4 @@
-"""Which plans have results that operators with state have cut at watermarks."""
+"""Find the plans whose results stateful operators cut at watermarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from tidegate.algebra.similarity_join import SimilarityJoin
 
 
 def is_cut(plan: Plan) -> bool:
-    """Return whether settled results of a plan may be cut at watermarks: values of it, or of what it joins, last.
+    """Return whether stateful operators in a plan may cut its results at watermarks.
+
+    Elements that are valid for a single chronon are never cut.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From the logical to the physical plan: which operator and kernel computes what."""
+"""Lower the logical plan to the physical one: choose the operator and the kernel of each node."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ from tidegate.schema import Schema
 
 
 def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
-    """The physical plan of a logical one.
+    """Return the physical plan of a logical plan.
 
-    `emit` says when values come out of aggregates above which nothing is stateful. Below a stateful
-    operator, which waits for watermarks, they must be settled with each of them; and so below what cuts
-    them into instants, each of which is complete by itself.
+    `emit` says when values leave aggregates that have no stateful operator above them. A stateful operator waits for
+    watermarks, so values below it must be settled at each watermark. The same holds below operators that cut values
+    into instants, because each instant is complete by itself.
     """
     match plan:
         case Scan(stream=stream, schema=schema):
@@ -124,7 +124,7 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
 
 
 def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
-    """What can be omitted is omitted before elements travel, as far as it is known there."""
+    """Lower an alert over joined streams; omit elements before they travel, as far as one batch allows."""
     sides = []
     for which, (source, keys) in enumerate(zip(plan.inputs, plan.keys, strict=True)):
         below = lower(source, emit=Emit.SETTLED)
@@ -141,7 +141,10 @@ def _lower_total(plan: TotalThreshold) -> PhysicalPlan:
 
 
 def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
-    """Bad rows are found before they travel: elements may go to many buckets, but are one dead letter."""
+    """Lower alerts with subscriptions; check rows before they travel.
+
+    An element may go to many buckets, but a bad one must become one dead letter.
+    """
     elements, rows = plan.elements.schema, plan.subscriptions.schema
     needed = (*plan.keys[0], *(each.value for each in plan.subscribed.dimensions))
     weigh = WeighOperator(elements, plan.waiting, needed)
@@ -152,16 +155,16 @@ def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
 
 
 def _reported(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:
-    """Put together again, for a result that is reported once, what a join has cut because its inputs are."""
+    """Coalesce the results of a join that its inputs have cut, if each result is reported once."""
     if emit is not Emit.ENDED or not is_cut(plan):
         return joined
     return Apply(CoalesceOperator(joined.schema, UNBOUNDED), (joined,))
 
 
 def _instants(source: Plan) -> PhysicalPlan:
-    """The source with every instant as an element of its own, which is what windows extend and count.
+    """Return the source with every instant as an element of its own, which is what windows extend and count.
 
-    Where time is coarser, these are whole granules: watermarks, at which operators may cut, lie between them.
+    Where time is coarser, these are whole granules: operators cut at watermarks, which lie between granules.
     """
     below = lower(source, emit=Emit.SETTLED)
     return below if is_chronon(source) else Apply(SplitOperator(source.schema, granule(source)), (below,))
@@ -177,7 +180,7 @@ def _lower_limit(plan: Limit, emit: Emit) -> PhysicalPlan:
 
 
 def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
-    """Count how often each row is left and right, and repeat it as the rule says."""
+    """Count how often each row occurs left and right, and repeat it as the rule says."""
     schema = plan.schema
     tagged = tuple(
         Apply(tag(side.schema, schema, left=left), (lower(side, emit=Emit.SETTLED),))
@@ -188,7 +191,10 @@ def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
 
 
 def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
-    """With equalities alone, each key of the right is needed once at every instant, and pairs are no copies."""
+    """Lower a semi-join; with equalities alone, use a join with the distinct keys of the right.
+
+    Each key of the right then occurs once at every instant, so the join makes no copies of left rows.
+    """
     pairs, rest = equalities(plan)
     left, left_keys = _with_keys(plan.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_keys(plan.right, [b for _, b in pairs], "right")
@@ -208,7 +214,7 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
 
 
 def _lower_join(join: Join) -> PhysicalPlan:
-    """Equalities between the sides become keys, computed below the join where they are no columns."""
+    """Lower a join; equalities between the sides become keys, computed below the join where they are not columns."""
     pairs, rest = equalities(join)
     left, left_keys = _with_keys(join.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_keys(join.right, [b for _, b in pairs], "right")
@@ -220,7 +226,7 @@ def _lower_join(join: Join) -> PhysicalPlan:
 
 
 def _lower_many_one(plan: KeyedJoin) -> PhysicalPlan:
-    """Windows of rows are counted by the join itself, which so keeps no more of them than it needs."""
+    """Lower a keyed join, which counts the rows of count windows itself and so keeps only those that it needs."""
     schemas = tuple(each.schema for each in plan.inputs)
     windows = tuple(counted(each) for each in plan.inputs)
     sources = (each if own is None else own.source for each, own in zip(plan.inputs, windows, strict=True))

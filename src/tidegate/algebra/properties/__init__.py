@@ -1,9 +1,9 @@
-"""What is known of a plan's output without running it.
+"""Properties of a plan's output that are known without running it.
 
-Everything is derived bottom-up from the plan alone: how long elements are valid (`reach`), whether for
-one chronon only (`is_chronon`), whether they end in the order in which they start (`ends_in_order`),
-which columns are unique at every instant (`unique_keys`), and which operators are those of SQL, applied
-at every instant (`is_reducible`, `regions`). The schema is a property of every node.
+All are derived bottom-up from the plan alone: how long elements are valid (`reach`), whether for one chronon only
+(`is_chronon`), whether they end in the order in which they start (`ends_in_order`), which columns are unique at every
+instant (`unique_keys`), and which operators are those of SQL, applied at every instant (`is_reducible`, `regions`).
+The schema is a property of every node.
 """
 
 from tidegate.algebra.properties.keys import is_unique, unique_keys

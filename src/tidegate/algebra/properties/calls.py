@@ -1,4 +1,4 @@
-"""What is known of aggregates: found out by watching what they measure, so that the table stays the only one."""
+"""Properties of aggregates, found by recording what their definitions measure, so that there is no second table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.schema import Type
 
 @dataclass(slots=True)
 class Traits:
-    """Whether an aggregate looks at how often a row is there, and what may fail."""
+    """Properties of an aggregate: dependence on the number of copies of a row, and possible failures."""
 
     sees_copies: bool = False
     totals: bool = False
@@ -24,17 +24,17 @@ class Traits:
 
 
 def sees_own_times(call: AggregateCall) -> bool:
-    """Whether the call looks at the own times of elements: FIRST and LAST, unless a column holds these already."""
+    """Return whether the call reads the own times of elements: FIRST and LAST, unless a column already holds these."""
     return _definition(call).by_time and not call.others
 
 
 def sees_copies(call: AggregateCall) -> bool:
-    """Whether the call minds how often a row is there, as all do but MIN, MAX and their kin."""
+    """Return whether the result depends on the number of copies of a row, as for all but MIN, MAX and the like."""
     return sees_own_times(call) or (not call.distinct and _traits(call).sees_copies)
 
 
 def call_can_fail(call: AggregateCall) -> bool:
-    """Whether a group could be a dead letter because of the call: a sum of integers, or a user's function."""
+    """Return whether the call can make a group a dead letter: a sum of integers, or a user-defined function."""
     traits = _traits(call)
     return traits.runs_user_code or (traits.totals and call.type is not Type.DOUBLE)
 
@@ -57,7 +57,7 @@ def _watched(function: AggregateFunction, columns: tuple[str, ...], options: tup
 
 @dataclass(slots=True)
 class _Watch:
-    """Elements that do not exist, to see what is asked of them."""
+    """Placeholder elements that record what an aggregate asks of them."""
 
     traits: Traits = field(default_factory=Traits)
 

@@ -1,4 +1,4 @@
-"""Which numbers a column can have, as far as declarations tell."""
+"""The numbers that a column can have, as far as declarations show."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WHOLE = {Type.INT: Domain(-(2.0**31), 2.0**31 - 1), Type.BIGINT: Domain(-(2.0**
 
 
 def domain_of(plan: Plan, column: str) -> Domain:
-    """The declared domain of a column of a plan; that of its type where nothing is declared."""
+    """Return the declared domain of a column of a plan; that of its type if none is declared."""
     return _declared(plan, column) or _WHOLE.get(plan.schema.type_of(column), Domain())
 
 
 def range_of(expression: Expression, domains: Mapping[str, Domain]) -> Domain:
-    """The numbers that an expression can give, as far as the domains of what it reads tell."""
+    """Return the numbers that an expression can yield, as far as the domains of its columns show."""
     if not expression.type.is_numeric:
         return Domain()
     found = enclose(expression, box_of(expression, domains))
@@ -36,5 +36,5 @@ def _declared(plan: Plan, column: str) -> Domain | None:
             return range_of(made, {name: domain_of(source, name) for name in columns_of(made)})
         case Union():
             return None
-    # All other operators hand on values of their inputs, under the same names.
+    # All other operators pass on values of their inputs under the same names.
     return next((_declared(each, column) for each in inputs(plan) if column in each.schema), None)

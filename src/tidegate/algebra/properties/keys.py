@@ -1,4 +1,4 @@
-"""Which columns are unique: no two rows of one instant agree in them."""
+"""Unique columns: no two rows of one instant agree in them."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.expressions.nodes import Call, Column, Expression, conjuncts
 
 Keys = frozenset[frozenset[str]]
-"""Sets of columns, each unique by itself; the empty set: there is at most one row."""
+"""Sets of columns, each unique by itself; the empty set means that there is at most one row."""
 
 _MOST = 8
 _NONE: Keys = frozenset()
 
 
 def is_unique(plan: Plan) -> bool:
-    """Whether no instant has two equal rows."""
+    """Return whether no instant has two equal rows."""
     return bool(unique_keys(plan))
 
 
 def unique_keys(plan: Plan) -> Keys:
-    """The known smallest sets of columns in which rows of one instant never agree.
+    """Return the known smallest sets of columns in which rows of one instant never agree.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def unique_keys(plan: Plan) -> Keys:
 
 
 def equal_columns(predicate: Expression, left: Plan, right: Plan) -> tuple[tuple[str, str], ...]:
-    """Pairs of a column of the left and one of the right that the predicate says are equal."""
+    """Return the pairs of a left and a right column that the predicate equates."""
     lefts, rights = frozenset(left.schema.names), frozenset(right.schema.names)
     pairs = []
     for term in conjuncts(predicate):
@@ -107,7 +107,7 @@ def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
     pairs = equal_columns(join.predicate, join.left, join.right)
     lefts, rights = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
     found = [a | b for a in left for b in right]
-    # A row that finds at most one partner is in at most one pair.
+    # A row with at most one partner is in at most one pair.
     if any(key <= rights for key in right):
         found.extend(left)
     if any(key <= lefts for key in left):
@@ -116,7 +116,7 @@ def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
 
 
 def _of_edges(join: KeyedJoin) -> Keys:
-    """Rows of a cover, from which all others are reached, tell which combination it is."""
+    """Return the keys of a keyed join: the rows of a cover determine the combination."""
     below = [unique_keys(each) for each in join.inputs]
     return _smallest(
         frozenset().union(*chosen)
@@ -139,12 +139,12 @@ def _of_rule(left: Plan, right: Plan, rule: SetRule) -> Keys:
         case SetRule.INTERSECT:
             return _smallest([*unique_keys(left), *rights, everything])
         case SetRule.MAX_UNION:
-            # Rows that differ may have the same key; equal ones are together once if they are so left and right.
+            # Different rows may have the same key; a row occurs once if it occurs at most once on each side.
             return frozenset({everything}) if unique_keys(left) and rights else _NONE
 
 
 def _after(plan: Map, key: frozenset[str]) -> frozenset[str] | None:
-    """The key under the names that a map gives its columns; None if it drops one."""
+    """Return the key under the names that the map gives its columns; None if the map drops one."""
     names: dict[str, str] = {}
     for output in plan.outputs:
         if isinstance(output.expression, Column):
@@ -153,7 +153,7 @@ def _after(plan: Map, key: frozenset[str]) -> frozenset[str] | None:
 
 
 def _smallest(keys: Iterable[frozenset[str]]) -> Keys:
-    """Without keys that contain another; few, the smallest first, so that many joins stay cheap."""
+    """Drop keys that contain another, and keep only the smallest few, so that plans with many joins stay cheap."""
     kept: list[frozenset[str]] = []
     for key in sorted(set(keys), key=lambda k: (len(k), sorted(k))):
         if not any(each <= key for each in kept):

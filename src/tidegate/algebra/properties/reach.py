@@ -1,4 +1,4 @@
-"""How long the elements of a plan are valid."""
+"""Bounds on the validities of the elements of a plan."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from tidegate.algebra.threshold_alert import span
 from tidegate.time import CHRONON
 
 _LENGTH_THAT_KEEPS_ORDER = 2
-"""Pieces of up to this length end in the order in which they start; longer ones need not (erratum E-05)."""
+"""Pieces of up to this length end in the order in which they start; longer pieces need not (erratum E-05)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far elements reach in time, and whether remembering all that are valid needs bounded space.
+    """The extent of elements in time, and whether the valid elements fit in bounded space.
 
-    `length` is the longest validity, None if it is not known. `ends` says whether every validity ends
-    some time: rows of a table, or the last rows of a stream, may stay for ever, and still be few.
+    `length` is the longest validity, None if unknown. `ends` is whether every validity ends eventually: rows of a
+    table, or the last rows of a stream, may stay for ever and still be few.
     """
 
     length: int | None
@@ -60,7 +60,7 @@ _INSTANT = Reach(CHRONON, ends=True, bounded=True)
 
 
 def is_source(plan: Plan) -> bool:
-    """Whether the elements are those of a source, with the validities that they have there."""
+    """Return whether the elements are those of a source, with their original validities."""
     match plan:
         case Filter(source=source) | Map(source=source) | Stamp(source=source):
             return is_source(source)
@@ -68,10 +68,10 @@ def is_source(plan: Plan) -> bool:
 
 
 def is_chronon(plan: Plan) -> bool:
-    """Whether every element of the output is known to be valid for one chronon only (PIPES, table 12.1).
+    """Return whether every element of the output is known to be valid for one chronon only (PIPES, table 12.1).
 
-    Operators that group make one element of equal neighbours in time: of their output this is not
-    known, even if it is true of their input.
+    Grouping operators merge equal elements that are adjacent in time. The property is therefore not known for their
+    output, even if it holds for their input.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def is_chronon(plan: Plan) -> bool:
 
 
 def ends_in_order(plan: Plan) -> bool:
-    """Whether of two elements the one that starts first also ends first (PIPES, table 12.1, and E-05)."""
+    """Return whether elements end in the order in which they start (PIPES, table 12.1, and E-05)."""
     if is_chronon(plan):
         return True
     match plan:
@@ -121,7 +121,7 @@ def ends_in_order(plan: Plan) -> bool:
 
 
 def have_common_validities(plan: Plan) -> bool:
-    """Whether many elements are likely to have one and the same validity: a window or time moves in steps."""
+    """Return whether many elements are likely to share one validity, because a window or time moves in steps."""
     match plan:
         case Filter(source=source) | Map(source=source):
             return have_common_validities(source)
@@ -131,10 +131,10 @@ def have_common_validities(plan: Plan) -> bool:
 
 
 def validity_bound(plan: Plan) -> int | None:
-    """The longest validity, in microseconds, that an element of the output can have; None: none is known.
+    """Return the longest validity, in microseconds, of an element of the output; None if no bound is known.
 
-    Operators may cut validities, and may join those of equal neighbours again; the bound is that
-    of elements before this last, which is what decides how long state is kept.
+    Operators may cut validities and merge equal elements that are adjacent in time. The bound ignores such merging,
+    since it determines how long state is kept.
 
     Examples
     --------
@@ -146,19 +146,19 @@ def validity_bound(plan: Plan) -> int | None:
 
 
 def is_bounded(plan: Plan) -> bool:
-    """Whether remembering all elements that are valid at an instant needs bounded space."""
+    """Return whether all elements valid at an instant fit in bounded space."""
     return reach(plan).bounded
 
 
 def reach(plan: Plan) -> Reach:
-    """How long elements are valid, whether they end, and whether the valid ones are boundedly many."""
+    """Return how long elements are valid, whether they end, and whether the number of valid elements is bounded."""
     match plan:
         case Scan(validity=validity):
             return {Validity.INSTANT: _INSTANT, Validity.INTERVAL: _UNKNOWN, Validity.RELATION: _STAYS}[validity]
         case Window(size=None):
             return _GROWS
         case Window(source=source, size=int(size), slide=slide):
-            # Slides start at multiples of the slide: an element is in ceil(size / slide) of them at most.
+            # Slides start at multiples of the slide: an element is in at most ceil(size / slide) of them.
             return _longer(reach(source), -(-size // slide) * slide - CHRONON)
         case CountWindow(rows=rows):
             return _GROWS if rows is None else _STAYS
@@ -180,12 +180,12 @@ def reach(plan: Plan) -> Reach:
             return _overlap(reach(left), reach(right))
         case SetOperation(rule=SetRule.MAX_UNION) | Union():
             return _together([reach(each) for each in inputs(plan)])
-    # Differences and semi-joins have elements of the left, the others those of their source.
+    # Differences and semi-joins yield elements of the left input, the others those of their source.
     return reach(inputs(plan)[0])
 
 
 def granule(plan: Plan) -> int:
-    """The steps, in microseconds, in which the output can change (PIPES, section 20)."""
+    """Return the steps, in microseconds, in which the output can change (PIPES, section 20)."""
     match plan:
         case Scan() | Changes() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
             return CHRONON
@@ -201,7 +201,7 @@ def _longer(known: Reach, by: int) -> Reach:
 
 
 def _overlap(left: Reach, right: Reach) -> Reach:
-    """Of validities that are those of both: what ends in one input ends in the overlap."""
+    """Return the reach of overlaps of validities: an overlap ends when either validity ends."""
     known = [each.length for each in (left, right) if each.length is not None]
     few = any(each.bounded and each.ends for each in (left, right))
     return Reach(

@@ -1,4 +1,4 @@
-"""Snapshot-reducible operators: those that are SQL's, applied at every instant (PIPES, section 10)."""
+"""Snapshot-reducible operators: the operators of SQL, applied at every instant (PIPES, section 10)."""
 
 from __future__ import annotations
 
@@ -32,31 +32,32 @@ _Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A largest part of a plan made of snapshot-reducible operators only: its top, and all of it, parents first."""
+    """A maximal part of a plan with snapshot-reducible operators only: its top, and all operators, parents first."""
 
     top: Plan
     operators: tuple[Plan, ...]
 
 
 def is_reducible(plan: Plan) -> bool:
-    """Whether the operator's output at an instant depends only on its inputs at that instant.
+    """Return whether the operator's output at an instant depends only on its inputs at that instant.
 
-    Split and coalesce do not change any instant: they do not end a region (lemma 12.1).
+    Split and coalesce change no instant, so they do not end a region (lemma 12.1).
     """
     in_time = isinstance(plan, Scan | Window | CountWindow | Granularity | Stamp | Changes | _Alarms)
     return not (in_time or sees_own_times(plan))
 
 
 def sees_own_times(plan: Plan) -> bool:
-    """Whether the operator itself looks at the own times of its elements, as FIRST and LAST do."""
+    """Return whether the operator itself reads the own times of its elements, as FIRST and LAST do."""
     return isinstance(plan, Aggregate) and any(calls.sees_own_times(c) for c in plan.calls)
 
 
 def has_own_times(plan: Plan) -> bool:
-    """Whether elements have a time of their own: when they began, before windows and granularities moved them.
+    """Return whether elements have an own time: their start, before windows and granularities moved them.
 
-    A row of a window has the instant at which the stream below had it, a pair the later time of its two
-    elements. Rows that were grouped, limited or compared as sets come from many elements, and have none.
+    The own time of a row of a window is the instant at which the stream below had the row; that of a pair is the
+    later own time of its two elements. Rows that were grouped, limited or compared as sets come from many elements
+    and have none.
     """
     match plan:
         case Scan() | Window() | CountWindow() | Stamp() | Changes() | TotalThreshold() | RangeThreshold():
@@ -71,7 +72,7 @@ def has_own_times(plan: Plan) -> bool:
 
 
 def regions(plan: Plan) -> tuple[Region, ...]:
-    """The largest snapshot-reducible parts of a plan, from the root; conventional rules hold inside each."""
+    """Return the maximal snapshot-reducible parts of a plan, from the root; conventional rules hold inside each."""
     if not is_reducible(plan):
         return tuple(r for each in inputs(plan) for r in regions(each))
     operators, below = _grown(plan)
@@ -79,7 +80,7 @@ def regions(plan: Plan) -> tuple[Region, ...]:
 
 
 def _grown(plan: Plan) -> tuple[tuple[Plan, ...], tuple[Plan, ...]]:
-    """The operators of the region whose top is the plan, and the plans that it ends at."""
+    """Return the operators of the region below this top, and the plans at which the region ends."""
     operators: tuple[Plan, ...] = (plan,)
     below: tuple[Plan, ...] = ()
     for each in inputs(plan):

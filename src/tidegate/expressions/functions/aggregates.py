@@ -1,7 +1,7 @@
-"""The aggregate functions: what they take, what they give, and how it follows from the live values.
+"""The aggregate functions: their arguments, their results, and their computation from the live values.
 
-This table is the only place that knows an aggregate by name. To add one, add an entry, in terms of
-what `Live` can measure; `sweep` is for the few that have an incremental computation as well.
+This table is the only place that knows an aggregate by name. To add one, add an entry in terms of what `Live` can
+measure; `sweep` is for the few that also have an incremental computation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tidegate.schema import Type
 
 Option = bool | int | float | str
 FINEST_SHARE = 10**9
-"""The greatest denominator of a share that quantiles are computed with."""
+"""The greatest denominator of a share in the computation of quantiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """A value for each slot of time; `details` say why slots have none, NULL for all that are fine."""
+    """A value for each time slot; `details` state why slots have none, and are NULL for all other slots."""
 
     values: pa.Array
     reason: str = ""
@@ -36,7 +36,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What to order by."""
+    """A column to order by."""
 
     column: str
     descending: bool = False
@@ -44,7 +44,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """An aggregate made of Python functions: of the first value, of each further value, and the result."""
+    """An aggregate of Python functions: for the first value, for each further value, and for the result."""
 
     initial: Callable[..., Any] = field(hash=False)
     merge: Callable[..., Any] = field(hash=False)
@@ -56,46 +56,45 @@ class Fold:
 
 
 class Live(Protocol):
-    """The elements that are live in each slot of time, for aggregates to measure; NULLs do not count."""
+    """The elements that are live in each time slot, for aggregates to measure; NULLs do not count."""
 
     def count(self, column: str | None = None) -> Measured:
-        """How many elements there are, or how many values."""
+        """Count the elements, or the values of a column."""
         ...
 
     def total(self, column: str) -> Measured:
-        """The exact sum, rounded once."""
+        """Return the exact sum, rounded once."""
         ...
 
     def average(self, column: str) -> Measured: ...
 
     def variance(self, column: str, *, sample: bool) -> Measured:
-        """The exact variance, rounded once; of a sample it takes two values."""
+        """Return the exact variance, rounded once; a sample needs at least two values."""
         ...
 
     def quantile(self, column: str, share: Fraction) -> Measured:
-        """The value at a share of the way through the ordered values, interpolated."""
+        """Return the value at a share of the way through the ordered values, interpolated."""
         ...
 
     def chosen(self, column: str, *order: Rank, known: str) -> Measured:
-        """The column of the element that is first in an order, of those in which `known` has a value."""
+        """Return the column of the first element in an order, among elements in which `known` has a value."""
         ...
 
     def folded(self, columns: Sequence[str], fold: Fold) -> Measured:
-        """What Python functions make of the values."""
+        """Fold the values with Python functions."""
         ...
 
 
 Result = Callable[..., Type | None]
-"""The type of the result for types of arguments; None: it does not take these."""
+"""The type of the result for types of arguments; None: these are not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """An aggregate: `compute` gets the live elements, the names of `arguments` columns and `options` constants.
 
-    `parameters` are the types that arguments are converted to, where they are not taken as they are;
-    `check` says what is wrong with the constants. With `by_time`, `compute` gets one more column, with the
-    own times of elements.
+    `parameters` are the types that arguments are converted to; None: any type stays as it is. `check` returns what is
+    wrong with the constants. With `by_time`, `compute` gets one more column, with the own times of elements.
     """
 
     name: str
@@ -111,7 +110,7 @@ class AggregateFunction:
 
     @property
     def signature(self) -> str:
-        """For one that takes arguments of fixed types, these and the type of its result."""
+        """The name with the types of arguments and result, for an aggregate with fixed types."""
         types = self.parameters or ()
         result = self.result(*types)
         return f"{self.name}({', '.join(t.name for t in types)}) {'' if result is None else result.name}"
@@ -164,7 +163,7 @@ def _root(measured: Measured) -> Measured:
 
 
 def share_of(option: Option) -> Fraction:
-    """A share as it is written: 0.9 is nine tenths."""
+    """Return a share exactly as written: 0.9 is nine tenths."""
     return Fraction(str(option))
 
 
@@ -228,12 +227,12 @@ AGGREGATE_ALIASES = {
 
 
 def aggregate_named(name: str) -> AggregateFunction | None:
-    """The built-in aggregate of a name, in any case."""
+    """Return the built-in aggregate with this name, ignoring case."""
     return AGGREGATES.get(AGGREGATE_ALIASES.get(name.lower(), name.lower()))
 
 
 def aggregate_type(function: str, argument: Type | None, span: Span, others: Sequence[Type] = ()) -> Type:
-    """The type of an aggregate of columns of the given types; None is the ``*`` of ``COUNT(*)``.
+    """Return the type of an aggregate of columns of the given types; None is the ``*`` of ``COUNT(*)``.
 
     Examples
     --------
@@ -244,7 +243,7 @@ def aggregate_type(function: str, argument: Type | None, span: Span, others: Seq
 
 
 def type_of(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
-    """The type of an aggregate of arguments of these types; a QueryError if it does not take them."""
+    """Return the type of an aggregate for these argument types; raise a QueryError if it does not accept them."""
     if arguments or function.name == "count":
         result = function.result(*arguments)
         if result is not None:

@@ -1,7 +1,7 @@
-"""Arithmetic that notices overflow and division by zero, row by row.
+"""Arithmetic that detects overflow and division by zero, row by row.
 
-Each kernel first tries Arrow's checked kernel on the whole column. Only if that refuses does it
-compute in NumPy, with integers that wrap around, and find the rows that failed.
+Each kernel first tries Arrow's checked kernel on the whole column. Only if that refuses does it compute in NumPy,
+with integers that wrap around, and find the rows that failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.schema import Type
 Checked = Callable[..., Any]
 Wrapped = Callable[[Numbers, Numbers], Numbers]
 Overflows = Callable[[Numbers, Numbers, Numbers], Mask]
-"""Whether an operation on two numbers overflowed, given what it made of them."""
+"""A function that returns whether an operation on two numbers overflowed, given its result."""
 
 
 def _binary(checked: Checked, wrapped: Wrapped, overflows: Overflows) -> Kernel:
@@ -48,7 +48,7 @@ def _difference_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
 def _product_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
     if result.dtype == np.int32:
         return np.asarray(a.astype(np.int64) * b.astype(np.int64) != result)
-    # Wrapped around or not, the quotient tells; but the least number divided by -1 overflows itself.
+    # The quotient shows whether the product wrapped around; but the least number divided by -1 itself overflows.
     least = np.iinfo(result.dtype).min
     some = np.where(a == 0, 1, a)
     with np.errstate(over="ignore"):
@@ -56,11 +56,11 @@ def _product_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
 
 
 def _unary(checked: Checked, wrapped: Callable[[Numbers], Numbers]) -> Kernel:
-    """Negation and absolute value: of all integers, only the least has none."""
+    """Make a kernel for negation or absolute value, which overflow for the least integer only."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         (value,) = arguments
-        if type_ is Type.INTERVAL:  # Arrow's negation of an interval is not checked
+        if type_ is Type.INTERVAL:  # Arrow does not check the negation of an interval
             bits, errors = kernel([value.view(pa.int64())], Type.BIGINT)
             return bits.view(type_.arrow), errors
         try:
@@ -80,7 +80,7 @@ def _divide(arguments: Sequence[Value], type_: Type) -> Outcome:
         return pc.divide_checked(left, right), None
     except pa.ArrowInvalid:
         zero = numbers(right) == 0
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # as IEEE 754 has it
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # as in IEEE 754
             quotient = numbers(left) / np.where(zero, 1.0, numbers(right))
         return outcome(quotient, nulls(left, right), _rows(zero, quotient), Failure.DIVISION_BY_ZERO, type_)
 
@@ -102,7 +102,7 @@ def _modulo(arguments: Sequence[Value], type_: Type) -> Outcome:
     left, right = arguments
     a, b = numbers(left), numbers(right)
     zero = b == 0
-    with np.errstate(invalid="ignore"):  # infinity modulo something is NaN
+    with np.errstate(invalid="ignore"):  # infinity modulo a number is NaN
         rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
     return outcome(rest, nulls(left, right), _rows(zero, rest), Failure.DIVISION_BY_ZERO, type_)
 

@@ -1,4 +1,4 @@
-"""CAST, from any type to any other that it makes sense for."""
+"""CAST between types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.schema import Type
 
 
 def cast(arguments: Sequence[Value], target: Type) -> Outcome:
-    """The one argument as another type."""
+    """Cast the only argument to another type."""
     (values,) = arguments
     source = Type.of_arrow(values.type)
     match source, target:
@@ -45,7 +45,7 @@ def cast(arguments: Sequence[Value], target: Type) -> Outcome:
 
 
 def _entries(values: pa.Array, target: Type) -> Outcome:
-    """Arrays and maps entry by entry; a row fails if one of its entries does."""
+    """Cast arrays and maps entry by entry; a row fails if one of its entries does."""
     found = entries_of(values)
     items, failed = cast([found.values], target.parts[-1])
     keys = None if found.keys is None else cast([found.keys], target.parts[0])[0]
@@ -77,7 +77,7 @@ def _narrowed(values: pa.Array) -> Outcome:
 
 
 def _truncated(values: pa.Array, target: Type) -> Outcome:
-    """Towards zero; Arrow's safe cast refuses fractions, so they go first."""
+    """Truncate towards zero first, because Arrow's safe cast refuses fractions."""
     try:
         return pc.trunc(values).cast(target.arrow), None
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Arrays and maps: how they are made, and what they hold."""
+"""Arrays and maps: construction and access."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidegate.schema import Type
 
 
 def spread_all(arguments: Sequence[Value]) -> list[pa.Array]:
-    """All arguments as arrays; at least one is."""
+    """Return all arguments as arrays; at least one must be an array."""
     rows = next(len(argument) for argument in arguments if not is_constant(argument))
     return [spread(argument, rows) for argument in arguments]
 
 
 def _array(arguments: Sequence[Value], type_: Type) -> Outcome:
-    """The arguments as the elements of one array for each row."""
+    """Make one array per row, with the arguments as its elements."""
     columns = spread_all(arguments)
     width, rows = len(columns), len(columns[0])
     places = np.arange(width * rows).reshape(width, rows).T.ravel()
@@ -30,7 +30,7 @@ def _array(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def _map(arguments: Sequence[Value], type_: Type) -> Outcome:
-    """A map from keys and values in order; keys that are NULL, repeated or without a value fail."""
+    """Make a map from keys and values in order; NULL keys, repeated keys and different lengths fail."""
     keys, values = (entries_of(argument) for argument in spread_all(arguments))
     missing = keys.missing | values.missing
     wrong = np.diff(keys.bounds) != np.diff(values.bounds)
@@ -42,7 +42,7 @@ def _map(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def _element(arguments: Sequence[Value], _: Type) -> Outcome:
-    """The element with a number, from 1 on, or the value of a key; NULL if there is none."""
+    """Return the element with a number, from 1 on, or the value of a key; NULL if there is none."""
     collection, place = spread_all(arguments)
     found = entries_of(collection)
     at = _numbered(found, place) if found.keys is None else _keyed(found, found.keys, place)

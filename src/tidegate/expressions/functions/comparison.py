@@ -1,4 +1,4 @@
-"""Comparisons in which NaN equals NaN and is greater than every number, and what builds on them."""
+"""Comparisons in which NaN equals NaN and is greater than every number, and functions based on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _has_nan(value: Value) -> bool:
 
 
 def _comparable(value: Value) -> Value:
-    """Arrays and maps as bytes, which Arrow can compare."""
+    """Convert arrays and maps to bytes, which Arrow can compare."""
     if not is_collection(value.type):
         return value
     return identity(pa.repeat(value, 1))[0] if is_constant(value) else identity(value)
@@ -33,7 +33,7 @@ def _comparable(value: Value) -> Value:
 def equal(left: Value, right: Value) -> Value:
     left, right = _comparable(left), _comparable(right)
     same = pc.equal(left, right)
-    # The constant first: if it is not NaN, the column need not be searched.
+    # Check the constant first: if it is not NaN, the column need not be searched.
     if all(_has_nan(side) for side in sorted((left, right), key=is_constant, reverse=True)):
         return pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
     return same
@@ -41,7 +41,7 @@ def equal(left: Value, right: Value) -> Value:
 
 def less(left: Value, right: Value) -> Value:
     if is_constant(left) and pa.types.is_floating(left.type) and not _has_nan(left):
-        return pc.invert(pc.greater_equal(left, right))  # true also where the right is NaN
+        return pc.invert(pc.greater_equal(left, right))  # also true where the right is NaN
     if not _has_nan(right):
         return pc.less(left, right)  # a NaN on the left is less than nothing
     below = pc.invert(pc.greater_equal(left, right))
@@ -57,10 +57,10 @@ def _comparison(compare: Comparison) -> Kernel:
 
 
 def _extreme(better: Comparison) -> Kernel:
-    """The greatest or least of the arguments that are not NULL."""
+    """Make a kernel for the greatest or least of the arguments that are not NULL."""
 
     def choose(best: Value, other: Value) -> Value:
-        # Where one is NULL, so is the comparison, and the second choice is whichever is there.
+        # Where one side is NULL, so is the comparison; coalesce then takes the other side.
         return pc.coalesce(pc.if_else(better(other, best), other, best), best, other)
 
     return lambda arguments, _: (reduce(choose, arguments), None)
@@ -73,10 +73,10 @@ def _null_if(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def is_in(value: pa.Array, options: Sequence[Any], type_: Type) -> pa.Array:
-    """Whether the value is one of the options, with SQL's three values."""
+    """Return whether the value is one of the options, in SQL's three-valued logic."""
     known = [o for o in options if o is not None]
     if type_.is_floating:
-        known += [-o for o in known if o == 0]  # Arrow's set tells the two zeros apart
+        known += [-o for o in known if o == 0]  # Arrow's set distinguishes the two zeros
     found = pc.is_in(value, value_set=pa.array(known, type_.arrow))
     unknown = pa.scalar(None, pa.bool_())
     if None in options:

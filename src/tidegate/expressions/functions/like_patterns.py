@@ -1,4 +1,4 @@
-"""LIKE patterns: ``%`` is any text, ``_`` any one character, an escape makes them themselves."""
+"""LIKE patterns: ``%`` matches any text, ``_`` any one character, an escape makes them literal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_ESCAPE = "\\"
 
 
 def tokens(pattern: str, escape: str = DEFAULT_ESCAPE) -> Iterator[tuple[str, bool]]:
-    """The characters of a pattern, each with whether it is a wildcard.
+    """Yield the characters of a pattern, each with whether it is a wildcard.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def tokens(pattern: str, escape: str = DEFAULT_ESCAPE) -> Iterator[tuple[str, bo
 
 
 def misuse(pattern: str, escape: str) -> str | None:
-    """What is wrong with a pattern: an escape must stand before a wildcard or itself."""
+    """Return what is wrong with a pattern, or None: an escape must precede a wildcard or itself."""
     if len(escape) > 1:
         return "the escape must be one character"
     characters = iter(pattern)
@@ -40,7 +40,7 @@ def misuse(pattern: str, escape: str) -> str | None:
 
 
 def match_like(texts: Any, pattern: str, escape: str = DEFAULT_ESCAPE) -> Any:
-    """Whether each text is like the pattern."""
+    """Return whether each text matches the pattern."""
     parts = list(tokens(pattern, escape))
     shape = "".join(c if is_wild else "." for c, is_wild in parts)
     if shape.strip(ANY).strip("."):

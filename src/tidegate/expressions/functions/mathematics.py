@@ -1,4 +1,4 @@
-"""Functions of numbers."""
+"""Mathematical functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column
 from tidegate.expressions.failures import Failure, Mask
 from tidegate.schema import Type
 
-_HALF_AWAY_FROM_ZERO = {"round_mode": "half_towards_infinity"}  # "infinity" has the number's sign
+_HALF_AWAY_FROM_ZERO = {"round_mode": "half_towards_infinity"}  # "infinity" has the sign of the number
 _LARGEST_POWER = 308
 
 
@@ -22,7 +22,7 @@ def _plain(function: Callable[..., Any]) -> Kernel:
 
 
 def _partial(checked: Callable[[Any], Any], outside: Callable[[Numbers], Mask]) -> Kernel:
-    """A function that is not defined for some numbers."""
+    """Make a kernel for a function that is undefined for some numbers."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         (value,) = arguments
@@ -58,7 +58,7 @@ def _sign(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def _to_whole(function: Callable[[Any], Any]) -> Kernel:
-    """Rounding of some kind; whole numbers are their own."""
+    """Make a kernel for a kind of rounding, which leaves integers unchanged."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         (value,) = arguments
@@ -83,7 +83,7 @@ def _round_floats(value: Numbers, digits: Numbers) -> Numbers:
         scaled = np.where(digits >= 0, value * scale, value / scale)
         whole = pc.round(pa.array(scaled), **_HALF_AWAY_FROM_ZERO).to_numpy()
         result = np.where(digits >= 0, whole / scale, whole * scale)
-    # A number that overflows when it is scaled has no digits so far behind the point.
+    # A number that overflows when scaled has no such digits after the decimal point.
     unchanged = ~np.isfinite(value) | (digits > _LARGEST_POWER) | ((digits >= 0) & ~np.isfinite(scaled))
     return np.where(unchanged, value, np.where(digits < -_LARGEST_POWER, 0.0, result))
 
@@ -95,10 +95,10 @@ def _round_integers(value: Numbers, digits: Numbers, missing: Mask, type_: Type)
     up = np.sign(rest) * step * (np.abs(rest) >= step - np.abs(rest))
     with np.errstate(over="ignore"):
         result = wide - rest + up
-    # Adding away from zero may wrap around, and then the sign is another.
+    # Rounding away from zero may wrap around, which changes the sign.
     bounds = np.iinfo(value.dtype)
     bad = (result < bounds.min) | (result > bounds.max) | ((up != 0) & (np.sign(result) != np.sign(wide)))
-    # 10^19 has no 64 bits, but there are integers that it is the nearest multiple for.
+    # 10^19 does not fit in 64 bits, but it is the nearest multiple for some integers.
     bad = np.where(digits < -18, (digits == -19) & ((wide >= 5 * 10**18) | (wide <= -5 * 10**18)), bad)
     return outcome(np.where(digits < -18, 0, result), missing, bad, Failure.OVERFLOW, type_)
 

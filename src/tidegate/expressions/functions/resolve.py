@@ -1,4 +1,4 @@
-"""Functions and operators by name: which overload is meant, and which casts that needs."""
+"""Resolution of functions and operators by name: choose the overload, and insert the casts that it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arguments = tuple[Expression, ...]
 
 
 def resolve(name: str, arguments: Sequence[Expression], span: Span) -> Expression:
-    """Apply a function or operator: pick the overload and insert the casts that it needs.
+    """Apply a function or operator: choose the overload and insert the casts that it needs.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def resolve(name: str, arguments: Sequence[Expression], span: Span) -> Expressio
 
 
 def user_call(user: UserFunction, arguments: Arguments, span: Span) -> Expression:
-    """Apply a user's function."""
+    """Apply a user-defined function."""
     signature = Signature(user.parameters, user.result)
     if _distance(signature, arguments) is None:
         given = ", ".join(a.type.name for a in arguments)
@@ -55,12 +55,12 @@ def user_call(user: UserFunction, arguments: Arguments, span: Span) -> Expressio
 
 
 def function_names() -> list[str]:
-    """The names that can be called, without operators and aggregates."""
+    """Return the names that can be called, without operators and aggregates."""
     return sorted((FUNCTIONS.keys() | ALIASES.keys() | set(user_names())) - NOT_NAMES - {"!="})
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether some row could be a dead letter because of the expression; overly cautious at times."""
+    """Return whether the expression could make a row a dead letter; True in case of doubt."""
     return any(_may_fail_itself(e) for e in walk(expression))
 
 
@@ -77,7 +77,7 @@ def _may_fail_itself(expression: Expression) -> bool:
 
 
 def _overload(function: Function, arguments: Arguments) -> Signature | None:
-    """The nearest signature; of several, the first."""
+    """Return the nearest signature; the first of equally near ones."""
     best: tuple[int, Signature] | None = None
     for signature in function.signatures:
         far = _distance(signature, arguments)
@@ -120,7 +120,7 @@ def _shown(function: Function) -> str:
     return f"'{words.get(function.name, function.name.upper())}'"
 
 
-# ---- functions that take arguments of many types
+# ---- functions that accept arguments of many types
 
 
 def _unified(function: Function, arguments: Arguments, span: Span) -> Arguments:

@@ -1,4 +1,4 @@
-"""The functions and operators of the language: what they take, what they give, how they fail."""
+"""The functions and operators of the language: their arguments, results and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIVISION_BY_ZERO, OVERFLOW, DOMAIN = Failure.DIVISION_BY_ZERO, Failure.OVERFLOW,
 
 
 class Nulls(Enum):
-    """What a function makes of NULL."""
+    """The treatment of NULL arguments by a function."""
 
     PROPAGATE = "NULL if an argument is NULL"
     KLEENE = "NULL is unknown: three-valued logic"
@@ -40,7 +40,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function by name; one without signatures takes arguments of many types, as `takes` says."""
+    """A function by name; one without signatures accepts arguments of many types, as described in `takes`."""
 
     name: str
     signatures: tuple[Signature, ...] = ()
@@ -48,24 +48,24 @@ class Function:
     nulls: Nulls = Nulls.PROPAGATE
 
     def usage(self) -> str:
-        """What the function takes, in words."""
+        """Describe the arguments of the function."""
         return self.takes or " or ".join(dict.fromkeys(str(s) for s in self.signatures))
 
 
 def _numeric(*, integers: tuple[Failure, ...] = (), always: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
-    """Two numbers of one type to a number of that type."""
+    """Return signatures from two numbers of one type to a number of that type."""
     whole = tuple(Signature((t, t), t, (*always, *integers)) for t in (INT, BIGINT))
     return whole + tuple(Signature((t, t), t, always) for t in (REAL, DOUBLE))
 
 
 def _same(*, integers: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
-    """A number to a number of its type."""
+    """Return signatures from a number to a number of its type."""
     whole = tuple(Signature((t,), t, integers) for t in (INT, BIGINT))
     return whole + tuple(Signature((t,), t) for t in (REAL, DOUBLE))
 
 
 def _sets(result: Type) -> tuple[Signature, ...]:
-    """Two arrays of one type, taken as sets."""
+    """Return signatures for two arrays of one type, treated as sets."""
     return tuple(Signature((t, t), result) for t in ARRAYS)
 
 
@@ -202,4 +202,4 @@ ALIASES = {
 """Other names of functions."""
 
 NOT_NAMES = frozenset(f.name for f in _OPERATORS)
-"""Operators, which are written in other ways than as calls."""
+"""Operators, which are not written as calls."""

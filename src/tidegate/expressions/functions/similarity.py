@@ -1,6 +1,6 @@
-"""How like each other sets are: arrays as sets of their elements, maps as sets with weights.
+"""Similarity of sets: arrays as sets of their elements, maps as sets with weights.
 
-A set has each element once; NULL is no element of it.
+A set has each element once; NULL is not an element.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sizes(NamedTuple):
-    """For each row, how many elements the left and the right set have, and how many both."""
+    """For each row, the sizes of the left set, the right set and their intersection."""
 
     left: Ints
     right: Ints
@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 def _of_sizes(function: Callable[[Sizes], Numbers]) -> Kernel:
-    """A function of two sets that looks at their sizes alone."""
+    """Make a kernel for a function of two sets that depends on their sizes alone."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         left, right = (entries_of(argument) for argument in spread_all(arguments))
@@ -49,20 +49,23 @@ def _sizes(left: Entries, right: Entries) -> Sizes:
 
 
 def _members(found: Entries, codes: Ints, size: int) -> Ints:
-    """One number for each member of each row's set, in ascending order."""
+    """Return one number for each member of each row's set, in ascending order."""
     known = codes >= 0
-    every = np.sort(found.owners[known] * size + codes[known])  # np.unique would hash, which takes far longer
+    every = np.sort(found.owners[known] * size + codes[known])  # np.unique would hash, which is much slower
     return every[np.append([True], every[1:] != every[:-1])] if len(every) else every
 
 
 def _jaccard(sizes: Sizes) -> Floats:
-    """The share of common elements among all; two empty sets are equal, and so wholly alike."""
+    """Return the share of common elements among all; two empty sets are equal, so their share is 1."""
     every = sizes.left + sizes.right - sizes.common
     return np.where(every == 0, 1.0, sizes.common / np.maximum(every, 1))
 
 
 def _inner_product(arguments: Sequence[Value], type_: Type) -> Outcome:
-    """The sum, over the keys of both maps, of the products of their values: exact, and rounded once."""
+    """Return the sum, over the common keys of both maps, of the products of their values.
+
+    Each product is rounded; their sum is exact and rounded once.
+    """
     left, right = (entries_of(argument) for argument in spread_all(arguments))
     assert left.keys is not None
     assert right.keys is not None
@@ -77,12 +80,12 @@ def _inner_product(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def _row_sums(rows: Ints, values: Floats, count: int) -> Floats:
-    """The exact sum of each row's values, rounded once; rows are in ascending order."""
+    """Return the exact sum of each row's values, rounded once; rows are in ascending order."""
     amounts = np.bincount(rows, minlength=count)
     starts = np.cumsum(amounts) - amounts
     sums = np.zeros(count)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place in range(2):  # one sum of two numbers is exact but for its rounding
+        for place in range(2):  # a single addition of two numbers is exact except for its rounding
             has = amounts > place
             sums[has] += values[starts[has] + place]
     listed = values.tolist()
@@ -92,13 +95,13 @@ def _row_sums(rows: Ints, values: Floats, count: int) -> Floats:
 
 
 def exact_sum(values: Sequence[float]) -> float:
-    """The sum, rounded once: NaN where infinities of both signs meet."""
+    """Return the sum, rounded once; NaN if it contains infinities of both signs."""
     infinite = [value for value in values if not math.isfinite(value)]
     if infinite:
         return sum(infinite)
     try:
         return math.fsum(values)
-    except OverflowError:  # on the way, if not at the end
+    except OverflowError:  # an intermediate sum overflowed, perhaps not the result
         return _rounded(sum(map(Fraction, values), Fraction(0)))
 
 

@@ -1,4 +1,4 @@
-"""Functions of texts; positions count characters from 1, lengths count characters."""
+"""String functions; positions count characters from 1, lengths count characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _plain(function: Callable[..., Any]) -> Kernel:
 
 
 def _with_constants(function: Callable[..., Any], each: Callable[..., Any]) -> Kernel:
-    """A function for whose arguments after the first Arrow wants constants; `each` is for the other cases."""
+    """Make a kernel for a function whose later arguments Arrow requires to be constant; `each` handles other cases."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         first, *rest = arguments
@@ -36,7 +36,7 @@ def _with_constants(function: Callable[..., Any], each: Callable[..., Any]) -> K
 
 
 def _row_by_row(each: Callable[..., Any], arguments: Sequence[Value], type_: Type) -> pa.Array:
-    # Arrow has no kernels for these with a pattern or a position that differs from row to row.
+    # Arrow has no kernels for a pattern or position that differs from row to row.
     rows = max(len(a) for a in arguments if not is_constant(a))
     columns = [spread(a, rows).to_pylist() for a in arguments]
     made = [None if None in row else each(*row) for row in zip(*columns, strict=True)]
@@ -44,7 +44,7 @@ def _row_by_row(each: Callable[..., Any], arguments: Sequence[Value], type_: Typ
 
 
 def _replace(texts: pa.Array, old: str, new: str) -> pa.Array:
-    return pc.replace_substring(texts, old, new) if old else texts  # Arrow would look for "" for ever
+    return pc.replace_substring(texts, old, new) if old else texts  # Arrow would search for "" for ever
 
 
 def _replace_each(text: str, old: str, new: str) -> str:
@@ -72,7 +72,7 @@ def _right_each(text: str, count: int) -> str:
 
 
 def _substring(arguments: Sequence[Value], type_: Type) -> Outcome:
-    """Characters at the positions from `start` up to `start + length`; a negative length fails."""
+    """Return the characters from position `start` up to `start + length`; a negative length fails."""
     if len(arguments) == 2:
         return _slice(arguments, type_)
     text, start, length = arguments

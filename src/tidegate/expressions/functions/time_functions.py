@@ -1,6 +1,6 @@
 """Functions of timestamps, in UTC and the proleptic Gregorian calendar.
 
-Arrow's calendar ends with the year 32767, so the calendar is NumPy's.
+Arrow's calendar ends with the year 32767, so these functions use NumPy's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _days(instants: Numbers) -> Numbers:
 
 
 def _months(instants: Numbers) -> Numbers:
-    """Months since January 1970."""
+    """Return the months since January 1970."""
     return _days(instants).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
@@ -43,7 +43,7 @@ def _day_of_year(instants: Numbers) -> Numbers:
 
 
 def _clock(unit: str, count: int) -> Callable[[Numbers], Numbers]:
-    """How many whole units have passed since the next larger one began, of which it has `count`."""
+    """Make a function that returns the whole units elapsed within the next larger unit, which has `count` of them."""
     length = MICROSECONDS[unit]
     return lambda instants: np.floor_divide(instants, length) % count
 
@@ -90,7 +90,7 @@ def _date_trunc(arguments: Sequence[Value], type_: Type) -> Outcome:
     instants = numbers(times)
     with np.errstate(over="ignore"):
         begun = TRUNCATIONS[constant(unit)](instants)
-    wrapped = begun > instants  # only at the very beginning of all time
+    wrapped = begun > instants  # only at the very beginning of time
     return outcome(begun, nulls(times), wrapped, Failure.OVERFLOW, type_)
 
 
@@ -99,7 +99,7 @@ def _epoch_seconds(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 
 def _reread(arguments: Sequence[Value], type_: Type) -> Outcome:
-    """The same 64 bits as another type."""
+    """Return the same 64 bits as another type."""
     return arguments[0].view(type_.arrow), None
 
 

@@ -1,4 +1,4 @@
-"""Functions and aggregates that users write in Python, by name beside those of the language."""
+"""User-defined functions and aggregates in Python, by name, in addition to those of the language."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN: ContextVar[Mapping[str, UserDefined]] = ContextVar("user_defined", defau
 
 @contextmanager
 def knowing(functions: Mapping[str, UserDefined]) -> Iterator[None]:
-    """Let names mean the users' functions while a text is bound."""
+    """Make user-defined functions known by name while a text is bound."""
     token = _KNOWN.set(functions)
     try:
         yield
@@ -30,13 +30,13 @@ def knowing(functions: Mapping[str, UserDefined]) -> Iterator[None]:
 
 
 def find_function(name: str) -> UserFunction | None:
-    """The user's function of a name, in any case."""
+    """Return the user-defined function with this name, ignoring case."""
     found = _KNOWN.get().get(name.lower())
     return found if isinstance(found, UserFunction) else None
 
 
 def find_aggregate(name: str) -> AggregateFunction | None:
-    """The aggregate of a name, in any case: one of the language or the user's."""
+    """Return the aggregate with this name, ignoring case: a user-defined or a built-in one."""
     found = _KNOWN.get().get(name.lower())
     return found if isinstance(found, AggregateFunction) else aggregate_named(name)
 
@@ -51,7 +51,7 @@ def user_names() -> list[str]:
 def user_function(
     name: str, function: Callable[..., Any], *, arguments: Sequence[str], result: str, vectorized: bool = True
 ) -> UserFunction:
-    """A function as a user declares it, with the names of types."""
+    """Make a function from a user's declaration, which gives types by name."""
     return UserFunction(_checked(name), _types(arguments), _type(result), function, vectorized)
 
 
@@ -64,7 +64,7 @@ def user_aggregate(
     arguments: Sequence[str],
     type_: str,
 ) -> AggregateFunction:
-    """An aggregate as a user declares it: of the first value, of each further value, and what comes out."""
+    """Make an aggregate from a user's functions for the first value, for each further value, and for the result."""
     parameters, made = _types(arguments), _type(type_)
     if not parameters:
         raise QueryError("Q122", f"the aggregate '{name}' takes no arguments", hint="give it one at least")
@@ -77,7 +77,7 @@ def user_aggregate(
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """The same type, whatever the arguments are."""
+    """A function that returns the same type for any arguments."""
 
     type: Type
 

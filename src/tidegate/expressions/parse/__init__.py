@@ -1,1 +1,1 @@
-"""Values from texts."""
+"""Parsing of values from text."""

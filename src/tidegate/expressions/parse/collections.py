@@ -1,8 +1,8 @@
-"""Arrays and maps from JSON texts: ``[1, 2]`` and ``{"a": 1.5}``.
+"""Parsing of arrays and maps from JSON text: ``[1, 2]`` and ``{"a": 1.5}``.
 
-An element is read as a JSON value of a column of its type is: ``1.0`` is an INT, and a string is read
-like a field of a CSV file. Keys of maps are strings, which are read the same way; of a key that is
-written twice the last one counts, as everywhere in JSON.
+An element is read like a JSON value of a column of its type: ``1.0`` is an INT, and a string is read like a field of
+a CSV file. Keys of maps are strings, which are read the same way. If a key is written twice, the last one counts, as
+everywhere in JSON.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Type
 
 Parse = Callable[[pa.Array, Type], tuple[pa.Array, Mask]]
-"""How plain values are read."""
+"""A function that parses plain values."""
 
 _SPACE = r"[ \t\r\n]*"
 _WHOLE = r"-?(?:0|[1-9][0-9]*)"
 _NUMBER = _WHOLE + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _STRING = r'"[^"\\,\x00-\x1f]*"'
 _KEY = r'"[^"\\,:\x00-\x1f]*"'
-"""Strings that can be found by the signs around them."""
+"""Patterns of strings that the surrounding characters delimit."""
 
 
 def parse_collections(texts: pa.Array, type_: Type, parse: Parse) -> pa.Array:
-    """Arrays or maps of a type; NULL where a text is none."""
+    """Parse arrays or maps of a type; NULL where a text is invalid."""
     return by_halves(
         texts,
         lambda part: _fast(part, type_).read(type_, parse, strict=True),
@@ -43,7 +43,7 @@ def parse_collections(texts: pa.Array, type_: Type, parse: Parse) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Written:
-    """Entries as texts; of arrays, keys are NULL throughout."""
+    """Entries as text; for arrays, all keys are NULL."""
 
     bounds: Ints
     keys: pa.Array
@@ -51,7 +51,10 @@ class _Written:
     missing: Mask
 
     def read(self, type_: Type, parse: Parse, *, strict: bool) -> pa.Array:
-        """The values that are written; NULL for a row with an entry that is none, or with `strict` a refusal."""
+        """Parse the entries; a row with an invalid entry is NULL.
+
+        With `strict`, repeated keys raise ArrowInvalid; otherwise their row is NULL.
+        """
         values, bad = parse(self.values, type_.parts[-1])
         keys = None
         if type_.is_map:
@@ -68,7 +71,7 @@ class _Written:
 
 
 def _fast(texts: pa.Array, type_: Type) -> _Written:
-    """Take texts without any subtleties apart at their commas; refuse others."""
+    """Split simple texts at their commas; refuse others."""
     fits = pc.match_substring_regex(texts, _pattern(type_))
     if not pc.all(fits, min_count=0).as_py():
         raise pa.ArrowInvalid("not as simple as that")
@@ -85,14 +88,14 @@ def _fast(texts: pa.Array, type_: Type) -> _Written:
 
 
 def _plain(texts: pa.Array) -> pa.Array:
-    """What stands in quotes without these, NULL for `null`."""
+    """Remove the quotes; return NULL for `null`."""
     trimmed = pc.utf8_trim(texts, characters=" \t\r\n")
     known = pc.if_else(pc.equal(trimmed, "null"), pa.scalar(None, pa.string()), trimmed)
     return pc.utf8_trim(known, characters='"')
 
 
 def _pattern(type_: Type) -> str:
-    """Texts that can be taken apart at commas and colons."""
+    """Return a pattern of texts that can be split at commas and colons."""
     item = f"(?:{_item(type_.parts[-1])}|null)"
     entry = f"{_KEY}:{_SPACE}{item}" if type_.is_map else item
     inner = f"(?:{entry}(?:{_SPACE},{_SPACE}{entry})*)?"
@@ -109,7 +112,7 @@ def _item(type_: Type) -> str:
 
 
 def _careful(texts: pa.Array, type_: Type) -> _Written:
-    """Read one text after the other as JSON."""
+    """Decode each text as JSON."""
     rows = [None if text is None else _pairs(text, type_) for text in texts.to_pylist()]
     pairs = [pair for row in rows if row is not None for pair in row]
     bounds = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
@@ -118,7 +121,7 @@ def _careful(texts: pa.Array, type_: Type) -> _Written:
 
 
 def _pairs(text: str, type_: Type) -> list[tuple[str | None, str | None]] | None:
-    """The keys and values of a text; None if it is nothing of the kind."""
+    """Return the keys and values of a text; None if it is not JSON of this type."""
     try:
         value: Any = DECODER.decode(text)
     except (json.JSONDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON with numbers as they were written, so that they become values of any type without a detour."""
+"""JSON with numbers as written, so that they convert directly to values of any type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constan
 
 
 def text_of(value: Any, type_: Type) -> str | None:
-    """The text that stands for a value of the type; that of an object or array is its JSON."""
+    """Return the text of a value, for parsing as the type; for an object or array, its JSON."""
     match value:
         case None:
             return None
@@ -35,12 +35,12 @@ def text_of(value: Any, type_: Type) -> str | None:
 
 
 def is_unicode(text: str | None) -> bool:
-    """Whether a string is text: JSON can write half of a surrogate pair, which no text has."""
+    """Return whether a string is valid text: JSON can contain half of a surrogate pair."""
     return text is None or text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _integer_text(number: str) -> str:
-    """The number without fraction and exponent, if it is whole and of a size that can be a value."""
+    """Return the number without fraction and exponent, if it is whole and not too large for a value."""
     if number.lstrip("-").isdigit() or not number.lstrip("-")[0].isdigit():
         return str(number)
     exact = Decimal(number)
@@ -49,7 +49,7 @@ def _integer_text(number: str) -> str:
 
 
 def _dumped(value: Any) -> str:
-    """JSON with numbers as they were written, which `json.dumps` would change."""
+    """Return JSON with numbers as written, which `json.dumps` would change."""
     match value:
         case _Number():
             return str(value)

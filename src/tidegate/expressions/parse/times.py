@@ -1,8 +1,8 @@
-"""Timestamps and intervals from texts and back.
+"""Parsing and formatting of timestamps and intervals.
 
-A timestamp is a date, optionally a time after ``T`` or a space, optionally with a fraction of up
-to nine digits (cut off after six) and a zone: ``Z``, ``±hh``, ``±hhmm`` or ``±hh:mm``; without a
-zone it is in UTC. Years outside 0000 to 9999 have a sign. An interval is an integer and a unit.
+A timestamp is a date, optionally a time after ``T`` or a space, optionally with a fraction of up to nine digits (cut
+off after six) and a zone: ``Z``, ``±hh``, ``±hhmm`` or ``±hh:mm``; without a zone it is in UTC. Years outside 0000 to
+9999 have a sign. An interval is an integer and a unit.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Integers = npt.NDArray[np.int64]
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
-    """Timestamps of the texts; NULL where a text is none."""
+    """Parse timestamps; NULL where a text is invalid."""
     return by_halves(texts, _cast_like_the_first, _read_with_care)
 
 
 def _cast_like_the_first(texts: pa.Array) -> pa.Array:
-    """What Arrow can read, which wants a zone in all texts or in none, and to know how long fractions are."""
+    """Cast with Arrow, which needs a zone in all texts or in none, and the length of fractions in advance."""
     known = texts.drop_null()
     first = known[0].as_py() if len(known) else ""
     zone = "UTC" if _ENDS_WITH_ZONE.search(first) else None
@@ -78,7 +78,7 @@ def _from_fields(texts: pa.Array) -> pa.Array:
     fine &= (hour < 24) & (minute < 60) & (second < 60) & (zone_hour < 24) & (zone_minute < 60)
     days = first + day - 1
     clock = ((hour - west * zone_hour) * 60 + minute - west * zone_minute) * 60 + second
-    fine &= np.abs(days) < 106_751_990  # farther than this the microseconds overflow
+    fine &= np.abs(days) < 106_751_990  # further away, the microseconds overflow
     instants = np.where(fine, days, 0) * _DAY + clock * 1_000_000 + micros
     bad = ~fine | np.asarray(fields.is_null().to_numpy(zero_copy_only=False))
     return pa.array(instants, mask=bad).cast(Type.TIMESTAMP.arrow)
@@ -93,19 +93,19 @@ def _equals(fields: pa.Array, name: str, text: str) -> npt.NDArray[np.bool_]:
 
 
 def _field(fields: pa.Array, name: str | None = None) -> Integers:
-    """A field as integers; 0 where it is absent."""
+    """Return a field as integers; 0 where it is absent."""
     texts = fields if name is None else _texts(fields, name)
     digits = pc.replace_substring_regex(texts.fill_null(""), r"\A\+?\z|\A\+", "0")
     return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
 def _first_day(months: Integers) -> Integers:
-    """Days from 1970-01-01 to the first day of a month, which is counted from January 1970."""
+    """Return the days from 1970-01-01 to the first day of a month, counted from January 1970."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def parse_intervals(texts: pa.Array) -> pa.Array:
-    """Intervals of texts such as ``5 seconds``; NULL where a text is none."""
+    """Parse intervals such as ``5 seconds``; NULL where a text is invalid."""
     fields = pc.extract_regex(texts, _INTERVAL)
     units = pc.struct_field(fields, "unit").dictionary_encode()
     lengths = pa.array([_unit_length(u) for u in units.dictionary.to_pylist()], pa.int64())
@@ -125,9 +125,9 @@ def _unit_length(unit: str) -> int | None:
 
 
 def format_timestamps(times: pa.Array) -> pa.Array:
-    """ISO 8601 in UTC, with six digits of a fraction where there is one: ``2026-08-22T14:30:00Z``."""
+    """Format as ISO 8601 in UTC, with six digits of a fraction if there is one: ``2026-08-22T14:30:00Z``."""
     near = pc.and_(pc.greater_equal(times, _YEAR_0), pc.less(times, _YEAR_10000))
-    # Without a zone, which is UTC anyway, Arrow is many times as fast.
+    # Without a zone, which is UTC anyway, Arrow is many times faster.
     plain = pc.if_else(near, times, pa.scalar(None, times.type)).view(pa.int64()).cast(pa.timestamp("us"))
     iso = pc.replace_substring(plain.cast(pa.string()), " ", "T")
     texts = pc.binary_join_element_wise(pc.replace_substring(iso, ".000000", ""), "Z", "")
@@ -146,7 +146,7 @@ def instant_in_words(instant: int | None) -> str:
 
 
 def _far_texts(times: pa.Array, near: pa.Array) -> pa.Array:
-    # Arrow's calendar ends with the year 32767; times that far away are rare, so one at a time will do.
+    # Arrow's calendar ends with the year 32767. Times so far away are rare, so they are formatted one at a time.
     instants = pc.if_else(near, pa.scalar(None, pa.int64()), times.view(pa.int64())).to_pylist()
     return pa.array([None if t is None else _far_text(t) for t in instants], pa.string())
 
@@ -159,13 +159,13 @@ def _far_text(time: int) -> str:
 
 
 def format_intervals(intervals: pa.Array) -> pa.Array:
-    """An amount of the largest unit that is exact: ``90 seconds``."""
+    """Format as an amount of the largest exact unit: ``90 seconds``."""
     amounts = intervals.view(pa.int64()).to_pylist()
     return pa.array([None if a is None else _interval_text(a) for a in amounts], pa.string())
 
 
 def interval_parts(micros: int) -> tuple[int, str]:
-    """The amount and the unit, the largest that is exact.
+    """Return the amount and the unit, the largest that is exact.
 
     Examples
     --------

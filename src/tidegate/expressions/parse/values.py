@@ -1,8 +1,8 @@
-"""Values from texts: strict, a whole column at a time.
+"""Strict parsing of values from text, a whole column at a time.
 
-White space around a value is ignored. A text that is no value of the type makes its row bad,
-never an exception; NULL stays NULL and is not bad. What the fast paths accept, the patterns
-accept too, so that a row's value never depends on the rows around it.
+White space around a value is ignored. A text that is no value of the type makes its row bad, never an exception; NULL
+stays NULL and is not bad. The patterns accept everything that the fast paths accept, so that a row's value never
+depends on the rows around it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tidegate.schema import Type
 _INTEGER = r"\A[+-]?[0-9]+\z"
 _FLOATING = r"\A[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))\z"
 _SURELY_64_BITS = 18
-"""Integers of so many digits fit, whatever the digits are."""
+"""Integers with this number of characters fit in 64 bits, whatever the digits are."""
 
 _TRUE, _FALSE = pa.array(["true", "t", "1"]), pa.array(["false", "f", "0"])
 
 
 def parse_column(texts: pa.Array, type_: Type) -> tuple[pa.Array, Mask]:
-    """Values of a type from their texts, and which rows are no such value (those are NULL).
+    """Parse values of a type from text, and return the mask of invalid rows (those are NULL).
 
     Examples
     --------
@@ -54,7 +54,7 @@ def parse_column(texts: pa.Array, type_: Type) -> tuple[pa.Array, Mask]:
 
 
 def _judged(texts: pa.Array, values: pa.Array) -> tuple[pa.Array, Mask]:
-    """Bad is what was a text and became NULL."""
+    """Mark as bad the rows whose text became NULL."""
     if values.null_count == texts.null_count:
         return values, np.zeros(len(texts), np.bool_)
     return values, np.asarray(pc.and_(values.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False))
@@ -65,7 +65,7 @@ def _trimmed(texts: pa.Array) -> pa.Array:
 
 
 def _only(texts: pa.Array, pattern: str) -> pa.Array:
-    """The texts that match; the others become NULL."""
+    """Keep the texts that match; the others become NULL."""
     return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, pa.string()))
 
 

@@ -1,4 +1,4 @@
-"""Proofs by cases: halve boxes until something is known in every one of them."""
+"""Proofs by cases: halve boxes until the claim is decided in every one of them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy.typing as npt
 from tidegate.expressions.shape.enclose import Box
 from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
 
-_LEAST = 50  # a few boxes take as long as so many
-_MANY = 4_000  # of more boxes than this, not all ways to cut them are tried
-_BETTER = 0.9  # how much less doubt another way to cut has to leave to be preferred to the widest side
-_ROUNDS = 40  # after so many halvings a point is met that nothing can be known of
-_WIDE = 1e4  # ends that are further apart than this, relatively, are halved by order of magnitude
+_LEAST = 50  # fewer boxes than this take as long as this number
+_MANY = 4_000  # with more boxes than this, only the widest side is cut
+_BETTER = 0.9  # another cut is preferred to the widest side if it reduces the doubt by this factor
+_ROUNDS = 40  # after this number of halvings, some point is probably undecidable
+_WIDE = 1e4  # intervals whose ends are further apart than this, relatively, are halved by order of magnitude
 _DECADE, _FARTHEST = 10.0, 1e300
-_MAGNITUDES = 40.0  # about as many as an unbounded interval is worth being cut into
+_MAGNITUDES = 40.0  # assumed width of an unbounded interval, in magnitudes
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Of some boxes: where a claim is known to hold, how far from it the others are, whether it fails somewhere."""
+    """Verdicts on boxes: where a claim is known to hold, the doubt elsewhere, and whether it fails somewhere."""
 
     known: Mask
     doubt: Numbers
@@ -46,7 +46,7 @@ class _Boxes:
         return _Boxes(self.low[mask], self.high[mask])
 
     def halved(self, sides: npt.NDArray[np.int64]) -> _Boxes:
-        """The lower halves of all boxes, then the upper ones."""
+        """Return the lower halves of all boxes, then the upper halves."""
         rows = np.arange(len(self))
         cut = _middle(self.low[rows, sides], self.high[rows, sides])
         upper, lower = self.low.copy(), self.high.copy()
@@ -56,7 +56,7 @@ class _Boxes:
 
 @dataclass(slots=True)
 class Budget:
-    """How many boxes may still be looked at."""
+    """The number of boxes that may still be examined."""
 
     left: int
 
@@ -65,7 +65,7 @@ class Budget:
 
 
 def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
-    """Whether a claim holds in all of a box, as far as the budget allows to find out."""
+    """Return whether a claim is proved in all of a box, within the budget."""
     names = list(box.columns)
     boxes = _Boxes(np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]]))
     span = _width(boxes.low, boxes.high)
@@ -85,7 +85,7 @@ def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
 
 
 def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box, budget: Budget) -> tuple[_Boxes, Judged]:
-    """Each box cut in two where that leaves the least doubt, or where it is widest."""
+    """Cut each box in two where this leaves the least doubt, or at its widest side."""
     many, sides = share.shape
     widest = share.argmax(axis=1)
     if sides == 1 or many * sides > _MANY:
@@ -117,7 +117,10 @@ def _divisible(low: Numbers, high: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _middle(low: Numbers, high: Numbers) -> Numbers:
-    """Where to cut: at 0, ±1 and powers of ten if an end is infinite, else halfway, by magnitude if that differs."""
+    """Return the cut: 0, ±1 or a power of ten if an end is infinite, else the middle.
+
+    The middle of a wide interval is that by magnitude.
+    """
     small, large = np.minimum(np.abs(low), np.abs(high)), np.maximum(np.abs(low), np.abs(high))
     plain = low + (high - low) / 2
     scaled = np.sinh((np.arcsinh(low) + np.arcsinh(high)) / 2)
@@ -128,7 +131,7 @@ def _middle(low: Numbers, high: Numbers) -> Numbers:
 
 
 def _width(low: Numbers, high: Numbers) -> Numbers:
-    """The width of an interval in the terms in which it is halved."""
+    """Return the width of an interval, on the scale on which it is halved."""
     bounded = np.isfinite(low) & np.isfinite(high)
     magnitudes = np.clip(np.arcsinh(high), -_MAGNITUDES, _MAGNITUDES) - np.clip(
         np.arcsinh(low), -_MAGNITUDES, _MAGNITUDES

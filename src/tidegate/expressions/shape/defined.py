@@ -1,4 +1,4 @@
-"""Whether an expression has a value for all inputs, and what has to be declared if not."""
+"""Checks that an expression has a value for all inputs, and advice on declarations otherwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BOXES, _POINTS = 3_000, 32
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What an argument has to be so that an expression has a value."""
+    """A condition on an argument that an expression needs to have a value."""
 
     expression: Expression
     argument: Expression
@@ -30,9 +30,9 @@ class Need:
 
 
 def missing_need(expression: Expression, variable: str, box: Box) -> Need | None:
-    """The first need that is not met in all of the box.
+    """Return the first need that is not met in all of the box.
 
-    What does not read the variable has a value for all of its values or for none, and does not count.
+    A part that does not read the variable has a value for all values of the variable or for none, and does not count.
     """
     for need in needs(expression, variable):
         own = box.only(columns_of(need.argument))
@@ -48,7 +48,7 @@ def _judged(need: Need, boxes: Box) -> Judged:
 
 
 def explain(need: Need, box: Box) -> str:
-    """What is missing, and what would help."""
+    """Describe the unmet need, and what would help."""
     values = enclose(need.argument, box)
     low, high = float(values.low[0]), float(values.high[0])
     written, argument = to_sql(need.expression), to_sql(need.argument)
@@ -72,7 +72,7 @@ def _advice(need: Need) -> str:
 
 
 def needs(expression: Expression, variable: str) -> Iterator[Need]:
-    """What the parts of an expression that read a variable need."""
+    """Yield the needs of the parts of an expression that read a variable."""
     for part in walk(expression):
         if variable in columns_of(part):
             yield from _needs(part, variable)
@@ -129,5 +129,5 @@ def _fits(source: Type, target: Type) -> bool:
 
 def _within(part: Expression, argument: Expression, type_: Type) -> Need:
     limit = INTEGERS[type_]
-    # Whole numbers: what is less than the limit fits, and so does the negated limit, however it was rounded.
+    # For whole numbers: below the limit they fit, and so does the negated limit, however it was rounded.
     return Need(part, argument, lambda i: (i.low > -limit - 1) & (i.high < limit), f"small enough for {type_.name}")

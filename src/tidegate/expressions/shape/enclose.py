@@ -1,4 +1,4 @@
-"""Which values an expression can have, given intervals for its columns."""
+"""Intervals that contain all values of an expression, given intervals for its columns."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tidegate.expressions.shape.smooth import SMOOTH, power
 from tidegate.schema import Domain, Type
 
 INTEGERS = {Type.INT: 2.0**31, Type.BIGINT: 2.0**63}
-"""What is too large for the types of integers."""
+"""The smallest positive number that is too large for each integer type."""
 
-_HALF_TURN = 3.1415926535897936  # a little more than π
+_HALF_TURN = 3.1415926535897936  # slightly more than π
 _DIGITS = 300
 _SINGLE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An interval for each column, or as many for each as there are boxes; `given` are those that are never NULL."""
+    """An interval for each column, or one per box; `given` are the columns that are never NULL."""
 
     columns: Mapping[str, Interval]
     given: frozenset[str] = frozenset()
@@ -33,11 +33,11 @@ class Box:
         return self.columns[name]
 
     def only(self, names: Iterable[str]) -> Box:
-        """The box without other columns."""
+        """Return the box without other columns."""
         return Box({name: self.columns[name] for name in sorted(names)}, self.given)
 
     def having(self, name: str, values: Interval) -> Box:
-        """The box with a column that is never NULL."""
+        """Return the box with a column that is never NULL."""
         return Box({**self.columns, name: values}, self.given | {name})
 
 
@@ -45,7 +45,7 @@ NO_COLUMNS = Box({})
 
 
 def box_of(expression: Expression, domains: Mapping[str, Domain]) -> Box:
-    """The box of all values that the columns of an expression can have."""
+    """Return the box of all possible values of the columns of an expression."""
     columns = {e.name: e.type for e in walk(expression) if isinstance(e, Column)}
     return Box({name: _domain(type_, domains.get(name, Domain())) for name, type_ in sorted(columns.items())})
 
@@ -67,7 +67,7 @@ def _domain(type_: Type, domain: Domain) -> Interval:
 
 @np.errstate(all="ignore")
 def enclose(expression: Expression, box: Box) -> Interval:
-    """An interval that has all values of an expression, where it is defined."""
+    """Return an interval that contains all values of an expression, where it is defined."""
     return _values(expression, box)
 
 
@@ -103,12 +103,12 @@ def _constant(value: object, type_: Type) -> Interval:
 
 
 def is_null(expression: Expression) -> bool:
-    """Whether the expression is the constant NULL."""
+    """Return whether the expression is the constant NULL."""
     return isinstance(expression, Literal) and expression.value is None
 
 
 def exponent_of(expression: Expression) -> float | None:
-    """The one number that an expression without columns surely is, if it is one."""
+    """Return the value of an expression without columns, if it is exactly one number."""
     if columns_of(expression):
         return None
     value = enclose(expression, NO_COLUMNS)
@@ -153,7 +153,7 @@ def _call(name: str, arguments: tuple[Expression, ...], box: Box) -> Interval:
 
 
 def _to_digits(of: Interval, digits: float | None) -> Interval:
-    """Rounded to a number of digits: at most half a unit of the last one away."""
+    """Round to a number of digits: the result is at most half a unit of the last digit away."""
     if digits is None or abs(digits) > _DIGITS:
         return WHOLE
     half = 0.51 * 10.0**-digits
@@ -176,7 +176,7 @@ def _any_of(choices: Iterable[Expression], box: Box) -> Interval:
 def _greatest(
     arguments: tuple[Expression, ...], box: Box, seen: Callable[[Interval], Interval] = lambda i: i
 ) -> Interval:
-    """The greatest argument that is not NULL: those that can be NULL are no lower bound."""
+    """Return the greatest argument that is not NULL; arguments that can be NULL give no lower bound."""
     given = [(seen(_values(a, box)), never_null(a, box)) for a in arguments if not is_null(a)]
     if not given:
         return WHOLE
@@ -186,7 +186,7 @@ def _greatest(
 
 
 def never_null(expression: Expression, box: Box) -> bool:
-    """Whether an expression is a number whatever the data."""
+    """Return whether an expression is never NULL, whatever the data."""
     match expression:
         case Column(name=name):
             return name in box.given
@@ -216,7 +216,7 @@ def _single(value: Numbers) -> Numbers:
 
 
 def _rounded(value: Numbers) -> Numbers:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     size = np.abs(value)
     whole = np.floor(size)
     return np.where(np.isinf(value), value, np.copysign(whole + (size - whole >= 0.5), value))

@@ -1,4 +1,4 @@
-"""Products taken apart: what reads an input, and what does not."""
+"""Decomposition of products into factors that read an input, and factors that do not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidegate.schema import Type
 _ONE, _MINUS_ONE = Literal(1.0, Type.DOUBLE), Literal(-1.0, Type.DOUBLE)
 
 Factors = tuple[list[Expression], list[Expression]]
-"""Those above and those below the line."""
+"""Factors above and below the fraction line."""
 
 
 def split_factors(expression: Expression, variable: str) -> tuple[Expression, Expression] | None:
-    """Two factors of an expression, one that does not read the variable and the rest, if there is such a one."""
+    """Split off the factor that does not read the variable; return it and the rest, or None if there is none."""
     above, below = _factors(expression)
     free = [[f for f in side if variable not in columns_of(f) and f != _ONE] for side in (above, below)]
     rest = [[f for f in side if variable in columns_of(f)] for side in (above, below)]

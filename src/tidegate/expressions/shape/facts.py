@@ -1,4 +1,4 @@
-"""What is known of a function of one input, and how that goes over to functions made of functions."""
+"""Facts about a function of one input, and how they carry over to composed functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Flag, auto
 
 
 class Fact(Flag):
-    """What holds for every choice of the other inputs.
+    """Properties that hold for every choice of the other inputs.
 
     MONOTONE: rising for some choices, falling for the others.
     """
@@ -35,7 +35,7 @@ _OPPOSITES = (
 
 
 def closed(facts: Fact) -> Fact:
-    """The facts with all that they imply."""
+    """Return the facts with all that they imply."""
     if DIRECTION in facts:
         return CONSTANT
     if facts & DIRECTION or CURVATURE in facts:
@@ -48,7 +48,7 @@ def closed(facts: Fact) -> Fact:
 
 
 def flipped(facts: Fact) -> Fact:
-    """The facts of the negated function."""
+    """Return the facts of the negated function."""
     result = facts & Fact.MONOTONE
     for one, other in _OPPOSITES:
         result |= (other if one in facts else NOTHING) | (one if other in facts else NOTHING)
@@ -56,7 +56,7 @@ def flipped(facts: Fact) -> Fact:
 
 
 def composed(outer: Fact, inner: Fact) -> Fact:
-    """The facts of outer(inner(x)), if those of outer hold on an interval that has all values of inner."""
+    """Return the facts of outer(inner(x)), if those of outer hold on an interval with all values of inner."""
     result = NOTHING
     if Fact.RISING in outer:
         result |= inner & ORDER
@@ -82,7 +82,7 @@ def _is_convex(outer: Fact, inner: Fact) -> bool:
 
 
 def scaled(facts: Fact, *, positive: bool, negative: bool) -> Fact:
-    """The facts of a function times a factor that is not negative, or not positive, or of either sign."""
+    """Return the facts of a function times a factor that is not negative, or not positive, or of either sign."""
     if positive:
         return facts
     if negative:

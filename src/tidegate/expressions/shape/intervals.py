@@ -1,7 +1,7 @@
 """Interval arithmetic on columns of intervals, rounded outwards.
 
-An interval encloses finite real numbers: an infinite end says that there is no bound, so zero times
-an unbounded number is zero. Whoever computes with intervals silences NumPy's warnings.
+An interval encloses finite real numbers: an infinite end means that there is no bound, so zero times an unbounded
+number is zero. Callers must silence NumPy's warnings.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ Numbers = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 _SLACK = 2.0**-48
-"""How wrong NumPy's exp, log and their like can be, relatively: 16 units in the last place, four times its promise."""
+"""Assumed relative error of NumPy's exp, log and the like: 16 units in the last place, four times the promised error.
+"""
 
 _TINY, _LARGE = 1e-320, 1e308
-"""What numbers that underflow can be wrong by, and what those that overflow are surely greater than."""
+"""Greatest error of numbers that underflow, and a lower bound of numbers that overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Interval:
         return np.asarray((self.low <= 0) & (self.high >= 0))
 
     def reciprocal(self) -> Interval:
-        """1 / x for the numbers that are not 0."""
+        """Return 1 / x for the numbers other than 0."""
         least, most = down(1.0 / self.high), up(1.0 / self.low)
         positive, negative = self.low >= 0, self.high <= 0
         low = np.where(positive, np.where(np.isinf(self.high), 0.0, np.maximum(least, 0.0)), least)
@@ -91,15 +92,15 @@ class Interval:
         return made(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def meet(self, other: Interval) -> Interval:
-        """What two enclosures of the same numbers have in common."""
+        """Return the intersection of two enclosures of the same numbers."""
         return made(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
 
     def where(self, mask: Mask, other: Interval) -> Interval:
-        """The interval itself where the mask is true, the other one elsewhere."""
+        """Return this interval where the mask is true, the other one elsewhere."""
         return Interval(np.where(mask, self.low, other.low), np.where(mask, self.high, other.high))
 
     def clipped(self, low: float, high: float = np.inf) -> Interval:
-        """What lies between two numbers; what lies outside as a whole becomes the nearer of them."""
+        """Clip to a range; an interval outside the range becomes the nearer end."""
         return Interval(np.clip(self.low, low, high), np.clip(self.high, low, high))
 
 
@@ -112,7 +113,7 @@ def up(value: Any) -> Numbers:
 
 
 def made(low: Numbers, high: Numbers) -> Interval:
-    """The interval between two ends; an end that is no number is no bound."""
+    """Return the interval between two ends; a NaN end is no bound."""
     return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
@@ -130,7 +131,7 @@ ZERO, ONE, WHOLE = point(0.0), point(1.0), between(-np.inf, np.inf)
 def rising(
     function: Callable[[Numbers], Numbers], of: Interval, through: tuple[float, float] | None = None
 ) -> Interval:
-    """The values of a function of NumPy that rises, with slack for its errors; a point of it may be known exactly."""
+    """Enclose the values of a rising NumPy function, with slack for its errors; one exact point may be given."""
     low, high = function(of.low), function(of.high)
     low = np.where(np.isposinf(low), _LARGE, low - np.abs(low) * _SLACK - _TINY)
     low, high = down(low), up(high + np.abs(high) * _SLACK + _TINY)
@@ -142,12 +143,12 @@ def rising(
 
 
 def _is_whole(root: Numbers, square: Numbers) -> Mask:
-    """Whether a number is whole and small enough for its square to be exact."""
+    """Return whether a number is whole and small enough for its square to be exact."""
     return np.asarray((root == np.rint(root)) & (square < 2.0**53))
 
 
 def _sum(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
-    """The rounded sum of two numbers, and exactly what it lacks; NaN if that cannot be told."""
+    """Return the rounded sum of two numbers, and its exact rounding error; NaN if that is unknown."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

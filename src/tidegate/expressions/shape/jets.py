@@ -1,8 +1,7 @@
 """Value, slope and bend (first and second derivative by one input) of an expression, on boxes.
 
-All three enclose what the expression has anywhere in a box, and on its border from any side. Where
-it has an edge, the slope encloses those of both sides; where it jumps, or nothing is known, slope
-and bend are the whole line.
+All three enclose the values of the expression anywhere in a box, and on its border from any side. At an edge, the
+slope encloses the slopes of both sides. At a jump, or if nothing is known, slope and bend are the whole line.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Jet:
 
     @property
     def is_constant(self) -> bool:
-        """Whether this is known not to depend on the input: most parts of large formulas do not."""
+        """True if it is known not to depend on the input, as for most parts of large formulas."""
         return self.slope is ZERO and self.bend is ZERO
 
     def __neg__(self) -> Jet:
@@ -67,7 +66,7 @@ class Jet:
         return Jet(value, WHOLE.where(pole, slope), WHOLE.where(pole, bend))
 
     def into(self, function: Smooth) -> Jet:
-        """The function of this."""
+        """Return the jet of the function of this."""
         slope = function.slope(self.value)
         bend = function.bend(self.value) * self.slope.square() + slope * self.bend
         return Jet(function.value(self.value), slope * self.slope, bend)
@@ -77,7 +76,7 @@ class Jet:
 
 
 def jet(expression: Expression, variable: str, box: Box) -> Jet:
-    """The jet of an expression by a variable."""
+    """Return the jet of an expression by a variable."""
     match expression:
         case Literal():
             return Jet(enclose(expression, box), ZERO, ZERO)
@@ -91,7 +90,7 @@ def jet(expression: Expression, variable: str, box: Box) -> Jet:
             return jet(a, variable, box) * jet(b, variable, box)
         case Call("/", (a, b), user=None):
             return jet(a, variable, box) / jet(b, variable, box)
-    # The way down a long sum asks this only of its terms.
+    # This check comes after the cases above, so that a long sum makes it only for its terms.
     if variable not in columns_of(expression):
         return Jet(enclose(expression, box), ZERO, ZERO)
     match expression:
@@ -107,7 +106,7 @@ def jet(expression: Expression, variable: str, box: Box) -> Jet:
 
 
 def widens(source: Type, target: Type) -> bool:
-    """Whether a cast keeps numbers as they are."""
+    """Return whether a cast keeps numbers unchanged."""
     return source.is_numeric and (target is Type.DOUBLE or (source.is_integer and target.is_integer))
 
 
@@ -119,9 +118,9 @@ def _call(call: Call, name: str, arguments: tuple[Expression, ...], variable: st
     if smooth := SMOOTH.get(name):
         return jet(arguments[0], variable, box).into(smooth)
     match name, arguments:
-        case "-", _:  # of equals
+        case "-", _:  # equal operands
             return Jet(ZERO, ZERO, ZERO)
-        case "*", (a, _):  # of equals
+        case "*", (a, _):  # equal operands
             return jet(a, variable, box).into(of_power(2.0))
         case "negate", (a,):
             return -jet(a, variable, box)
@@ -149,7 +148,7 @@ def _one_of(choices: list[Expression], variable: str, box: Box) -> Jet:
 
 
 def _magnitude(of: Jet) -> Jet:
-    # At 0 itself there is an edge, also for a box that only touches it.
+    # There is an edge at 0, even for a box that only touches it.
     up, down = of.value.low > 0, of.value.high < 0
     slope = ONE.where(up, (-ONE).where(down, _SIGNS)) * of.slope
     return Jet(of.value.magnitude(), slope, of.bend.where(up, (-of.bend).where(down, WHOLE)))
@@ -163,7 +162,7 @@ def _power(base: Expression, exponent: Expression, variable: str, box: Box) -> J
 
 
 def _greatest(call: Call, jets: list[Jet], value: Interval, box: Box) -> Jet:
-    """The hull of those that can be the greatest; with more than one there may be an edge."""
+    """Return the hull of the jets that can be the greatest; with more than one there may be an edge."""
     given = [(a, j) for a, j in zip(call.arguments, jets, strict=True) if not is_null(a)]
     sure = reduce(np.maximum, [j.value.low for a, j in given if never_null(a, box)], np.array([-np.inf]))
     empty = between(np.inf, -np.inf)

@@ -1,4 +1,4 @@
-"""The shape of a formula in one input, proved over declared domains."""
+"""Proof of the shape of a formula in one input, over declared domains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Domain
 
 BUDGET, _PARTS = 12_000, 60
-"""How many boxes are looked at before a formula is left undecided; fewer if it has more parts than these."""
+"""Number of boxes to examine before a formula is undecided, and the number of parts above which it shrinks."""
 
 _SHAPES = ((Fact.RISING, Shape.RISING), (Fact.FALLING, Shape.FALLING), (Fact.QUASICONVEX, Shape.QUASICONVEX))
 _KNOWN = frozenset({"+", "-", "*", "/", "negate", "abs", "power", "log", "atan2", "greatest", "least", "coalesce"})
@@ -41,11 +41,10 @@ _INNER = "the inner part"
 
 
 def certify(expression: Expression, variable: str, domains: Mapping[str, Domain]) -> Verdict:
-    """What shape an expression has in a variable, for every choice of the other columns from their domains.
+    """Return the shape of an expression in a variable, for every choice of the other columns from their domains.
 
-    It speaks of real numbers: how floats are rounded, and that they overflow, is left out. Where the
-    expression fails for all values of the variable there is nothing to say; if it can fail for some,
-    nothing is proved.
+    The proof is about real numbers and ignores the rounding and overflow of floats. Choices for which the expression
+    fails for all values of the variable do not count. If it can fail for some values only, nothing is proved.
 
     Examples
     --------
@@ -93,7 +92,7 @@ def _by_rules(expression: Expression, variable: str, box: Box) -> Found:
 
 
 def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, defined: bool = True) -> Found:
-    """What rules, substitution and, if it has values in all of the box, derivatives find."""
+    """Return the facts from rules, substitution and, if the expression has values in all of the box, derivatives."""
     box = box.only(columns_of(expression))
     found = _by_rules(expression, variable, box)
     if found.facts & DIRECTION:
@@ -117,7 +116,7 @@ def _found(expression: Expression, variable: str, box: Box, budget: Budget, *, d
 
 
 def _shared(expression: Expression, variable: str) -> Expression | None:
-    """The largest part that has all places where the variable is read, however often it occurs."""
+    """Return the largest part that contains all occurrences of the variable, however often the part itself occurs."""
     parts = Counter(p for p in walk(expression) if variable in columns_of(p))
     places = _places(expression, variable)
     having_all = [p for p in parts if parts[p] * _places(p, variable) == places and not _is_bare(p) and p != expression]
@@ -129,7 +128,7 @@ def _places(expression: Expression, variable: str) -> int:
 
 
 def _is_bare(part: Expression) -> bool:
-    """Whether a part is nothing but a column, perhaps of a wider type."""
+    """Return whether a part is only a column, perhaps cast to a wider type."""
     return isinstance(part, Column) or (isinstance(part, Cast) and isinstance(part.argument, Column))
 
 
@@ -140,10 +139,10 @@ def _replaced(expression: Expression, part: Expression, by: Expression) -> Expre
 def _through(
     expression: Expression, inner: Expression, variable: str, box: Box, budget: Budget, *, defined: bool
 ) -> Found:
-    """The expression as a function of a part of it."""
+    """Return the facts of the expression as a function of a part of it."""
     outer = _replaced(expression, inner, Column(_INNER, inner.type))
     around = box.having(_INNER, enclose(inner, box))
-    # The interval of the inner part may have numbers that it never is, and that the outer one has no value for.
+    # The interval of the inner part may contain numbers that it never is, and for which the outer part has no value.
     above = _found(outer, _INNER, around, budget, defined=missing_need(outer, _INNER, around) is None)
     below = _found(inner, variable, box, budget, defined=defined)
     facts = composed(above.facts, below.facts)
@@ -153,7 +152,7 @@ def _through(
 
 
 def _strange(expression: Expression, variable: str) -> Expression | None:
-    """The first part that reads the variable and that nothing is known of."""
+    """Return the first part that reads the variable and about which nothing is known."""
     return next((p for p in walk(expression) if variable in columns_of(p) and not _is_known(p, variable)), None)
 
 

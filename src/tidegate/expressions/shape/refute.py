@@ -17,14 +17,14 @@ from tidegate.expressions.shape.verdict import Refuted
 from tidegate.schema import Type
 
 _LINES, _PLACES = 48, 65
-_CLEAR = 1e-9  # what a difference has to be, relatively, for any way of computing to show it
+_CLEAR = 1e-9  # relative difference that any order of computation shows
 
 Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Values of the variable along lines on which the other inputs stay: one line per row."""
+    """Values of the variable along lines on which the other inputs are fixed: one line per row."""
 
     others: dict[str, Numbers]
     along: Numbers
@@ -32,7 +32,7 @@ class _Lines:
 
 
 def counterexample(expression: Expression, variable: str, box: Box) -> Refuted | None:
-    """Proof that an expression is not quasiconvex, if some points show it beyond rounding."""
+    """Return a proof that an expression is not quasiconvex, if some points show it beyond rounding."""
     types = {e.name: e.type for e in walk(expression) if isinstance(e, Column)}
     foreign = any(isinstance(e, Call) and e.user is not None for e in walk(expression))
     if foreign or not all(type_.is_numeric for type_ in types.values()):
@@ -48,7 +48,7 @@ def counterexample(expression: Expression, variable: str, box: Box) -> Refuted |
 
 
 def _worst(lines: _Lines) -> tuple[Places, Numbers]:
-    """The best candidate of each line, and by how much its middle is above the others."""
+    """Return the best candidate of each line, and by how much its middle exceeds the others."""
     low, high = lines.value.low, lines.value.high
     left = np.minimum.accumulate(high, axis=1)
     right = np.minimum.accumulate(high[:, ::-1], axis=1)[:, ::-1]
@@ -62,7 +62,7 @@ def _worst(lines: _Lines) -> tuple[Places, Numbers]:
 
 
 def _computed(expression: Expression, lines: _Lines, places: Places, types: dict[str, Type], variable: str) -> Numbers:
-    """What the expression is at the candidates, as queries compute it; NaN where it fails."""
+    """Evaluate the expression at the candidates as queries do; NaN where it fails."""
     columns = {name: np.repeat(own, 3) for name, own in lines.others.items()} | {variable: lines.along[places].ravel()}
     arrays = {name: pa.array(own).cast(types[name].arrow, safe=False) for name, own in columns.items()}
     found = evaluate(expression, pa.RecordBatch.from_pydict(arrays), places.size).values
@@ -91,7 +91,7 @@ def _at(values: Numbers) -> Interval:
 
 
 def _typed(values: Numbers, type_: Type) -> Numbers:
-    """The values that columns of a type can have, near to the given ones."""
+    """Return the nearest values that columns of a type can have."""
     if type_.is_integer:
         return np.rint(values)
     return values.astype(np.float32).astype(np.float64) if type_ is Type.REAL else values

@@ -1,7 +1,6 @@
 """The shape of an expression from the shapes of its parts.
 
-A rule claims what it claims where all parts are defined; it needs no more of the box than the
-intervals of the parts' values.
+The claim of a rule holds where all parts are defined. A rule needs only the intervals of the parts' values.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _STEP = closed(Fact.RISING)
 
 
 def facts_of(expression: Expression, variable: str, box: Box) -> Fact:
-    """What the rules know of an expression as a function of a variable."""
+    """Return what the rules know about an expression as a function of a variable."""
     if variable not in columns_of(expression):
         return CONSTANT
     match expression:
@@ -61,7 +60,7 @@ def _cast(argument: Expression, type_: Type, variable: str, box: Box) -> Fact:
 
 
 def _all_of(choices: Sequence[Expression], variable: str, box: Box) -> Fact:
-    """What all choices have in common: which of them it is does not depend on the variable."""
+    """Return the facts common to all choices: which choice applies does not depend on the variable."""
     return reduce(lambda a, b: a & b, [facts_of(c, variable, box) for c in choices if not is_null(c)], CONSTANT)
 
 
@@ -118,7 +117,7 @@ def _smooth(function: Smooth, argument: Expression, variable: str, box: Box) -> 
 
 
 def _facts_on(function: Smooth, of: Interval) -> Fact:
-    """What a function is on an interval, by the signs of its derivatives."""
+    """Return the facts of a function on an interval, by the signs of its derivatives."""
     slope, bend = function.slope(of), function.bend(of)
     signs = (
         (slope.low >= 0, Fact.RISING),
@@ -161,7 +160,7 @@ def _product(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
 
 
 def _positive_product(a: Fact, b: Fact) -> Fact:
-    """The product of functions that are never negative."""
+    """Return the facts of a product of functions that are never negative."""
     facts = a & b & DIRECTION
     if facts and Fact.CONVEX in a & b:
         facts |= Fact.CONVEX
@@ -171,7 +170,7 @@ def _positive_product(a: Fact, b: Fact) -> Fact:
 
 
 def times(facts: Fact, factor: Interval) -> Fact:
-    """The facts of a function times a factor that does not read the variable."""
+    """Return the facts of a function times a factor that does not read the variable."""
     return scaled(facts, positive=bool((factor.low >= 0).all()), negative=bool((factor.high <= 0).all()))
 
 
@@ -183,7 +182,7 @@ def _quotient(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
             return times(_quotient(rest, b, variable, box), enclose(factor, box))
     above, below = facts_of(a, variable, box), facts_of(b, variable, box)
     top, bottom = enclose(a, box), enclose(b, box)
-    if below == CONSTANT:  # a divisor that is 0 leaves nothing to say, so its sign is that of what remains
+    if below == CONSTANT:  # values with a divisor of 0 do not count, so the sign is that of the remaining ones
         return times(above, bottom)
     if (bottom.high < 0).all():
         above, top, below, bottom = flipped(above), -top, flipped(below), -bottom
@@ -198,12 +197,12 @@ def _quotient(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
 
 
 def _reciprocal(positive: Fact) -> Fact:
-    """1 / x of a function that is positive."""
+    """Return the facts of 1 / x for a positive function x."""
     return closed(flipped(positive & ORDER) | (Fact.CONVEX if Fact.CONCAVE in positive else NOTHING))
 
 
 def _ratio(above: Fact, top: Interval, below: Fact) -> Fact:
-    """Something over something positive: below a bound t, above - t · below is at most 0."""
+    """Return the facts of a ratio with a positive divisor: it is at most t where above - t · below is at most 0."""
     facts = NOTHING
     if (top.low >= 0).all():
         facts |= above & flipped(below) & DIRECTION
@@ -223,7 +222,7 @@ def _where(condition: bool, fact: Fact) -> Fact:  # noqa: FBT001 - the condition
 
 
 def _direction_of_ratio(a: Expression, b: Expression, variable: str, box: Box) -> Fact:
-    """Of (p·x + q) / (r·x + s) without a pole: the sign of p·s - q·r, which any x tells."""
+    """Return the direction of (p·x + q) / (r·x + s) without a pole: the sign of p·s - q·r, the same at any x."""
     own = box[variable]
     somewhere = point(float(np.clip(0.0, own.low, own.high)[0]))
     there = box.having(variable, somewhere)

@@ -1,4 +1,4 @@
-"""Points of a box to try things at; the same ones each time."""
+"""Sample points of a box, the same each time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEED = 20
 
 
 def points(box: Box, many: int) -> Box:
-    """Random points within a box, and as many random corners of it; nothing is NULL there."""
+    """Return random points, alternately inside a box and at its corners; nothing is NULL there."""
     random = np.random.default_rng(_SEED)
     columns = {}
     for name, own in box.columns.items():
@@ -26,7 +26,7 @@ def _at(values: Numbers) -> Interval:
 
 
 def spread(own: Interval, share: Numbers) -> Numbers:
-    """The points at given shares of the way through an interval; of a very long one, by order of magnitude."""
+    """Return the points at given shares of the way through an interval; by order of magnitude if it is very long."""
     low, high = float(own.low[0]), float(own.high[0])
     if high - low <= _FAR:
         return np.clip(low + share * (high - low), low, high)

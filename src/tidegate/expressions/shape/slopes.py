@@ -26,9 +26,9 @@ class Found:
 
 
 def facts_by_slope(expression: Expression, variable: str, box: Box, budget: Budget, known: Fact) -> Found:
-    """The first claim that can be proved, of those that are news.
+    """Return the first provable claim that is not known yet.
 
-    What cannot be seen at a single point cannot be seen in the boxes around it, so it is not tried.
+    A claim that cannot be proved at a single point cannot be proved in a box around it, so it is not tried.
     """
     seen = jet(expression, variable, points(box, _MANY))
     for claim in _CLAIMS[:2] if Fact.QUASICONVEX in known else _CLAIMS:
@@ -68,6 +68,6 @@ def _judged(claim: Fact, found: Jet) -> Judged:
             return Judged(slope.high <= 0, slope.high, fails=bool((slope.low > 0).any()))
         case Fact.CONVEX:
             return Judged(bend.low >= 0, -bend.low, fails=bool((bend.high < 0).any()))
-    # A function that turns only upwards turns once at most.
+    # A function that turns only upwards turns at most once.
     known = (slope.low > 0) | (slope.high < 0) | (bend.low > 0)
     return Judged(known, np.minimum(np.minimum(-slope.low, slope.high), -bend.low))

@@ -1,7 +1,7 @@
 """Functions of one number with their first and second derivatives, on intervals.
 
-Numbers for which a function is not defined are left out. Where those that remain are no interval
-(around the poles of the tangent or of 1/x), the answers are the whole line.
+Numbers for which a function is undefined are left out. If the remaining numbers are no interval (around the poles of
+the tangent or of 1/x), the results are the whole line.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tidegate.expressions.shape.intervals import (
 
 Enclosure = Callable[[Interval], Interval]
 
-_FARTHEST_ANGLE = 1e6  # beyond it, sine and cosine are taken to be anything from -1 to 1
-_NEAR = 1e-9  # an angle that is as near as this to an extreme or a pole is taken to reach it
-_NOISE = 2.0**-50  # what a sine can be wrong by because its angle is reduced
+_FARTHEST_ANGLE = 1e6  # beyond it, sine and cosine may be anything from -1 to 1
+_NEAR = 1e-9  # an angle this near to an extreme or a pole counts as reaching it
+_NOISE = 2.0**-50  # error of a sine due to the reduction of its angle
 _ALMOST_HALF_TURN = 3.1415
 _TWO = point(2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """A function that is twice differentiable inside of its domain, and continuous in it."""
+    """A function that is continuous on its domain, and twice differentiable inside it."""
 
     value: Enclosure
     slope: Enclosure
@@ -44,12 +44,12 @@ class Smooth:
 
 
 def power(base: Interval, exponent: float) -> Interval:
-    """Base to a constant exponent."""
+    """Return the base to a constant exponent."""
     return _power(base, exponent, exponent)
 
 
 def of_power(exponent: float) -> Smooth:
-    """The function x to the power of a constant."""
+    """Return the function x to the power of a constant."""
     whole = float(exponent).is_integer()
 
     def slope(of: Interval) -> Interval:
@@ -63,7 +63,7 @@ def of_power(exponent: float) -> Smooth:
 
 
 def _less(base: Interval, exponent: float, less: int, *, whole: bool) -> Interval:
-    """Base to the exponent minus 1 or 2, a difference that floats may have to round."""
+    """Return the base to the exponent minus 1 or 2, a difference that floats may round."""
     rest = exponent - less
     if whole and abs(exponent) < 2**53:
         return power(base, rest)
@@ -71,7 +71,7 @@ def _less(base: Interval, exponent: float, less: int, *, whole: bool) -> Interva
 
 
 def _power(base: Interval, least: float, most: float, *, fraction: bool = False) -> Interval:
-    """Base to an exponent that lies between two numbers."""
+    """Return the base to an exponent between two numbers."""
     if least == most == 0:
         return ONE.where(np.ones(base.low.shape, np.bool_), ONE)
     if not fraction and least == most and float(least).is_integer():
@@ -116,7 +116,7 @@ def _logarithm(function: Callable[[Numbers], Numbers], base: float) -> Smooth:
 
 
 def _reaches(of: Interval, angle: float, period: float) -> Mask:
-    """Whether an angle that comes back with a period may lie within."""
+    """Return whether an angle that recurs with a period may lie within."""
     first = np.ceil((of.low - angle) / period - _NEAR)
     return np.asarray((first <= (of.high - angle) / period + _NEAR) | _far(of))
 
@@ -159,7 +159,7 @@ def _tangent_slope(of: Interval) -> Interval:
 
 
 def _flatness(of: Interval) -> Interval:
-    """The slope of the arc tangent."""
+    """Return the slope of the arc tangent."""
     return (ONE + of.square()).reciprocal()
 
 
@@ -181,5 +181,5 @@ SMOOTH: dict[str, Smooth] = {
 
 
 def domain_of_tangent(of: Interval) -> Mask:
-    """Whether no pole lies within."""
+    """Return whether no pole lies within."""
     return ~_reaches(of, np.pi / 2, np.pi)

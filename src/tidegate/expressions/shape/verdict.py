@@ -1,4 +1,4 @@
-"""What can be said of the shape of a function of one of its inputs."""
+"""Verdicts about the shape of a function in one of its inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Shape(Enum):
-    """How a function goes with one input while the others stay; none of it strictly, a constant is rising."""
+    """The behaviour of a function in one input with the others fixed; not strict, so a constant is rising."""
 
     RISING = "rising"
     FALLING = "falling"
@@ -22,9 +22,9 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
-    """There are a < b < c with f(b) > f(a) and f(b) > f(c): the function is not quasiconvex.
+    """A counterexample: a < b < c with f(b) > f(a) and f(b) > f(c), so the function is not quasiconvex.
 
-    `at` names the input three times, with a, b and c, and then the inputs that stay.
+    `at` names the input three times, with a, b and c, and then the fixed inputs.
     """
 
     why: str

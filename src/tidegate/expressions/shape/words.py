@@ -1,4 +1,4 @@
-"""Why the rules hold, in words."""
+"""Explanations of the shapes that the rules found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.expressions.sql_text import to_sql
 
 
 def reason(expression: Expression, variable: str, box: Box, facts: Fact) -> str:
-    """Why an expression has the shape that the rules found."""
+    """Explain why an expression has the shape that the rules found."""
     terms = _terms(expression, positive=True)
     reading = [t for t in terms if variable in columns_of(t)]
     rest = f"; the other terms do not read {variable}" if len(reading) < len(terms) else ""
@@ -44,7 +44,7 @@ def _word(facts: Fact, *, of_sum: bool) -> str:
 
 
 def domain(variable: str, box: Box) -> str:
-    """The domain of a variable."""
+    """Describe the domain of a variable."""
     low, high = float(box[variable].low[0]), float(box[variable].high[0])
     if math.isinf(low) and math.isinf(high):
         return f"all {variable}"
@@ -52,7 +52,7 @@ def domain(variable: str, box: Box) -> str:
 
 
 def shown(low: float, high: float) -> str:
-    """An interval, short of infinities."""
+    """Describe an interval, without infinities."""
     match math.isinf(low), math.isinf(high):
         case True, True:
             return "anything"
@@ -64,7 +64,7 @@ def shown(low: float, high: float) -> str:
 
 
 def through(outer: Expression, inner: Expression, how: tuple[str, str], why: str, names: tuple[str, str]) -> str:
-    """Why a function of a part of an expression has a shape."""
+    """Explain why a function of a part of an expression has a shape."""
     hole, variable = names
     terms = _terms(outer, positive=True)
     if any(isinstance(t, Column) and t.name == hole for t in terms):
@@ -74,7 +74,7 @@ def through(outer: Expression, inner: Expression, how: tuple[str, str], why: str
 
 
 def _terms(expression: Expression, *, positive: bool) -> list[Expression]:
-    """The terms of a sum, with their signs."""
+    """Return the terms of a sum, with their signs."""
     match expression:
         case Call("+", (a, b), user=None):
             return _terms(a, positive=positive) + _terms(b, positive=positive)

@@ -27,7 +27,7 @@ from tidegate.language.syntax import Kind, Name
 
 
 def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
-    """What SHOW answers."""
+    """Return the command for SHOW."""
     match kind:
         case Kind.STREAM:
             return ShowStreams(tuple(s for s in catalog if kind_of(s) == "stream"))
@@ -45,7 +45,7 @@ def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
 
 
 def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
-    """What DESCRIBE answers about a stream, a table, an alert or a query."""
+    """Return the command for DESCRIBE of a stream, a table, an alert or a query."""
     query = next((q for q in queries if same(q.name, name.text)), None)
     subject = query if query is not None and query.is_alert else catalog.find(name.text) or query
     if subject is None:
@@ -54,7 +54,7 @@ def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command
 
 
 def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
-    """The catalog without a stream, table or alert, which nothing may read, or refer to, any more."""
+    """Return the catalog without a stream, table or alert; refuse if anything still reads or references it."""
     found = catalog.find(name.text)
     if found is None:
         raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
@@ -70,7 +70,7 @@ def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]
 
 
 def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
-    """Refuse to drop a query that there is not, or that is something else."""
+    """Refuse to drop a query if the name is unknown or belongs to a stream."""
     if (stream := catalog.find(name.text)) is not None:
         hint = f"write DROP {kind_of(stream).upper()} {stream.name}"
         raise QueryError("Q101", f"'{name.text}' is {with_article(kind_of(stream))}", name.span, hint=hint)
@@ -81,7 +81,7 @@ def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Non
 
 
 def _refuse_used(kind: Kind, name: Name, users: Sequence[str], does: str, do: str) -> None:
-    """Refuse to drop what others use, each of which does something with it, as do all."""
+    """Refuse to drop an object that others use; `does` and `do` are the verb for one and for several users."""
     if not users:
         return
     listed = ", ".join(f"'{user}'" for user in users)

@@ -1,4 +1,4 @@
-"""What a query can read, and what reading gives."""
+"""The context in which a query is bound, and the result of reading a source."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidegate.language.syntax import Name
 
 @dataclass(frozen=True, slots=True)
 class BindContext:
-    """What a query can read: streams known so far, which of them this text made, and which it makes later.
+    """The streams that a query can read, and those that the text created before or creates later.
 
-    `making` is the stream that the query defines; `outer` are the names in the queries around it,
-    the nearest first: a subquery may read columns of that one.
+    `making` is the stream that the query defines. `outer` are the scopes of the enclosing queries, the nearest first:
+    a subquery may read columns of the nearest.
     """
 
     catalog: Catalog
@@ -27,20 +27,20 @@ class BindContext:
     making: str | None = None
     outer: tuple[Scope, ...] = ()
     warnings: list[TidegateWarning] = field(default_factory=list)
-    """Collects what is probably not meant; all parts of a text share it."""
+    """Warnings so far; all parts of a text share the list."""
 
     @property
     def outer_names(self) -> Iterator[str]:
-        """What plans call the columns of the queries around."""
+        """The plan's names of the columns of the enclosing queries."""
         return (name for scope in self.outer for visible in scope for name in visible.plan_names)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What FROM, or a part of it, gives: a plan and the names in it.
+    """The result of FROM, or of a part of it: a plan and the names in it.
 
-    `unwindowed` are its sources whose rows are valid for one instant because they have no window. A
-    `is_lookup` holds rows to look up, not a stretch of time.
+    `unwindowed` are the sources whose rows are valid for one instant because they have no window. With `is_lookup`,
+    it holds rows to look up, not a stretch of time.
     """
 
     plan: Plan

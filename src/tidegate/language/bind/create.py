@@ -1,4 +1,4 @@
-"""CREATE STREAM and CREATE TABLE: what comes from outside, checked."""
+"""CREATE STREAM and CREATE TABLE: check the declarations of external sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.time import TimeUnit
 
 
 def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
-    """The stream or table that a statement makes."""
+    """Return the stream or table that a statement creates."""
     refuse_known(statement.name, catalog)
     schema, unit = _schema(statement), _unit(statement)
     start, end = _time_column(statement, statement.time_column, schema), statement.end_column
@@ -44,7 +44,7 @@ def refuse_known(name: Name, catalog: Catalog) -> None:
 
 
 def kind_of(stream: object) -> str:
-    """What people call it."""
+    """Return the word for the kind of a stream."""
     match stream:
         case SourceStream(validity=Validity.RELATION):
             return "table"
@@ -54,7 +54,7 @@ def kind_of(stream: object) -> str:
 
 
 def with_article(kind: str) -> str:
-    """What people call one of it."""
+    """Return a kind with its indefinite article."""
     return f"an {kind}" if kind.startswith("a") else f"a {kind}"
 
 

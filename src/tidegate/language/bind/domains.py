@@ -1,4 +1,4 @@
-"""CHECK: which numbers a column can have."""
+"""CHECK: the numbers that a column can have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 def domain_of(column: ColumnDefinition, type_: Type) -> Domain | None:
-    """The numbers that a declared column can have, if its declaration says something of them."""
+    """Return the numbers that a declared column can have; None if it has no CHECK."""
     if column.check is None:
         return None
     if not type_.is_numeric:
@@ -43,7 +43,7 @@ def _terms(condition: Expression) -> Iterator[Expression]:
 
 
 def _comparisons(term: Expression, column: ColumnDefinition) -> Iterator[tuple[str, float]]:
-    """What a term says of the column: how it compares with which numbers."""
+    """Yield the comparisons of a term: an operator, and the number that the column is compared with."""
     match term:
         case syntax.Between(argument=argument, low=low, high=high) if _is_own(argument, column):
             yield ">=", _number(low, column)
@@ -68,7 +68,7 @@ def _number(node: Expression, column: ColumnDefinition) -> float:
         case syntax.Constant(value=bool()):
             pass
         case syntax.Constant(value=int() as number):
-            literal(node)  # refuses integers that nothing can be compared with
+            literal(node)  # refuses integers that do not fit any type
             return number
         case syntax.Constant(value=float() as number) if math.isfinite(number):
             return number
@@ -87,7 +87,7 @@ def _narrowed(domain: Domain, operator: str, bound: float, type_: Type) -> Domai
 
 
 def _integers(operator: str, bound: float) -> tuple[float, float]:
-    """The least and the greatest whole number that compare like this."""
+    """Return the least and the greatest whole number that satisfy the comparison."""
     low = math.floor(bound) + 1 if operator == ">" else math.ceil(bound)
     high = math.ceil(bound) - 1 if operator == "<" else math.floor(bound)
     return low if operator in (">", ">=", "=") else -math.inf, high if operator in ("<", "<=", "=") else math.inf

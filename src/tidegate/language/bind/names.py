@@ -1,4 +1,4 @@
-"""What names mean in a query: streams and their columns in scope, types, names of outputs."""
+"""Name resolution in a query: streams and columns in scope, types, names of outputs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from tidegate.schema import TYPE_NAMES, Field, Type
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A stream of FROM: the name it goes by, its own name, its columns and what the plan calls those.
+    """A stream of FROM: its alias, its own name, its columns and their names in the plan.
 
-    `hidden` are columns, in lower case, that need a qualifier: USING made another one of the name
-    the one that is meant without. `origins` are the names, with qualifiers, that the columns of a
-    subquery without an alias have inside it.
+    `hidden` are columns, in lower case, that need a qualifier, because USING gave the unqualified name to another
+    column. `origins` are the qualified names that the columns of a subquery without an alias have inside it.
     """
 
     alias: str
@@ -36,11 +35,11 @@ class Visible:
         return next((column for own, column in self if same(own, name)), None)
 
     def plain(self) -> Iterator[tuple[str, Column]]:
-        """The columns that need no qualifier."""
+        """Yield the columns that need no qualifier."""
         return ((own, column) for own, column in self if own.lower() not in self.hidden)
 
     def from_inside(self, qualifier: str, name: str) -> Column | None:
-        """The column that has this qualified name inside of the subquery."""
+        """Return the column with this qualified name inside the subquery."""
         pairs = zip(self.origins, self, strict=False)
         return next((column for origin, (_, column) in pairs if same(origin, f"{qualifier}.{name}")), None)
 
@@ -50,12 +49,12 @@ Scope = tuple[Visible, ...]
 
 
 def same(a: str | None, b: str) -> bool:
-    """Whether two identifiers are the same; case does not count."""
+    """Return whether two identifiers are the same, ignoring case."""
     return a is not None and a.lower() == b.lower()
 
 
 def unique(wanted: str, taken: Iterable[str]) -> str:
-    """The wanted name, or the first of name_2, name_3, … that is not taken, whatever the case."""
+    """Return the wanted name, or the first of name_2, name_3, … that is not taken, ignoring case."""
     known = {name.lower() for name in taken}
     number, name = 1, wanted
     while name.lower() in known:
@@ -72,7 +71,7 @@ def all_unique(wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_type(name: Name) -> Type:
-    """The type of that name."""
+    """Return the type with this name."""
     if (found := Type.named(name.text)) is None:
         hint = _COLLECTIONS.get(name.text.partition("<")[0].upper()) or nearest(name.text, TYPE_NAMES)
         raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=hint)
@@ -86,7 +85,7 @@ _COLLECTIONS = {
 
 
 def find_visible(scope: Scope, qualifier: Name) -> Visible:
-    """The stream that goes by a name; its own name will do if only one is meant by it."""
+    """Return the stream with this alias, or with this name if only one stream has it."""
     by_alias = [visible for visible in scope if same(visible.alias, qualifier.text)]
     match by_alias or [visible for visible in scope if same(visible.stream, qualifier.text)]:
         case [one]:
@@ -99,7 +98,7 @@ def find_visible(scope: Scope, qualifier: Name) -> Visible:
 
 
 def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
-    """The column that a reference means."""
+    """Return the column that a reference means."""
     name, qualifier = reference.name, reference.qualifier
     if qualifier is not None:
         return replace(_qualified(scope, qualifier, name), span=reference.span)
@@ -133,7 +132,7 @@ def _unknown_column(among: Scope, name: Name) -> QueryError:
 
 
 def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
-    """The columns that a star stands for, by their own names."""
+    """Return the columns of a star, with their own names."""
     if star.qualifier is None:
         found = [pair for visible in scope for pair in visible.plain()]
     else:
@@ -142,7 +141,7 @@ def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
 
 
 def output_name(expression: syntax.Expression, position: int) -> str:
-    """A readable name for a column that was given none."""
+    """Return a readable name for a column without an alias."""
     match expression:
         case syntax.ColumnReference(name=name):
             return name.text
@@ -157,6 +156,6 @@ def output_name(expression: syntax.Expression, position: int) -> str:
 
 
 def read_by(expression: Expression, scope: Scope) -> list[int]:
-    """The streams whose columns an expression reads, by their places in FROM."""
+    """Return the positions in FROM of the streams whose columns an expression reads."""
     columns = columns_of(expression)
     return [i for i, visible in enumerate(scope) if columns & set(visible.plan_names)]

@@ -1,4 +1,4 @@
-"""How large the plan of a query may be: more than people write, and little enough to be optimised in time."""
+"""Limits on the size of plans: larger than people write, and small enough to optimise in time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from tidegate.algebra.plan import Plan, SetOperation, inputs
 from tidegate.errors import QueryError, Span
 
 MOST_DEEP = 400
-"""The most operators on top of each other. A set operation counts as the four that it is made of."""
+"""Greatest depth of a plan in operators. A set operation counts as the four operators that it consists of."""
 
 MOST_OPERATORS = 20_000
-"""The most operators altogether; a stream that is read twice counts twice."""
+"""Greatest number of operators; a stream that is read twice counts twice."""
 
 _HINT = "write a stream in between to files with INSERT INTO, and read it from there"
 
 
 def refuse_too_large(plan: Plan, span: Span) -> None:
-    """Refuse a plan that is nested too deeply, or has too many operators, those of streams that it reads included."""
+    """Refuse a plan that is too deep or has too many operators, including those of the streams that it reads."""
     depth, size = _measure(plan)
     if depth > MOST_DEEP:
         message = f"this is nested too deeply: {depth:,} operators, of which at most {MOST_DEEP} are possible"
@@ -26,7 +26,7 @@ def refuse_too_large(plan: Plan, span: Span) -> None:
 
 
 def _measure(plan: Plan) -> tuple[int, int]:
-    """The depth and the number of operators; without recursion, and each object is looked at once."""
+    """Return the depth and the number of operators, without recursion and visiting each object once."""
     known: dict[int, tuple[int, int]] = {}
     waiting = [plan]
     while waiting:

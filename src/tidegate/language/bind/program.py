@@ -1,4 +1,4 @@
-"""From text to a program: the streams it makes, the plans of its queries, and what else it asks for."""
+"""Bind a text to a program: its streams, the plans of its queries, and its commands."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _QUERIES = (QueryStatement, Insert, CreateDerived, CreateAlert, CreateTotalAlert
 
 
 def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> Program:
-    """All that a text says, checked: streams by name, a plan for each query to run, and commands.
+    """Bind and check a text: streams by name, a plan for each query to run, and commands.
 
-    `running` are queries that other texts have started: what they read cannot be dropped.
+    `running` are queries that other texts have started; the streams that they read cannot be dropped.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> 
 
 @dataclass(slots=True)
 class _Draft:
-    """What the statements so far have said."""
+    """The result of the statements so far."""
 
     catalog: Catalog
     running: tuple[Query, ...]
@@ -156,7 +156,7 @@ def _drop_query(draft: _Draft, name: Name) -> None:
 
 
 def _forget(draft: _Draft, name: Name) -> bool:
-    """Do not run a query of this text; whether there was one of the name."""
+    """Remove a query of this text; return whether there was one with the name."""
     others = [query for query in draft.queries if not same(query.name, name.text)]
     found, draft.queries = len(others) < len(draft.queries), others
     return found
@@ -166,7 +166,7 @@ def _forget(draft: _Draft, name: Name) -> bool:
 
 
 def _run(name: str, query: syntax.Query, around: BindContext, *, into: str | None = None) -> Query:
-    """A query that runs by itself."""
+    """Return a query that runs by itself."""
     plan = _plan(plain(query), around)
     made = _query(name, plan, reads(query), query_shedding(query, around), into=into)
     return replace(made, early=early_clause(query) is not None)
@@ -203,7 +203,7 @@ def _alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[Quer
 
 
 def _alert_shedding(statement: AnyAlert, around: BindContext) -> Shedding:
-    # Totals are exact: they make no comparisons that could be left out.
+    # Totals are exact: they make no comparisons that could be shed.
     return shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NEVER
 
 
@@ -216,7 +216,7 @@ def _query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, i
 
 
 def _spans(plan: Plan) -> tuple[Span, ...]:
-    """Where the columns of a result were written."""
+    """Return the positions of the columns of a result in the text."""
     match plan:
         case Map(outputs=outputs):
             return tuple(output.expression.span for output in outputs)
@@ -231,7 +231,7 @@ def _number(before: Sequence[Statement]) -> int:
 
 
 def _made(statements: Sequence[Statement]) -> Iterator[str]:
-    """Streams that the statements make, in lower case."""
+    """Yield the names of the streams that the statements create, in lower case."""
     for statement in statements:
         if isinstance(statement, (CreateSource, CreateDerived, AnyAlert)):
             yield statement.name.text.lower()
@@ -252,7 +252,7 @@ def _read_by(statement: Statement) -> frozenset[str]:
 
 
 def reads(query: syntax.Query | AnyAlert) -> frozenset[str]:
-    """The streams that a query reads, in lower case, wherever in it; not those that it defines itself."""
+    """Return the streams that a query reads anywhere, in lower case, without those that it defines itself."""
     nodes = list(syntax.walk(query))
     own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}
     return frozenset(n.name.text.lower() for n in nodes if isinstance(n, syntax.StreamReference)) - own

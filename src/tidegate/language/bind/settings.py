@@ -1,4 +1,4 @@
-"""SET: what a program says of the use of constraints, and of work that may be left out."""
+"""SET: settings of a program for the use of constraints, and for shedding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 2**53  # beyond this, numbers of a record are not exact
 
 
 def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
-    """The catalog with its settings after a statement."""
+    """Return the catalog with the settings after a statement."""
     name, value, mode, settings = statement.name, statement.value, statement.mode, catalog.settings
     if same(name.text, "constraints"):
         return catalog.with_settings(replace(settings, use=_use(value), exact=_is_exact(mode)))
@@ -36,7 +36,7 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
 
 
 def refuse_behind_query(statement: SetStatement) -> None:
-    """Refuse a SET that comes too late."""
+    """Refuse a SET after the first query."""
     hint = "one SET holds for all queries of a text: write it before the first of them"
     raise QueryError("Q125", "SET stands behind a query", statement.span, hint=hint)
 
@@ -108,4 +108,4 @@ _MONITORING: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "monitor_window": ("window", _count, "a whole number of 1 or more, for instance 1000"),
     "monitor_threshold": ("threshold", _rows, "a whole number of rows, for instance 10000, or none"),
 }
-"""Settings by name: which field of `Monitoring` each is, how its text is read, and what would be right."""
+"""Settings by name: the field of `Monitoring`, a function that reads its text, and a hint with a valid value."""

@@ -1,1 +1,1 @@
-"""Hints for people who write SQL of other systems."""
+"""Hints for people who write the SQL of other systems."""

@@ -1,4 +1,4 @@
-"""Hints for those who write as another system has it: the same errors, with what to write here."""
+"""Better hints for errors in texts that use the syntax of another system."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LATE_WINDOW = re.compile(
     re.IGNORECASE,
 )
 REACH = 4_000
-"""Characters before and after an error in which a clause is looked for."""
+"""Number of characters before and after an error to search for a clause."""
 
 _IN_CASE = {"before": str.upper, "unit": str.lower}
-"""Groups of patterns that are written in capital or in small letters here."""
+"""Groups of patterns that hints show in upper or lower case."""
 
 _UNKNOWN = {"Q102": COLUMNS, "Q104": TYPES, "Q107": FUNCTIONS, "Q120": FUNCTIONS}
-"""What an unknown name of each kind may be called elsewhere, by the code of its error."""
+"""Names of other systems for each kind of unknown name, by the code of its error."""
 
 
 def advise(error: QueryError, text: str) -> QueryError:
-    """Return the error with a better hint where the text is written as another system has it.
+    """Return the error with a better hint if the text uses the syntax of another system.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def advise(error: QueryError, text: str) -> QueryError:
 
 
 def _renamed(error: QueryError, text: str) -> QueryError:
-    """An error about a name."""
+    """Improve an error about a name."""
     word = re.compile(r'"[^"]*"|\w*').match(text, error.span.start)
     written = word[0] if word is not None else ""
     if written.startswith('"') and error.code == "Q102":
@@ -64,7 +64,7 @@ def _renamed(error: QueryError, text: str) -> QueryError:
 
 
 def _late_window(error: QueryError, text: str) -> QueryError | None:
-    """An error about a window that stands after WHERE or GROUP BY."""
+    """Improve an error about a window after WHERE or GROUP BY."""
     for found in _near(_LATE_WINDOW, error, text):
         if found.start("words") <= error.span.start:
             following = " ".join(found["next"].upper().split())
@@ -75,7 +75,7 @@ def _late_window(error: QueryError, text: str) -> QueryError | None:
 
 
 def _length(error: QueryError, text: str) -> QueryError | None:
-    """An error about a type with a length or precision."""
+    """Improve an error about a type with a length or precision."""
     for found in _near(_LENGTH, error, text):
         if error.code == "Q002":
             name = found[1].lower()
@@ -85,7 +85,7 @@ def _length(error: QueryError, text: str) -> QueryError | None:
 
 
 def _clause(error: QueryError, text: str) -> QueryError | None:
-    """An error within a clause of another system."""
+    """Improve an error within a clause of another system."""
     for clause in CLAUSES:
         for found in _near(clause.pattern, error, text):
             return _about_clause(error, clause, found, text)
@@ -93,7 +93,7 @@ def _clause(error: QueryError, text: str) -> QueryError | None:
 
 
 def _near(pattern: re.Pattern[str], error: QueryError, text: str) -> Iterator[re.Match[str]]:
-    """Where a pattern matches a part of the text that has the place of the error in it."""
+    """Yield the matches of a pattern that contain the position of the error."""
     place = error.span.start
     for found in pattern.finditer(text, max(0, place - REACH), place + REACH):
         if found.start() <= place < found.end():
@@ -111,7 +111,7 @@ def _about_clause(error: QueryError, clause: Clause, found: re.Match[str], text:
 
 
 def _filled(advice: str, groups: Mapping[str, str], phrase: str, text: str, place: int) -> str:
-    """A template of advice with the names and durations that the text has."""
+    """Fill a template of advice with the names and durations of the text."""
     start = max(text.rfind(";", 0, place) + 1, place - REACH)
     statement = text[start : place + REACH].partition(";")[0]
     after = statement[place - start :]
@@ -140,7 +140,7 @@ def _filled(advice: str, groups: Mapping[str, str], phrase: str, text: str, plac
 
 
 def _durations(phrase: str) -> list[tuple[int, str]]:
-    """Durations of a phrase in whichever spelling: how long they are, and as they are written here."""
+    """Return the durations of a phrase in any spelling: their length, and their spelling here."""
     found = []
     for amount, unit in _DURATION.findall(phrase):
         plural = "" if amount == "1" else "S"
@@ -149,7 +149,7 @@ def _durations(phrase: str) -> list[tuple[int, str]]:
 
 
 def _end_of_call(text: str, start: int) -> int:
-    """Where the parentheses close that open first after a place."""
+    """Return the position after the parentheses that open first after a position."""
     depth = 0
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

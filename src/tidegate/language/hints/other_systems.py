@@ -1,4 +1,4 @@
-r"""What other systems call functions, types, columns and clauses, and what to write here instead.
+r"""Functions, types, columns and clauses of other systems, and what to write here instead.
 
 The systems are Flink, Spark, PostgreSQL, RisingWave and ksqlDB, and their relatives. Advice is a template; `advice`
 fills in names that it finds in the text: `{stream}` and `{key}` of the query, `{size}` and `{slide}` of the window,
@@ -123,7 +123,7 @@ _FUNCTIONS = {
 }
 
 FUNCTIONS = {name.lower(): advice for advice, names in _FUNCTIONS.items() for name in names.split()}
-"""Advice by the name of a function that other systems have."""
+"""Advice by the name of a function of other systems."""
 
 _TYPES = {
     "write DOUBLE; amounts that must be exact fit a BIGINT of the smallest unit, such as cents": (
@@ -147,7 +147,7 @@ _TYPES = {
 }
 
 TYPES = {name: advice for advice, names in _TYPES.items() for name in names.split()}
-"""Advice by the name of a type that other systems have."""
+"""Advice by the name of a type of other systems."""
 
 COLUMNS = {
     **dict.fromkeys(
@@ -161,11 +161,11 @@ COLUMNS = {
     "rownum": "write ORDER BY … LIMIT n",
     "all": "write the columns to group by",
 }
-"""Advice by the name of a column that other systems have without a declaration."""
+"""Advice by the name of a column that other systems provide without a declaration."""
 
 
 class Clause(NamedTuple):
-    """A clause of other systems. The pattern's group `words`, or all of it, is what an error is about."""
+    """A clause of other systems; errors point to the pattern's group `words`, or to the whole match."""
 
     name: str
     pattern: re.Pattern[str]
@@ -173,7 +173,7 @@ class Clause(NamedTuple):
 
 
 def _clause(name: str, pattern: str, advice: str) -> Clause:
-    """A clause that begins with a word; a blank in its pattern is any space."""
+    """Return a clause that begins with a word; a blank in its pattern matches any space."""
     return _sign(name, rf"(?<!\w)(?:{pattern})", advice)
 
 
@@ -330,4 +330,4 @@ CLAUSES = (
         "times are UTC; add the offset: {of} + INTERVAL 2 HOURS",
     ),
 )
-"""Clauses of other systems, more special ones first."""
+"""Clauses of other systems, more specific ones first."""

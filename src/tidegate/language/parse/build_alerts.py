@@ -18,7 +18,7 @@ from tidegate.language.syntax import Distance, Expression, Name, Source, Stateme
 
 @v_args(meta=True, inline=True)
 class AlertBuilder(QueryBuilder):
-    """One method for each rule of the grammar that is about alerts."""
+    """One method for each grammar rule about alerts."""
 
     def create_alert(
         self,
@@ -80,7 +80,7 @@ class AlertBuilder(QueryBuilder):
         return Clause("MATCHING", names, span_of(meta))
 
     def repeat_clause(self, meta: Meta, _word: Token) -> Clause:
-        return Clause("REPEAT", True, span_of(meta))  # noqa: FBT003 - that it is there is all it says
+        return Clause("REPEAT", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
 
     def id_clause(self, meta: Meta, first: Name, second: Name | None) -> Clause:
         qualifier, name = (None, first) if second is None else (first, second)
@@ -95,7 +95,7 @@ class AlertBuilder(QueryBuilder):
         return Clause("ASSUME QUASICONVEX", syntax.Assumption(given, span_of(meta)), span_of(meta))
 
     def emit_clause(self, meta: Meta) -> Clause:
-        return Clause("EMIT ALL", True, span_of(meta))  # noqa: FBT003 - that it is there is all it says
+        return Clause("EMIT ALL", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
 
     def notify_clause(self, meta: Meta, text: Token) -> Clause:
         return Clause("NOTIFY", unquote(text), span_of(meta))

@@ -1,4 +1,4 @@
-"""Clauses of CREATE, each of which may be given once."""
+"""Clauses of CREATE, each allowed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.errors import QueryError, Span
 
 
 class Clause(NamedTuple):
-    """A clause of CREATE: what it is about, what it says and where."""
+    """A clause of CREATE: its keywords, its content and its position."""
 
     about: str
     says: Any
@@ -17,7 +17,7 @@ class Clause(NamedTuple):
 
 
 def each_once(clauses: Iterable[Clause]) -> dict[str, Any]:
-    """What the clauses say, by what they are about."""
+    """Return the contents of the clauses by keywords; refuse duplicates."""
     said: dict[str, Any] = {}
     for clause in clauses:
         if clause.about in said:

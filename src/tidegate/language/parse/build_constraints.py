@@ -21,7 +21,7 @@ Names = tuple[Name, ...]
 
 @v_args(meta=True, inline=True)
 class ConstraintBuilder(AlertBuilder):
-    """One method for each rule of the grammar that is about keys, constraints and settings."""
+    """One method for each grammar rule about keys, constraints and settings."""
 
     def names(self, meta: Meta, *names: Name) -> Names:
         return names
@@ -48,7 +48,7 @@ class ConstraintBuilder(AlertBuilder):
         if len(columns) > 1:
             hint = "write one of them, or an ORDERED BY for each that is ordered by itself"
             raise QueryError("Q124", "ORDERED BY takes a single column", columns[1].span, hint=hint)
-        if within is None:  # the words of others for TIMESTAMP BY
+        if within is None:  # another spelling of TIMESTAMP BY
             return Clause("ORDERED BY", columns[0], span_of(meta))
         return Clause("ORDERED BY … WITHIN", OrderedClause(columns[0], within, span_of(meta)), span_of(meta))
 

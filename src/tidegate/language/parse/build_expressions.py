@@ -15,7 +15,7 @@ from tidegate.language.syntax import Expression, Name, Query
 from tidegate.time import LATEST, duration, parse_duration
 
 MOST_TERMS = 10_000
-"""The most conditions that AND or OR can link."""
+"""Greatest number of conditions that AND or OR can link."""
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
@@ -25,18 +25,18 @@ def span_of(place: Meta | Token) -> Span:
 
 
 def not_yet(what: str, span: Span, *, hint: str | None = None) -> QueryError:
-    """The error for SQL that has a meaning, but not here."""
+    """Return the error for valid SQL that is not supported."""
     return QueryError("Q002", f"{what} not supported yet", span, hint=hint)
 
 
 def unquote(token: Token) -> str:
-    """The text between quotes, where a doubled quote stands for one; other tokens as they are."""
+    """Return the text between quotes, with doubled quotes undoubled; other tokens as they are."""
     quote = token[0]
     return token[1:-1].replace(quote * 2, quote) if quote in "'\"`" else str(token)
 
 
 def balanced(operator: str, terms: tuple[Expression, ...]) -> Expression:
-    """AND or OR of many terms, as a tree that is only logarithmically deep."""
+    """Return AND or OR of many terms, as a tree of logarithmic depth."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2
@@ -45,7 +45,7 @@ def balanced(operator: str, terms: tuple[Expression, ...]) -> Expression:
 
 
 def _limited(word: str, terms: tuple[Expression, ...], span: Span) -> tuple[Expression, ...]:
-    """The terms of AND or OR, unless they are too many to be optimised in a reasonable time."""
+    """Return the terms of AND or OR; refuse too many to optimise in a reasonable time."""
     if len(terms) > MOST_TERMS:
         message = f"{len(terms):,} conditions are linked by {word}; at most {MOST_TERMS:,} are possible"
         hint = (
@@ -60,7 +60,7 @@ def _unless(negated: Token | None, expression: Expression) -> Expression:
 
 
 def microseconds(number: Token, unit: Token | None) -> int:
-    """What an amount of time is, checked to be whole and not beyond time itself."""
+    """Return an amount of time in microseconds, checked to be whole and within the range of time."""
     span = span_of(number) if unit is None else span_of(number).to(span_of(unit))
     if not number.isdigit():
         raise QueryError("Q111", f"'{number}' is not a whole number", span, hint="use a smaller unit of time")
@@ -79,7 +79,7 @@ def _within_time(amount: int, span: Span) -> int:
 
 @v_args(meta=True, inline=True)
 class ExpressionBuilder(Transformer[Token, Any]):
-    """One method for each rule of the grammar that is about expressions."""
+    """One method for each grammar rule about expressions."""
 
     def name(self, meta: Meta, token: Token) -> Name:
         return Name(unquote(token), span_of(meta))

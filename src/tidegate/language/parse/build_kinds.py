@@ -1,4 +1,4 @@
-"""Which alert is meant, and whether it says what that needs."""
+"""Determine the kind of an alert, and check that it has the clauses that this kind needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR_SUBSCRIPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What stands in a CREATE ALERT or, with `many`, a CREATE ALERTS."""
+    """The parts of a CREATE ALERT or, with `many`, a CREATE ALERTS."""
 
     many: bool
     name: Name
@@ -30,14 +30,14 @@ class Written:
 
 
 def is_about_total(written: Written) -> bool:
-    """Whether an alert counts elements of one stream; others compare elements of several."""
+    """Return whether an alert counts elements of one stream; others compare elements of several streams."""
     counts = any(map(is_counted, syntax.walk(written.said.get("WHEN"))))
     alone = len(written.sources) == 1 and not isinstance(written.sources[0], syntax.JoinClause)
     return written.many or counts or alone
 
 
 def joining_alert(written: Written) -> Statement:
-    """An alert on a function of elements of several streams."""
+    """Return an alert on a function of elements of several streams."""
     said = written.said
     if written.within is None:
         hint = "write behind FROM how near to each other their times must be, for instance WITHIN 5 SECONDS"
@@ -61,7 +61,7 @@ def joining_alert(written: Written) -> Statement:
 
 
 def total_alert(written: Written) -> Statement:
-    """An alert on a total, or one for each subscription."""
+    """Return an alert on a total, or one for each subscription."""
     said = written.said
     _refuse_without_when(
         written, "WHEN TOTAL(t.weight) >= r.threshold" if written.many else "WHEN TOTAL(weight) >= 1000"
@@ -100,7 +100,7 @@ def _refuse_clauses(written: Written, words: tuple[str, ...], kind: str, hint: s
 
 
 def _behind_from(written: Written) -> Span:
-    """Where WITHIN should stand; in front of the first other clause."""
+    """Return the position where WITHIN should be: before the first other clause."""
     if written.clauses:
         return written.clauses[0].span
     return Span(written.span.end, written.span.end + 1)

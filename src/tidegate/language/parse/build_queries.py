@@ -1,4 +1,4 @@
-"""From Lark's tree to the syntax tree: queries, and what they read."""
+"""From Lark's tree to the syntax tree: queries and their sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Items = tuple[syntax.Item | syntax.Star, ...]
 
 @v_args(meta=True, inline=True)
 class QueryBuilder(SheddingBuilder):
-    """One method for each rule of the grammar that is about queries."""
+    """One method for each grammar rule about queries."""
 
     # ---- several queries
 
@@ -48,7 +48,7 @@ class QueryBuilder(SheddingBuilder):
 
     def with_query(self, meta: Meta, *parts: Any) -> Query:
         *definitions, query = parts
-        if isinstance(query, syntax.QueryWithOptions):  # they are those of the whole
+        if isinstance(query, syntax.QueryWithOptions):  # the options belong to the whole query
             inner = syntax.WithQuery(tuple(definitions), query.query, span_of(meta))
             return replace(query, query=inner, span=span_of(meta))
         return syntax.WithQuery(tuple(definitions), query, span_of(meta))
@@ -134,7 +134,7 @@ class QueryBuilder(SheddingBuilder):
     def group_by(self, meta: Meta, *keys: Expression) -> tuple[Expression, ...]:
         return keys
 
-    # ---- what a query reads
+    # ---- sources
 
     def sources(self, meta: Meta, *sources: Source) -> tuple[Source, ...]:
         return sources
@@ -184,7 +184,7 @@ def _united(queries: list[Query]) -> Query:
 def _around(
     parts: tuple[Any, ...],
 ) -> tuple[syntax.AnyWindow | None, Name | None, syntax.GranularityClause | None]:
-    """The window, alias and granularity behind a source, in whatever order they stand."""
+    """Return the window, alias and granularity after a source, in any order."""
     aliases = [p for p in parts if isinstance(p, Name)]
     if len(aliases) > 1:
         hint = "an alias stands before or after the window"

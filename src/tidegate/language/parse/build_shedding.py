@@ -1,4 +1,4 @@
-"""From Lark's tree to the syntax tree: what a query may leave out."""
+"""From Lark's tree to the syntax tree: shedding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.language.syntax import Constant, Name, Query, Worth
 
 @v_args(meta=True, inline=True)
 class SheddingBuilder(WindowBuilder):
-    """One method for each rule of the grammar that is about shedding."""
+    """One method for each grammar rule about shedding."""
 
     def query_with_options(self, meta: Meta, query: Query, *clauses: Clause) -> Query:
         said = each_once(clauses)

@@ -27,7 +27,7 @@ _TIMES = {"VALID FROM", "TIMESTAMP BY", "ORDERED BY"}
 
 @v_args(meta=True, inline=True)
 class StatementBuilder(ConstraintBuilder):
-    """One method for each rule of the grammar that is about statements."""
+    """One method for each grammar rule about statements."""
 
     def start(self, meta: Meta, *statements: Statement) -> tuple[Statement, ...]:
         return statements
@@ -80,7 +80,7 @@ class StatementBuilder(ConstraintBuilder):
         return unquote(path)
 
     def source_call(self, meta: Meta, name: Name, *arguments: Token | None) -> str:
-        # Connectors go by the scheme of a location: SOURCE f('a', 'b') is FROM 'f://a/b'.
+        # The scheme of a location selects the connector: SOURCE f('a', 'b') is FROM 'f://a/b'.
         return f"{name.text}://{'/'.join(unquote(a) for a in arguments if a is not None)}"
 
     def time_clause(self, meta: Meta, name: Name) -> Clause:

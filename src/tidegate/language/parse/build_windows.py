@@ -17,7 +17,7 @@ Keys = tuple[ColumnReference, ...]
 
 
 class Amount(NamedTuple):
-    """A number, with a unit of time or without."""
+    """A number, with or without a unit of time."""
 
     number: Token
     unit: Token | None
@@ -30,7 +30,7 @@ class Amount(NamedTuple):
 
 @v_args(meta=True, inline=True)
 class WindowBuilder(ExpressionBuilder):
-    """One method for each rule of the grammar that is about windows."""
+    """One method for each grammar rule about windows."""
 
     def amount(self, meta: Meta, number: Token, unit: Token | None) -> Amount:
         return Amount(number, unit, span_of(meta))
@@ -109,7 +109,7 @@ def _longer(word: str, amount: Amount) -> int:
 
 
 def _count(word: str, amount: Amount) -> int:
-    """A number of elements, at least one."""
+    """Return a number of elements, at least one."""
     if amount.unit is not None:
         hint = f"write {word} {amount.number}, or a window by time: RANGE {amount.number} {amount.unit}"
         raise QueryError("Q114", f"{word} of a window of ROWS counts elements, not time", amount.span, hint=hint)

@@ -29,7 +29,7 @@ _NOT_YET = {
     "OTHER_JOIN": ("{word} is", "write JOIN … ON, JOIN … USING, or WHERE EXISTS (…)"),
     "OTHER_CALL": ("{word} after a function is", "group a stream that has a WINDOW instead"),
 }
-"""Terminals of SQL that is not there yet: how a sentence about it begins, and a hint."""
+"""Terminals of SQL that is not supported yet: the start of a sentence about it, and a hint."""
 
 _COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
 _SYMBOLS = _COMPARISONS | {"PLUS", "MINUS", "CONCAT", "STAR", "SLASH", "PERCENT", "DOT", "LPAR"}
@@ -70,7 +70,7 @@ _RARE = frozenset(
     }
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}
 )
-"""Terminals that are not worth a mention beside others."""
+"""Terminals that an error message omits if there are others."""
 
 
 _INCOMPLETE = {
@@ -87,17 +87,17 @@ _INCOMPLETE = {
     "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
     "KEY": ("_KEY", "write its columns in parentheses: KEY (id)"),
 }
-"""Words that are keywords only in front of what must follow: what would have been expected, and a hint."""
+"""Words that are keywords only before what must follow: the expected terminal, and a hint."""
 
 _BEGINNINGS = frozenset({"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET"})
 """Words that begin a statement."""
 
 MOST_DIGITS = 400
-"""The most characters that a number can have: more than the largest DOUBLE has digits."""
+"""Greatest number of characters in a number: more than the digits of the largest DOUBLE."""
 
 
 def parse(text: str) -> tuple[Statement, ...]:
-    """The statements of a text.
+    """Return the statements of a text.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _grammar() -> Lark:
 
 
 def _end_keywords(terminal: TerminalDef) -> None:
-    """Let a keyword match whole words only, and before it could be a name."""
+    """Make keywords match whole words only, with priority over names."""
     if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
         terminal.pattern = PatternRE(terminal.pattern.value + r"\b", tuple(terminal.pattern.flags))
         terminal.priority = 1
@@ -161,14 +161,14 @@ def _refuse_unclosed(token: Token) -> Token:
 
 
 def _refuse_long(token: Token) -> Token:
-    """Refuse a number that is longer than any that can be meant: Python refuses some of them, and without a place."""
+    """Refuse numbers that are too long: Python itself refuses some of them, and without a position."""
     if len(token) > MOST_DIGITS:
         message = f"this number has {len(token):,} characters; at most {MOST_DIGITS} are possible"
         raise QueryError("Q111", message, span_of(token), hint="write it with an exponent: 1e300")
     return token
 
 
-# ---- explaining what was expected
+# ---- descriptions of what was expected
 
 
 def _explained(error: UnexpectedInput, text: str) -> QueryError:
@@ -203,7 +203,7 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
 
 
 def _missing_semicolon(token: Token, expected: set[str], text: str) -> QueryError | None:
-    """The error for the beginning of a statement where another could end; the word may have become an alias."""
+    """Return the error for a missing semicolon before a statement; the word may have been read as an alias."""
     if "SEMICOLON" not in expected or token.type == "$END":
         return None
     place = span_of(token).start
@@ -228,7 +228,7 @@ def _about_within(token: Token, expected: set[str]) -> str | None:
 
 
 def _misspelt(token: Token, expected: set[str], text: str) -> QueryError | None:
-    """The error for a word that is nearly a keyword, or follows one: that was taken for an alias then."""
+    """Return the error for a word that is nearly a keyword, or that follows one read as an alias."""
     keywords = _keywords(expected)
     before = len(text) if token.type == "$END" else span_of(token).start
     for word in (re.compile(r"\w+").match(text, before), re.search(r"\w+(?=\s*\Z)", text[:before])):
@@ -244,19 +244,19 @@ def _nearly(word: str, keywords: list[str]) -> str | None:
 
 
 def _keywords(terminals: set[str]) -> list[str]:
-    """Those of the terminals that are words, as they are written."""
+    """Return the terminals that are words, as they are written."""
     words = (name.strip("_").replace("_", " ") for name in terminals - _SYMBOLS - _SIGNS.keys() - _NOT_YET.keys())
     return sorted(word for word in words if "ANON" not in word and word != "LAST REPEAT")
 
 
 def _in_words(expected: set[str]) -> str:
-    """What may come here, as a person would say it."""
+    """Describe the expected terminals for people."""
     words: list[str] = []
     if {"NAME", "NUMBER", "STRING"} <= expected:
         words, expected = ["an expression"], expected & {"STAR", "RPAR"}
     elif "PLUS" in expected:
         words, expected = ["an operator"], expected - (_OPERATORS if "OR" in expected else _OPERATORS - {"AND"})
-    # WITH is worth a mention in CREATE STREAM alone.
+    # WITH deserves a mention only in CREATE STREAM.
     expected = expected - (_RARE if "_DELAY" in expected else _RARE | {"_WITH"}) or expected
     words += [_SIGNS[name] for name in _SIGNS if name in expected]
     words += _keywords(expected)

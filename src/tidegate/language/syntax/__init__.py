@@ -1,4 +1,4 @@
-"""The syntax tree: what was written, and where; nothing is looked up yet."""
+"""The syntax tree: the written text with its positions; names are not resolved yet."""
 
 from tidegate.language.syntax.alerts import (
     AnyAlert,

@@ -12,9 +12,9 @@ from tidegate.language.syntax.shedding import QueryOptions
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far apart in time two elements may be, in microseconds.
+    """The greatest distance in time between two elements, in microseconds.
 
-    For the first and the second of them, -length ≤ time - time ≤ length; an open end leaves its bound out.
+    For the first and the second of them, -length ≤ time - time ≤ length; an open end excludes its bound.
     """
 
     length: int
@@ -64,7 +64,7 @@ Within = EveryPair | NamedPairs | Hops
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """``ASSUME QUASICONVEX IN x, y``; without names it is about all streams."""
+    """``ASSUME QUASICONVEX IN x, y``; without names it applies to all streams."""
 
     names: tuple[Name, ...]
     span: Span
@@ -72,7 +72,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class CreateAlert:
-    """An alert; with `everything`, all crossing combinations are asked for."""
+    """An alert; with `everything`, every crossing combination is an alarm."""
 
     name: Name
     sources: tuple[Source, ...]
@@ -89,7 +89,7 @@ class CreateAlert:
 
 @dataclass(frozen=True, slots=True)
 class Subscribing:
-    """``ID column`` and ``TERMINATE WHEN condition``: how rows of subscriptions are told apart."""
+    """``ID column`` and ``TERMINATE WHEN condition``: the identity and the end of subscriptions."""
 
     id: ColumnReference | None
     ended: Expression | None
@@ -97,7 +97,7 @@ class Subscribing:
 
 @dataclass(frozen=True, slots=True)
 class CreateTotalAlert:
-    """An alert on the total of what is counted; with `subscribing`, CREATE ALERTS: one for each subscription."""
+    """An alert on a total; with `subscribing`, CREATE ALERTS: one for each subscription."""
 
     name: Name
     sources: tuple[Source, ...]

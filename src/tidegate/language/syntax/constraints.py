@@ -23,7 +23,7 @@ class ReferenceClause:
 
 @dataclass(frozen=True, slots=True)
 class ClusteredClause:
-    """A CLUSTERED BY, of one column or several."""
+    """A CLUSTERED BY, on one or more columns."""
 
     columns: tuple[Name, ...]
     within: Reach
@@ -32,7 +32,7 @@ class ClusteredClause:
 
 @dataclass(frozen=True, slots=True)
 class OrderedClause:
-    """An ORDERED BY that has a WITHIN."""
+    """An ORDERED BY with a WITHIN."""
 
     column: Name
     within: Reach

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier without its quotes, in the case it was written in."""
+    """An identifier without its quotes, in its written case."""
 
     text: str
     span: Span
@@ -37,7 +37,7 @@ class ColumnReference:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator, by its name in the table of functions, applied."""
+    """An operator, by its name in the table of functions, with its arguments."""
 
     operator: str
     arguments: tuple[Expression, ...]
@@ -46,7 +46,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function or aggregate, applied; DISTINCT and FILTER are for aggregates alone."""
+    """A call of a function or aggregate; DISTINCT and FILTER are for aggregates only."""
 
     name: Name
     arguments: tuple[Expression, ...]
@@ -57,7 +57,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class CountStar:
-    """``f(*)``, which means something for COUNT alone."""
+    """``f(*)``, which has a meaning for COUNT only."""
 
     name: Name
     span: Span
@@ -109,7 +109,7 @@ class CastTo:
 
 @dataclass(frozen=True, slots=True)
 class QueryValue:
-    """A query that stands for a value: it has one column, and at most one row at every instant."""
+    """A query used as a value: it has one column, and at most one row at every instant."""
 
     query: Query
     span: Span
@@ -146,7 +146,7 @@ class Quantified:
 
 
 QueryExpression = QueryValue | Exists | InQuery | Quantified
-"""Expressions with a query inside."""
+"""Expressions that contain a query."""
 
 Expression = (
     Constant

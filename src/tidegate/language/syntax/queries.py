@@ -12,9 +12,9 @@ from tidegate.language.syntax.shedding import QueryOptions, UtilityClause
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """Validity in microseconds (None: for ever) and how often the window moves.
+    """A window by time: its length in microseconds (None: for ever), and the step in which it moves.
 
-    With `least`, the size may shrink to it when resources are short. Keys are checked, and change nothing.
+    `least` is the MIN of the clause; it has no effect, and the binder warns. Keys are checked, but change nothing.
     """
 
     size: int | None
@@ -26,7 +26,7 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class RowsClause:
-    """The last rows (None: all), of each group of equal keys; `least` as for `WindowClause`."""
+    """The last rows (None: all), per group of equal keys; `least` as in `WindowClause`."""
 
     rows: int | None
     slide: int
@@ -37,7 +37,7 @@ class RowsClause:
 
 @dataclass(frozen=True, slots=True)
 class GranularityClause:
-    """Steps of time in microseconds; with `coarsest`, they may grow to it when resources are short."""
+    """Steps of time in microseconds; `coarsest` has no effect, and the binder warns."""
 
     size: int
     span: Span
@@ -74,7 +74,7 @@ class JoinKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JoinClause:
-    """An explicit JOIN; with neither a condition nor common columns it is a CROSS JOIN."""
+    """An explicit JOIN; without a condition and common columns it is a CROSS JOIN."""
 
     left: Source
     right: Source
@@ -122,7 +122,7 @@ class UnionAll:
 
 @dataclass(frozen=True, slots=True)
 class SetQuery:
-    """Two queries between which stands ``union``, ``union max``, ``except``, ``intersect all``, …, in lower case."""
+    """Two queries with ``union``, ``union max``, ``except``, ``intersect all``, … between them, in lower case."""
 
     operator: str
     left: Query
@@ -140,7 +140,7 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """The first rows, after leaving out others, of each group of equal keys; with ties, those like the last, too."""
+    """The first rows after an offset, per group of equal keys; with ties, also the rows equal to the last."""
 
     count: int
     offset: int
@@ -177,7 +177,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class WithQuery:
-    """A query after the definitions of streams that it alone knows."""
+    """A query after the definitions of streams that only it can read."""
 
     definitions: tuple[Definition, ...]
     query: Query
@@ -186,7 +186,10 @@ class WithQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryWithOptions:
-    """A query that says how it is run; only what runs can say so. `early` is where EMIT EARLY is written."""
+    """A query with clauses on how it runs, which only a statement that runs may have.
+
+    `early` is the position of EMIT EARLY.
+    """
 
     query: Query
     options: QueryOptions | None

@@ -1,4 +1,4 @@
-"""What is written of the work that a query may leave out."""
+"""Written clauses about shedding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class QueryOption:
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """``WITH (name = value, …)`` behind a query or in an alert."""
+    """``WITH (name = value, …)`` after a query or in an alert."""
 
     given: tuple[QueryOption, ...]
     span: Span
@@ -34,7 +34,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class UtilityClause:
-    """``UTILITY BY types WORTH (…) USING AVERAGE``; without WORTH the types are numbers, and utilities themselves."""
+    """``UTILITY BY types WORTH (…) USING AVERAGE``; without WORTH the types are numbers and serve as utilities."""
 
     types: tuple[Expression, ...]
     worth: tuple[Worth, ...]

@@ -14,7 +14,7 @@ from tidegate.language.syntax.queries import Query
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column; `check` is what is declared of its values."""
+    """A column; `check` is the declared condition on its values."""
 
     name: Name
     type: Name
@@ -24,7 +24,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CreateSource:
-    """A stream or table from outside; `end_column` is the TO of VALID FROM … TO."""
+    """An external stream or table; `end_column` is the TO of VALID FROM … TO."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -63,7 +63,7 @@ class Insert:
 
 
 class Kind(Enum):
-    """What can be shown; all but constraints and shedding can be dropped."""
+    """The kinds of objects that SHOW accepts; DROP accepts all but constraints and shedding."""
 
     STREAM = "stream"
     TABLE = "table"
@@ -100,7 +100,7 @@ class ExplainStatement:
 
 @dataclass(frozen=True, slots=True)
 class SetStatement:
-    """SET name = value; `mode` is only for some names."""
+    """SET name = value; only some names have a `mode`."""
 
     name: Name
     value: Name

@@ -1,4 +1,4 @@
-"""Totals as they are written."""
+"""Totals as written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.language.syntax.expressions import CountStar, FunctionCall
 
 
 def is_counted(node: object) -> bool:
-    """Whether it is TOTAL(…) or COUNT(*)."""
+    """Return whether a node is TOTAL(…) or COUNT(*)."""
     match node:
         case FunctionCall(name=name):
             return name.text.lower() == "total"

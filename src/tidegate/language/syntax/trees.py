@@ -1,4 +1,4 @@
-"""All nodes of a tree."""
+"""Traversal of syntax trees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 
 
 def walk(node: object) -> Iterator[object]:
-    """A node and all nodes below it, parents first."""
+    """Yield a node and all nodes below it, parents first."""
     match node:
         case tuple():
             for part in node:

@@ -1,4 +1,4 @@
-"""Aggregates of Python functions over the values that are live in each slot."""
+"""Aggregates defined by Python functions, over the values that are live in each slot."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tidegate.physical.common.dead_letters import Reason
 
 
 def fold_slots(fold: Fold, values: Sequence[tuple[Any, ...]], order: Ints, spans: Spans, count: int) -> Measured:
-    """The aggregate of the values in each slot; a slot for which a function fails has none.
+    """Return the aggregate of the values in each slot; a slot for which a function fails has none.
 
-    In every slot values are taken in the given order, so that the result does not depend on how they came.
+    In every slot, values are folded in the given order, so that the result does not depend on their order of arrival.
     """
     results: list[Any] = [None] * count
     details: list[str | None] = [None] * count
@@ -39,7 +39,7 @@ def _fold(fold: Fold, values: Sequence[tuple[Any, ...]]) -> Any:
 
 
 def _live(order: Ints, spans: Spans, count: int) -> Iterator[tuple[int, list[int]]]:
-    """The rows that are live in each slot that has any, in the order."""
+    """Yield each slot that has live rows, with these rows in the given order."""
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     begins, ends = _by_slot(spans.first, count), _by_slot(spans.last, count)

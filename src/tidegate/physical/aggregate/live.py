@@ -1,7 +1,7 @@
-"""The elements that are live between steps, and the slots of time of one step.
+"""Elements that are live between steps, and the slots of time of one step.
 
-For operators that need all live elements of a group: they are kept in sorted runs until they end, and
-a step looks at those of the groups in which something happens.
+Some operators need all live elements of a group. They keep them in sorted runs until they end; a step reads the
+elements of the groups in which something happens.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _BEFORE_COLUMNS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """The groups that have live elements: their ids, ascending, their keys, and since when nothing was emitted.
+    """Groups that have live elements: their ids, ascending, their keys, and the time since which nothing was emitted.
 
-    FOREVER stands for the watermark: all before it has been emitted. Rows of tables begin with time itself.
+    FOREVER in `since` means the watermark: everything before it has been emitted. BEGINNING cannot mean that, because
+    rows of tables start there.
     """
 
     ids: Ints
@@ -62,7 +63,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveState:
-    """What is kept between steps; `groups` is None if no group has a live element."""
+    """State between steps; `groups` is None if no group has a live element."""
 
     watermark: int
     ids_given: int
@@ -84,14 +85,14 @@ class LiveState:
         )
 
     def save(self) -> Chunks:
-        """The chunks; those that did not change are the same objects as before."""
+        """Return the chunks; unchanged ones are the same objects as before."""
         own = {"watermark": self.watermark, "ids": self.ids_given, "numbers": self.numbers_given}
         figures = figures_chunk(own | self.futures.figures() | self.live.figures())
         groups = {} if self.groups is None else {_GROUPS: self.groups}
         return {_FIGURES: figures, **groups, **self.futures.chunks(), **self.live.chunks()}
 
     def absorb(self, batch: Batch, columns: Sequence[str], watermark: int) -> tuple[LiveState, Batch]:
-        """With the new elements that begin later, and all those that begin before the watermark."""
+        """Keep the new elements that start at or after the watermark; return all elements that start before it."""
         arrived = valid_elements(batch.with_columns(batch.columns.select(list(columns))), self.watermark)
         now = arrived.start < watermark
         futures, come = self.futures.add(arrived.filter(~now).to_arrow()).take_before(watermark)
@@ -102,7 +103,7 @@ class LiveState:
 class Scene:
     """One step: all groups, the slots of those in which something happens, and the elements in them.
 
-    The first `known` groups were there before. `number` tells elements apart over all steps.
+    The first `known` groups existed before. `number` identifies elements across steps.
     """
 
     memory: LiveState
@@ -117,11 +118,11 @@ class Scene:
 
     @property
     def carried_since(self) -> Ints:
-        """For each group, since when the value that it begins with was not emitted."""
+        """Return, for each group, the time since which its initial value was not emitted."""
         return np.where(self.groups.since == FOREVER, self.begin, self.groups.since)
 
     def after(self, alive: Ints, since: Ints) -> LiveState:
-        """The memory after the step, with the groups that are alive."""
+        """Return the state after the step, with the groups that are alive."""
         if self.watermark >= FOREVER:
             return replace(self.memory, live=Schedule(_LIVE, (), self.memory.live.made), groups=None)
         same = len(alive) == self.known == len(self.groups.ids) and np.array_equal(since, self.groups.since)
@@ -132,7 +133,7 @@ class Scene:
 
 
 def scene_of(memory: LiveState, due: Batch, keys: Sequence[str], watermark: int, *, only_touched: bool) -> Scene:
-    """Cut the time up to the watermark into slots, of the groups in which something happens or of all."""
+    """Cut the time up to the watermark into slots, for all groups or only those in which something happens."""
     by = [canonical(due.column(name)) for name in keys]
     before = Groups.load(memory.groups, [key.type for key in by])
     found = group_rows(before.keys, by, groups=len(before.ids), rows=len(due))
@@ -166,7 +167,7 @@ def scene_of(memory: LiveState, due: Batch, keys: Sequence[str], watermark: int,
 
 
 def _rows(due: Batch, ids: Ints, first_number: int) -> pa.RecordBatch:
-    """Elements as they are kept: end, start, id of the group, number, columns."""
+    """Return elements as they are kept: end, start, id of the group, number, columns."""
     numbers = first_number + np.arange(len(due))
     own = [pa.array(np.ascontiguousarray(a)) for a in (due.end, due.start, ids, numbers)]
     names = ["end", "start", "group", "number", *(f"column.{c}" for c in range(due.columns.num_columns))]

@@ -1,4 +1,4 @@
-"""What can be measured of the elements that are live in each slot: the words in which aggregates are defined."""
+"""Measures of the elements that are live in each slot; aggregates are defined in terms of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.physical.common.kernels.order_codes import doubles, integers, orde
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveElements:
-    """Elements by the slots they are live in; it is the `Live` of the table of aggregates."""
+    """Elements by the slots in which they are live; the implementation of `Live` in the table of aggregates."""
 
     slots: Slots
     spans: Spans
@@ -77,7 +77,7 @@ class LiveElements:
         return fold_slots(fold, values, sorted_by(keys), self.spans.take(rows), self.slots.total)
 
     def distinct(self, column: str) -> LiveElements:
-        """Each value once in every slot."""
+        """Return elements that have each value once in every slot."""
         rows = np.flatnonzero(_known(self.columns[column]))
         codes, spans = order_codes([self.columns[column]]).codes[0][rows], self.spans.take(rows)
         kept, once = merged(sorted_by([codes, spans.first]), codes, spans)
@@ -85,14 +85,14 @@ class LiveElements:
         return LiveElements(self.slots, once, {column: self.columns[column].take(pa.array(chosen))})
 
     def _numbers(self, column: str) -> tuple[Ints, Spans, bool]:
-        """The values as integers, or as doubles by their bits, with their slots."""
+        """Return the values as integers, or as doubles by their bits, with their slots."""
         values = self.columns[column]
         present, is_double = _known(values), pa.types.is_floating(values.type)
         numbers = doubles(values).view(np.int64) if is_double else integers(values)
         return numbers[present], self.spans.take(present), is_double
 
     def _keys(self, rank: Rank) -> list[Ints]:
-        """What to sort by, the most important first: NULLs come after all others."""
+        """Return the sort keys, the most important first; NULLs come last."""
         column = self.columns[rank.column]
         (codes,) = order_codes([column]).codes
         turned = ~codes if rank.descending else codes

@@ -1,4 +1,4 @@
-"""Grouping, aggregation and duplicate elimination: one operator.
+"""Operator for grouping, aggregation and duplicate elimination.
 
 Duplicate elimination is grouping by all columns without any call.
 """
@@ -30,7 +30,7 @@ from tidegate.time import FOREVER
 
 @dataclass(frozen=True, slots=True)
 class AggregateOperator:
-    """At every instant, one row for each group that is not empty: its keys, then its aggregates."""
+    """Compute, at every instant, one row for each group that is not empty: its keys, then its aggregates."""
 
     source: Schema
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class AggregateOperator:
         return f"aggregate {what} by {', '.join(self.keys) or 'nothing'}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        """Absorb the new elements and emit what the watermark settles."""
+        """Process the new elements and emit what the watermark settles."""
         if (by_slots := slots_of(self)) is not None:
             return by_slots.step(state, inputs[0], watermarks[0])
         shape = shape_of(self)
@@ -79,20 +79,20 @@ def _written(call: AggregateCall) -> str:
 
 @lru_cache(maxsize=256)
 def slots_of(operator: AggregateOperator) -> SlotAggregation | None:
-    """How the calls are computed slot by slot; None if the sweep can compute all of them, which is faster."""
+    """Return the slot aggregation of the calls, or None if the sweep can compute all of them, which is faster."""
     if all(_swept(call) is not None for call in operator.calls):
         return None
     return SlotAggregation(operator.schema, operator.keys, operator.calls, operator.emit)
 
 
 def _swept(call: AggregateCall) -> str | None:
-    """What the sweep calls the function, if it knows it."""
+    """Return the sweep's name of the function, or None if the sweep cannot compute it."""
     return None if call.distinct else definition_of(call).sweep
 
 
 @lru_cache(maxsize=256)
 def shape_of(operator: AggregateOperator) -> Shape:
-    """What follows from an operator's parameters alone."""
+    """Return what follows from the parameters of an operator alone."""
     calls = tuple(replace(call, function=_swept(call) or call.function) for call in operator.calls)
     source = operator.source
     summed = _columns(calls, "sum", "avg")
@@ -105,7 +105,7 @@ def shape_of(operator: AggregateOperator) -> Shape:
 
 
 def _columns(calls: Sequence[AggregateCall], *functions: str) -> tuple[str, ...]:
-    """Columns that are arguments of the functions, each once."""
+    """Return the columns that are arguments of the functions, each once."""
     return tuple(dict.fromkeys(c.column for c in calls if c.column is not None and c.function in functions))
 
 
@@ -127,7 +127,7 @@ def _operation(call: AggregateCall, shape: Shape) -> tuple[int, int]:
 
 
 def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
-    """The columns in use of the elements that are valid at all."""
+    """Return the used columns of the elements with a non-empty validity."""
     if len(batch) and batch.start.min() < watermark:
         raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
     chosen = Batch(batch.start, np.minimum(batch.end, FOREVER), batch.columns.select(list(columns)))
@@ -135,7 +135,7 @@ def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
 
 
 def _output(operator: AggregateOperator, shape: Shape, done: Advanced) -> tuple[Batch, pa.RecordBatch]:
-    """The pieces as elements; those with a sum that does not fit become dead letters."""
+    """Return the pieces as elements, and dead letters of those with a sum that does not fit."""
     pieces, filled = done.swept.pieces, done.swept.filled
     status = pieces.status[:, :filled]
     good = np.flatnonzero(~(status == kernel.OVERFLOW).any(axis=0))
@@ -160,7 +160,7 @@ def _result(
 
 
 def _dead_letters(operator: AggregateOperator, done: Advanced) -> pa.RecordBatch:
-    """One letter for each piece and sum that does not fit, when the piece begins."""
+    """Return one dead letter for each piece and sum that does not fit, when the piece begins."""
     return pa.RecordBatch.from_pylist(list(_letters(operator, done)), schema=DEAD_LETTER)
 
 

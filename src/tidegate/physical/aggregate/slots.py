@@ -1,4 +1,4 @@
-"""Aggregates of any kind: each is computed for every slot, and equal neighbours become one piece."""
+"""Aggregates of any kind: each is computed for every slot, and equal adjacent slots become one piece."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.time import FOREVER
 
 @dataclass(frozen=True, slots=True)
 class SlotAggregation:
-    """What an aggregation by slots asks for."""
+    """Parameters of an aggregation by slots."""
 
     schema: Schema
     keys: tuple[str, ...]
@@ -39,7 +39,7 @@ class SlotAggregation:
         return tuple(dict.fromkeys([*self.keys, *(c for call in self.calls for c in call.columns)]))
 
     def step(self, state: Chunks, batch: Batch, given: int) -> Step:
-        """Absorb the new elements and emit what the watermark settles."""
+        """Process the new elements and emit what the watermark settles."""
         memory = LiveState.load(state)
         watermark = max(memory.watermark, min(given, FOREVER))
         after, due = memory.absorb(batch, self.columns, watermark)
@@ -55,7 +55,7 @@ class SlotAggregation:
         return Step(done.save(), output, self._promise(done), dead)
 
     def _promise(self, memory: LiveState) -> int:
-        """Before this, nothing will be emitted any more."""
+        """Return the time before which nothing more will be emitted."""
         if memory.groups is None or not self.emit.holds_back:
             return memory.watermark
         return int(np.min(memory.groups.column("since").to_numpy(), initial=memory.watermark))
@@ -79,7 +79,7 @@ class SlotAggregation:
         return output, pa.RecordBatch.from_pylist(letters, schema=DEAD_LETTER)
 
     def _letters(self, scene: Scene, results: Sequence[Measured], pieces: _Pieces) -> Iterator[dict[str, object]]:
-        """One letter for each piece and call that failed, when the piece begins."""
+        """Yield one dead letter for each piece and call that failed, when the piece begins."""
         for call, each in zip(self.calls, results, strict=True):
             if each.details is None:
                 continue
@@ -98,7 +98,7 @@ class SlotAggregation:
 
 
 def definition_of(call: AggregateCall) -> AggregateFunction:
-    """The function that a call means."""
+    """Return the function of a call."""
     return call.user or AGGREGATES[call.function]
 
 
@@ -116,7 +116,7 @@ def _measured(call: AggregateCall, scene: Scene) -> Measured:
 class _Pieces:
     """Results with their validities, by the slot in which they begin.
 
-    `fresh` are those that begin in this step, `open` those that last beyond it, `emitted` those that come out.
+    `fresh` results begin in this step, `open` ones last beyond it, and `emitted` ones are emitted.
     """
 
     slot: Ints
@@ -138,7 +138,7 @@ def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
     is_open = after == slots.bounds[group + 1]
     until = np.append(slots.time, 0)[after]
     until[is_open] = scene.watermark
-    # A group that was there before begins with the value it had, of which part may have been emitted.
+    # A known group begins with the value that it had, of which part may have been emitted.
     fresh = ~((at == slots.bounds[group]) & (group < scene.known))
     start = np.where(fresh, slots.time[at], scene.carried_since[group])
     emitted = (start < until) & (~is_open | emit.comes_out_open(fresh))
@@ -146,7 +146,7 @@ def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
 
 
 def _begins(slots: Slots, live: Mask, results: Sequence[Measured]) -> Mask:
-    """Slots that differ from the one before: of another group, or with another result."""
+    """Return the slots that differ from the previous one: in the group, or in a result."""
     begins = np.ones(slots.total, np.bool_)
     begins[1:] = (slots.group[1:] != slots.group[:-1]) | (live[1:] != live[:-1])
     for each in results:
@@ -157,7 +157,7 @@ def _begins(slots: Slots, live: Mask, results: Sequence[Measured]) -> Mask:
 
 
 def _differs(values: pa.Array) -> Mask:
-    """Where a value is another one than that before it; NULL is equal to NULL alone, NaN to NaN."""
+    """Return where a value differs from the previous one; NULL equals only NULL, and NaN equals NaN."""
     if pa.types.is_string(values.type) or is_collection(values.type):
         texts = identity(values) if is_collection(values.type) else values
         codes = integers(texts.dictionary_encode().indices)
@@ -173,7 +173,7 @@ def _differs(values: pa.Array) -> Mask:
 
 
 def _survivors(scene: Scene, pieces: _Pieces, *, holds_back: bool) -> tuple[Ints, Ints]:
-    """Groups that are alive at the watermark, and since when what they have was not emitted."""
+    """Return the groups that are alive at the watermark, and since when their value was not emitted."""
     slots = scene.slots
     untouched = np.flatnonzero(slots.bounds[1:] == slots.bounds[:-1])
     last = np.flatnonzero(pieces.open)

@@ -1,4 +1,4 @@
-"""What an aggregation remembers between steps, as chunks."""
+"""State of an aggregation, as chunks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the calls ask for: which columns are summed, counted (summed first) and ordered.
+    """Requirements of the calls: the columns that are summed, counted (summed ones first) and ordered.
 
-    `calls` are operations and operands of the sweep, `best` names function and column of each
-    frontier. With `keeps_count`, elements are counted, so each one's end must be known; without, only
-    the last end of a group. With `holds_back`, a group knows since when its value was not emitted; with
-    `early`, a value comes out when it begins, too.
+    `calls` are operations and operands of the sweep; `best` names the function and column of each frontier. With
+    `keeps_count`, elements are counted, so the end of each one must be known; without it, only the last end of a group.
+    With `holds_back`, a group knows since when its value was not emitted. With `early`, a value is also emitted when it
+    begins.
     """
 
     keys: tuple[str, ...]
@@ -42,13 +42,13 @@ class Shape:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that are looked at, each once."""
+        """Return all columns that are read, each once."""
         return tuple(dict.fromkeys(self.keys + self.counted + tuple(column for _, column in self.best)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregateState:
-    """The state of an aggregation; `groups` and `frontiers` are None if no group is alive."""
+    """State of an aggregation; `groups` is None and `frontiers` is empty if no group is alive."""
 
     watermark: int
     ids_given: int
@@ -76,14 +76,14 @@ class AggregateState:
         )
 
     def save(self) -> Chunks:
-        """The chunks; those that did not change are the same objects as before."""
+        """Return the chunks; unchanged ones are the same objects as before."""
         groups = {} if self.groups is None else {GROUPS: self.groups}
         frontiers = {f"{FRONTIER}.{b}": rows for b, rows in enumerate(self.frontiers)}
         return {FIGURES: self._figures(), **groups, **frontiers, **self.futures.chunks(), **self.ends.chunks()}
 
     @property
     def output_watermark(self) -> int:
-        """Before this, nothing will be emitted any more."""
+        """Return the time before which nothing more will be emitted."""
         if self.groups is None or _SINCE not in self.groups.schema.names:
             return self.watermark
         return int(np.min(self.groups.column(_SINCE).to_numpy(), initial=self.watermark))
@@ -99,7 +99,7 @@ class AggregateState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """The live groups in columns; which of the numeric ones are used depends on the shape."""
+    """Live groups in columns; the shape determines which of the numeric columns are used."""
 
     keys: list[pa.Array]
     ids: Ints

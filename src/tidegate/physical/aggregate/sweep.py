@@ -1,4 +1,4 @@
-"""From batches and remembered state to the arrays that the sweep works on, and back."""
+"""Convert batches and state to the arrays that the sweep works on, and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """Codes for one frontier: of the rows remembered and of the new elements, and which of these have one."""
+    """Codes for one frontier: of the kept rows and of the new elements, and which of the latter have a value."""
 
     ends: Ints
     remembered: Ints
@@ -58,7 +58,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advanced:
-    """The state after, and what was emitted: keys by group, pieces, and how codes become values again."""
+    """Result of a sweep: the state, the keys by group, the pieces, and functions that decode values."""
 
     memory: AggregateState
     keys: list[pa.Array]
@@ -69,7 +69,7 @@ class Advanced:
 def advance(
     shape: Shape, memory: AggregateState, due: Batch, expired: list[pa.RecordBatch], watermark: int
 ) -> Advanced:
-    """Sweep up to the watermark: `due` become valid before it, `expired` end before it."""
+    """Sweep up to the watermark; `due` elements become valid before it, `expired` ones end before it."""
     keys = [canonical(due.column(name)) for name in shape.keys]
     known = GroupTable.load(shape, memory, [key.type for key in keys])
     found = group_rows(known.keys, keys, groups=len(known.ids), rows=len(due))
@@ -94,7 +94,7 @@ def advance(
 
 
 def _own(times: Ints) -> Ints:
-    """Times that are not part of an Arrow buffer: those are read-only, for which all would be compiled once more."""
+    """Return writable times; arrays of Arrow buffers are read-only, and kernels would be compiled again for them."""
     return np.require(times, np.int64, ["C", "W"])
 
 
@@ -107,7 +107,7 @@ def _program(shape: Shape, layout: Layout, watermark: int) -> Program:
 
 
 def _with_founders(known: GroupTable, keys: list[pa.Array], founders: Ints, ids_given: int) -> GroupTable:
-    """The known groups, then the new ones, which nothing is known of yet."""
+    """Return the known groups, then the new ones with an empty state."""
     if not len(founders):
         return known
     rows, new = pa.array(founders), len(founders)
@@ -147,7 +147,7 @@ def _best(memory: AggregateState, due: Batch, numbered: tuple[int, tuple[str, st
     ends = np.empty(0, np.int64) if rows is None else np.array(rows.column("end"))
     coded = order_codes([remembered, column])
     old, new = coded.codes
-    if function == "min":  # the frontier keeps the greatest; ~ turns the order round
+    if function == "min":  # the frontier keeps the greatest; ~ reverses the order
         return Best(ends, ~old, ~new, presence(column), lambda codes, nulls: coded.decode(~codes, nulls))
     return Best(ends, old, new, presence(column), coded.decode)
 
@@ -163,7 +163,7 @@ def _frontiers(best: list[Best], sizes: list[Ints], bounds: Ints) -> Frontiers:
 
 
 def _ends(shape: Shape, table: GroupTable, arrivals: Arrivals, expired: list[pa.RecordBatch], watermark: int) -> Ends:
-    """Ends before the watermark: those that had to be waited for, and those of elements only just come."""
+    """Return the ends before the watermark: those that were waited for, and those of new elements."""
     soon = np.flatnonzero(arrivals.end < watermark) if shape.keeps_count else np.empty(0, np.int64)
     parts = [_arguments(shape, rows.columns[2:], rows.num_rows) for rows in expired] + [arrivals.arguments.take(soon)]
     times = np.concatenate([*(rows.column(0).to_numpy() for rows in expired), arrivals.end[soon]])
@@ -174,7 +174,7 @@ def _ends(shape: Shape, table: GroupTable, arrivals: Arrivals, expired: list[pa.
 
 
 def _later_ends(shape: Shape, table: GroupTable, arrivals: Arrivals, watermark: int) -> pa.RecordBatch:
-    """Ends at or after the watermark, to be waited for; what ends never need not be."""
+    """Return the ends at or after the watermark, which must be waited for; endless elements need not be."""
     later = (arrivals.end >= watermark) & (arrivals.end < FOREVER) & shape.keeps_count
     rows = np.flatnonzero(later)
     rows = rows[np.argsort(arrivals.end[rows], kind="stable")]
@@ -194,7 +194,7 @@ def _numbers(shape: Shape, arguments: Arguments, at: int) -> npt.NDArray[Any]:
 
 
 def _digits(column: int, starts: Starts, ends: Ends) -> tuple[int, int]:
-    """The digits of a summed column that the sweep will touch; meaningless, and unused, for integers."""
+    """Return the digits of a summed column that the sweep will touch; meaningless, and unused, for integers."""
     needs = [digits_needed(part.values[column], part.present[column]) for part in (starts, ends)]
     some = [need for need in needs if need[0] < need[1]]
     return min((low for low, _ in some), default=0), max((high for _, high in some), default=0)
@@ -204,7 +204,7 @@ def _remembered(
     shape: Shape, memory: AggregateState, table: GroupTable, layout: Layout, swept: Swept, frontiers: Frontiers,
     best: list[Best],
 ) -> AggregateState:  # fmt: skip
-    """Keep the live groups; what did not change stays the same object."""
+    """Return the state with the live groups; unchanged chunks stay the same objects."""
     kept = np.flatnonzero(swept.alive)
     if not swept.touched.any() and memory.watermark < FOREVER:
         return memory

@@ -1,1 +1,1 @@
-"""What all operators share: their contract, batches of elements, dead letters, elements held back, caches."""
+"""Parts that all operators share: their contract, batches of elements, dead letters, holding back, the state cache."""

@@ -1,4 +1,4 @@
-"""Names for the types of arrays that columns are."""
+"""Types of the arrays that hold columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements in columns: validities as NumPy arrays, payload as one Arrow record batch."""
+"""Elements in columns: validities as NumPy arrays, the payload as one Arrow record batch."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ class Batch:
         return Batch(self.start, self.end, columns)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """One record batch: valid_from, valid_to, then the payload."""
+        """Return one record batch: valid_from, valid_to, then the payload."""
         names = [VALID_FROM, VALID_TO, *self.columns.schema.names]
         return pa.RecordBatch.from_arrays([pa.array(self.start), pa.array(self.end), *self.columns.columns], names)
 
     @staticmethod
     def from_arrow(rows: pa.RecordBatch) -> Batch:
-        """The inverse of `to_arrow`."""
+        """Return the batch that `to_arrow` turned into these rows."""
         payload = pa.RecordBatch.from_arrays(rows.columns[2:], schema=pa.schema(list(rows.schema)[2:]))
         return Batch(rows.column(0).to_numpy(), rows.column(1).to_numpy(), payload)
 
 
 def take(columns: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
-    """Rows of a record batch by position; works without columns too."""
+    """Return rows of a record batch by position; the batch may have no columns."""
     return columns.take(pa.array(rows)) if columns.num_columns else columns
 
 
 def concat(batches: Sequence[Batch]) -> Batch:
-    """All elements of several batches of one schema; there must be at least one batch."""
+    """Concatenate the elements of one or more batches of one schema."""
     full = [b for b in batches if len(b)] or [batches[0]]
     if len(full) == 1:
         return full[0]
@@ -75,7 +75,7 @@ def concat(batches: Sequence[Batch]) -> Batch:
 
 
 def concat_columns(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Record batches of one schema, one below the other."""
+    """Concatenate the rows of record batches of one schema."""
     if len(parts) == 1:
         return parts[0]
     arrays = [pa.concat_arrays([p.column(i) for p in parts]) for i in range(parts[0].num_columns)]

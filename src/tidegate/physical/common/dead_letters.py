@@ -1,4 +1,4 @@
-"""Rows that could not take part, with the reason: nothing is lost silently."""
+"""Dead letters: rows that could not be processed, with the reason, so that nothing is lost silently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.expressions.column_texts import json_rows
 
 
 class Reason(Enum):
-    """Why a row was set aside; the value is the code that users see."""
+    """Reason why a row became a dead letter; the value is the code that users see."""
 
     LATE = "late"
     MALFORMED = "malformed"
@@ -49,7 +49,7 @@ NO_DEAD_LETTERS = pa.RecordBatch.from_pylist([], schema=DEAD_LETTER)
 
 
 def rows_as_json(names: Sequence[str], columns: Sequence[pa.Array], count: int) -> list[str]:
-    """Return rows as dead letters show them; without columns there still are as many."""
+    """Return rows as JSON, as dead letters show them; without columns, each row is an empty object."""
     if not names:
         return ["{}"] * count
     return list(json_rows(pa.RecordBatch.from_arrays(list(columns), list(names))).to_pylist())

@@ -1,4 +1,4 @@
-"""When values with a validity come out of an operator."""
+"""Modes in which an operator emits values that have a validity."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tidegate.physical.common.arrays import Mask
 
 
 class Emit(Enum):
-    """When a value comes out; in any case only what can no longer change does.
+    """Mode of emission; in every mode, only values that can no longer change are emitted.
 
-    SETTLED: all that lies before the watermark, cut there, at every step. ENDED: once, when its end is
-    known. EARLY: as soon as the watermark passes its beginning, cut there; the rest when its end is known.
+    SETTLED: emit everything before the watermark at every step, cut at the watermark. ENDED: emit a value once, when
+    its end is known. EARLY: emit a value as soon as the watermark passes its start, cut at the watermark, and the rest
+    when its end is known.
     """
 
     SETTLED = "settled"
@@ -22,11 +23,11 @@ class Emit(Enum):
 
     @property
     def holds_back(self) -> bool:
-        """Whether what lies before the watermark may wait for the end of a value."""
+        """Return whether values that start before the watermark may have to wait until their end is known."""
         return self is not Emit.SETTLED
 
     def comes_out_open(self, fresh: Mask) -> Mask:
-        """Return which values that last beyond the watermark come out up to it; `fresh` ones began in this step."""
+        """Return which values that last beyond the watermark are emitted up to it; `fresh` ones began in this step."""
         match self:
             case Emit.SETTLED:
                 return np.ones_like(fresh)

@@ -1,4 +1,4 @@
-"""Elements for which something failed, as dead letters."""
+"""Turn elements for which an evaluation failed into dead letters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason, rows_as_j
 
 
 def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: str) -> pa.RecordBatch:
-    """Dead letters of the elements for which the expression failed."""
+    """Return dead letters of the elements for which the expression failed."""
     assert result.errors is not None
     rows = np.flatnonzero(result.errors).tolist()
     failures = [Failure(int(result.errors[r])) for r in rows]
@@ -26,7 +26,7 @@ def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: s
 
 
 def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *, origin: str) -> pa.RecordBatch:
-    """Every element of the batch as a dead letter."""
+    """Return every element of the batch as a dead letter."""
     count = len(batch)
     rows = rows_as_json(batch.columns.schema.names, batch.columns.columns, count)
     columns = [[origin] * count, list(reasons), list(details), batch.start, rows]
@@ -37,5 +37,5 @@ def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *
 
 
 def shown(name: str) -> str:
-    """A column as people know it: without the alias that the plan has in front."""
+    """Return the column name as users know it, without the alias that the plan adds in front."""
     return name.rpartition(".")[2]

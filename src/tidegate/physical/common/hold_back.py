@@ -1,4 +1,4 @@
-"""What operators have in common that let elements wait for the watermark."""
+"""Helpers of operators that hold elements back until the watermark passes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIGURES = "figures"
 
 
 def figures_of(chunks: Chunks) -> dict[str, int]:
-    """The named numbers among the chunks; none at the beginning."""
+    """Return the named numbers that are saved among the chunks; empty in the initial state."""
     if FIGURES not in chunks:
         return {}
     names, values = (column.to_pylist() for column in chunks[FIGURES].columns)
@@ -24,13 +24,13 @@ def figures_of(chunks: Chunks) -> dict[str, int]:
 
 
 def figures_chunk(figures: Mapping[str, int]) -> pa.RecordBatch:
-    """The inverse of `figures_of`."""
+    """Return the chunk from which `figures_of` reads these numbers."""
     columns = [pa.array(figures.keys(), pa.string()), pa.array(figures.values(), pa.int64())]
     return pa.RecordBatch.from_arrays(columns, ["name", "value"])
 
 
 def valid_elements(batch: Batch, watermark: int) -> Batch:
-    """The elements that are valid at all; none may start before the watermark."""
+    """Return the elements with a non-empty validity; raise an internal error if one starts before the watermark."""
     if len(batch) and batch.start.min() < watermark:
         raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
     ending = Batch(batch.start, np.minimum(batch.end, FOREVER), batch.columns)

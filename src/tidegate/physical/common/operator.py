@@ -1,11 +1,11 @@
-"""The contract of physical operators.
+"""Contract of physical operators.
 
-An operator is a frozen value with its parameters. Its `step` is a pure function: from the state
-before, the new elements of each input and the inputs' watermarks, it makes the state after, the
-new output elements and the output's watermark. A runtime keeps the state between steps.
+An operator is a frozen value with its parameters. Its `step` is a pure function. It takes the state before the step,
+the new elements of each input and the inputs' watermarks. It returns the state after the step, the new output elements
+and the output's watermark. A runtime keeps the state between steps.
 
-Watermarks given to `step` hold *after* its batches: elements of this step may start anywhere at
-or after the previous watermark, elements of later steps start at or after the one given now.
+Watermarks given to `step` hold *after* its batches: elements of this step may start anywhere at or after the previous
+watermark; elements of later steps start at or after the watermark given now.
 """
 
 from __future__ import annotations
@@ -21,93 +21,99 @@ from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.schema import Schema
 
 Chunks = Mapping[str, pa.RecordBatch]
-"""State: immutable record batches by name.
+"""State of an operator: immutable record batches by name.
 
-A chunk that a step leaves alone must be handed on as the same object, so that the state store
-writes only what changed. What never changes once written (a run of a join, say) gets a name of
-its own; what is small and changes often goes into one chunk.
+A step must pass on an unchanged chunk as the same object, so that the state store writes only what changed. Data that
+never changes once written (for example a run of a join) gets a name of its own. Small data that changes often goes into
+one chunk.
 """
 
 NO_STATE: Chunks = {}
 
 PartitionKeys = tuple[tuple[str, ...] | None, ...]
-"""Columns of each input, by position: elements that agree in them must be in the same bucket. Without
-columns all elements must be. None: the elements of that input must be in every bucket. A column of that
-name in the output holds the same value."""
+"""Columns of each input, by position: elements that agree in them must be in the same bucket.
+
+An empty tuple brings all elements into one bucket. None: every bucket gets all elements of that input. An output column
+of the same name holds the same value.
+"""
 
 
 Facts = Mapping[str, Any]
-"""What operators report of a step, and what is decided from it: values that JSON has, by name."""
+"""JSON values by name: the report of an operator about a step, or the directive decided from such reports."""
 
 NO_FACTS: Facts = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """What an operator did with its new elements."""
+    """Result of one step of an operator."""
 
     state: Chunks
     output: Batch
     watermark: int
     dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
     report: Facts = field(default_factory=lambda: NO_FACTS)
-    """What a steered operator saw."""
+    """Report of a steered operator about this step."""
     pairs: int = 0
-    """How many pairs a bounded operator made."""
+    """Number of pairs that a bounded operator made."""
 
 
 @runtime_checkable
 class Forgetful(Protocol):
-    """An operator of several inputs that can forget what it has of one."""
+    """Operator with several inputs that can drop the elements that it keeps of one input."""
 
     def forget(self, state: Chunks, which: int) -> Chunks:
-        """The state without the elements of an input; what was made of them stays."""
+        """Return the state without the elements of one input; results made from them stay."""
         ...
 
 
 @runtime_checkable
 class Warming(Protocol):
-    """An operator whose kernels need more than a few elements to be compiled."""
+    """Operator whose kernels need more than a few elements to be compiled."""
 
     def warm_up(self) -> None:
-        """Let them be compiled, or loaded."""
+        """Compile or load the kernels."""
         ...
 
 
 @runtime_checkable
 class Steered(Protocol):
-    """An operator whose parameters are decided anew after each step, for all buckets together.
+    """Operator whose parameters are decided again after each step, for all buckets together.
 
-    A runtime records what was decided with the step. A step that is replayed is told the same, so that it
-    does the same. Before anything has been decided, the order is `NO_FACTS`.
+    A runtime records the decision with the step. When it replays a step, it passes the recorded decision, so the step
+    does the same again. Before the first decision, the order is `NO_FACTS`.
     """
 
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> Operator:
-        """The operator for the next step: `arrived` are the rows of each source stream, those of the step included."""
+        """Return the operator for the next step.
+
+        `arrived` counts the rows of each source stream so far, including those of this step.
+        """
         ...
 
     def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        """The order after a step, from the one that it had and from what was reported in each bucket.
+        """Return the order for the next step, given the order of the last step and the report of each bucket.
 
-        `seconds` is how long the whole step took, as far as is known by now.
+        `seconds` is the duration of the whole step, as far as it is known.
         """
         ...
 
 
 @runtime_checkable
 class Placed(Protocol):
-    """An operator that gets all elements in every bucket, and keeps those that are its own there."""
+    """Operator that must know its bucket, for example because every bucket gets all elements and keeps only its own."""
 
     def placed(self, bucket: int, buckets: int) -> Operator:
-        """The operator in one of so many buckets."""
+        """Return the operator for the bucket with this number, out of `buckets`."""
         ...
 
 
 class TooManyPairs(Exception):  # noqa: N818 - not an error: the step is done again with less input
-    """An operator would make more pairs in one step than it may; nothing of the step counts.
+    """Signal that a step would make more pairs than the operator may; its results are discarded.
 
-    `pairs` are about as many as the whole step would make. `cut` is a time such that a step over the elements
-    that start before it makes few enough, as far as can be foreseen; None if all start at the same instant.
+    `pairs` is an estimate of the pairs that the whole step would make. `cut` is a time such that a step over the
+    elements that start before it is expected to make few enough pairs. It is None if all elements start at the same
+    instant.
     """
 
     def __init__(self, pairs: float, cut: int | None) -> None:
@@ -117,15 +123,15 @@ class TooManyPairs(Exception):  # noqa: N818 - not an error: the step is done ag
 
 @runtime_checkable
 class Bounded(Protocol):
-    """An operator that pairs elements, and so can make far more of them than it is given."""
+    """Operator that pairs elements, and so may return far more elements than it gets."""
 
     def bounded(self, most: int) -> Operator:
-        """Return the operator that raises `TooManyPairs` rather than make more pairs than that in one step."""
+        """Return the operator that raises `TooManyPairs` rather than make more than `most` pairs in one step."""
         ...
 
 
 class Operator(Protocol):
-    """One physical operator: parameters in the instance, state passed through."""
+    """Physical operator: the instance holds the parameters, the state is passed through."""
 
     @property
     def schema(self) -> Schema:
@@ -134,13 +140,13 @@ class Operator(Protocol):
 
     @property
     def partition_keys(self) -> PartitionKeys | None:
-        """By which columns elements must be brought together; None: each can be dealt with where it is."""
+        """Columns by which elements must be brought together; None: elements may be processed in any bucket."""
         ...
 
     def describe(self) -> str:
-        """What it does, in one line, for EXPLAIN."""
+        """Return one line for EXPLAIN that says what the operator does."""
         ...
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        """Absorb the new elements; `NO_STATE` is the state at the beginning."""
+        """Process the new elements; the initial state is `NO_STATE`."""
         ...

@@ -1,4 +1,4 @@
-"""The physical plan: operators over inputs, reading source streams at the leaves."""
+"""Physical plan: operators over inputs, with source streams at the leaves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tidegate.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The needed columns of a source stream.
+    """Source stream, with the columns that are needed.
 
-    `wanted` is a condition that every row of use fulfils; a source may leave out other rows, and
-    must not if it cannot tell. The plan above does not rely on it.
+    `wanted` is a condition that every useful row fulfils. A source may leave out other rows; it must keep rows for
+    which it cannot decide. The plan above does not rely on the condition.
     """
 
     stream: str
@@ -24,11 +24,11 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator over its inputs."""
+    """Operator applied to its inputs."""
 
     operator: Operator
     inputs: tuple[PhysicalPlan, ...]
-    # Plans are looked up again and again while they are cut: without it, all below would be hashed each time.
+    # Plans are looked up often while they are cut. The stored hash saves hashing the whole plan below each time.
     code: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

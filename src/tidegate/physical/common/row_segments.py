@@ -1,4 +1,4 @@
-"""The columns of kept elements, by row, in segments that never change."""
+"""Columns of kept elements, found by row number, in segments that never change."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tidegate.physical.common.batch import concat_columns, take
 
 ROW = "row"
 _MOST = 12
-"""So many segments there may be before the smaller ones become one."""
+"""Number of segments above which the smaller ones are merged."""
 
 
 class Segment(NamedTuple):
-    """Elements in the order of their rows."""
+    """Elements in the order of their row numbers."""
 
     ids: Ints
     columns: pa.RecordBatch
 
     @staticmethod
     def of(rows: pa.RecordBatch) -> Segment:
-        """A segment from a chunk, whose first column has the rows."""
+        """Return the segment of a chunk, whose first column has the row numbers."""
         columns = pa.RecordBatch.from_arrays(rows.columns[1:], schema=pa.schema(list(rows.schema)[1:]))
         return Segment(rows.column(0).to_numpy(), columns)
 
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 def gather(ids: Ints, segments: Iterable[Segment], schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of elements, in the order of these rows; each is in one of the segments."""
+    """Return the columns of the elements with these row numbers, in this order; each must be in one of the segments."""
     if not len(ids):
         return pa.RecordBatch.from_pylist([], schema=schema)
     left, places, parts = np.arange(len(ids)), [], []
@@ -68,7 +68,7 @@ def gather(ids: Ints, segments: Iterable[Segment], schema: pa.Schema) -> pa.Reco
 
 
 def _positions(ids: Ints, wanted: Ints) -> Ints:
-    """Where wanted rows are among sorted ones, or -1."""
+    """Return the positions of the wanted row numbers among sorted ones, or -1."""
     if not len(ids):
         return np.full(len(wanted), -1)
     first, last = int(ids[0]), int(ids[-1])
@@ -83,7 +83,7 @@ def _positions(ids: Ints, wanted: Ints) -> Ints:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A segment as a chunk, which of its elements are still kept, and how many."""
+    """Segment with its chunk, a mask of the elements that are still kept, and their number."""
 
     number: int
     segment: Segment
@@ -101,7 +101,7 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class RowStore:
-    """The columns of the elements of one input that are kept."""
+    """Columns of the kept elements of one input."""
 
     schema: pa.Schema
     held: list[Held] = field(default_factory=list)
@@ -112,7 +112,7 @@ class RowStore:
         return [each.segment for each in reversed(self.held)]
 
     def add(self, ids: Ints, columns: pa.RecordBatch) -> None:
-        """Keep elements, in the order of their rows."""
+        """Keep elements, given in the order of their row numbers."""
         if len(ids):
             segment = Segment(ids, columns)
             lives = np.ones(len(ids), np.bool_)
@@ -120,7 +120,7 @@ class RowStore:
             self.numbered += 1
 
     def remove(self, ids: Ints) -> None:
-        """Let elements go that are not kept any more, and write anew what is mostly dead, or in too many pieces."""
+        """Remove elements; rewrite segments that are mostly dead, and merge the smaller ones if there are too many."""
         if len(ids):
             ids = np.sort(ids)
             for each in self.held:

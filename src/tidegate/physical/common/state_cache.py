@@ -1,4 +1,4 @@
-"""What is remembered beside the state, to save time: it can be made anew from the state at any moment."""
+"""Cache of decoded state; it can always be rebuilt from the state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class StateCache(Generic[T]):
-    """Values by chunk; they go when the chunk does."""
+    """Values by chunk; a value is dropped when its chunk is garbage collected."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[pa.RecordBatch], T]] = {}
@@ -25,7 +25,7 @@ class StateCache(Generic[T]):
         return value if reference is not None and reference() is chunk else None
 
     def take(self, chunk: pa.RecordBatch | None) -> T | None:
-        """The value, which is then no longer known: who takes it may change it."""
+        """Remove the value from the cache and return it, so that the caller may change it."""
         value = self.get(chunk)
         self._known.pop(id(chunk), None)
         return value

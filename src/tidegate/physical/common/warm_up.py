@@ -1,4 +1,4 @@
-"""Call everything that is compiled for an operator once, before data arrives."""
+"""Compile the kernels of an operator before data arrives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidegate.physical.common.operator import NO_STATE, Chunks
 _ROUNDS = 4
 
 StepOnce = Callable[[int, Chunks], Chunks]
-"""Runs the step of that number from a state, and returns the state after it."""
+"""Function that runs the step of that number from a state, and returns the state after it."""
 
 
 def exercise_steps(step: StepOnce) -> None:
-    """Run a few steps; after every other one the state is what would be read from a file."""
+    """Run a few steps; replace the state after every other step by equal chunks, as if it were read from a file."""
     state: Chunks = NO_STATE
     for number in range(_ROUNDS):
         state = step(number, state)

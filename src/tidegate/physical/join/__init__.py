@@ -1,1 +1,1 @@
-"""The join of two streams by equal keys and comparisons."""
+"""Join of two streams by equal keys and comparisons."""

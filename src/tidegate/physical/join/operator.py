@@ -1,7 +1,7 @@
-"""The join of two streams: pairs that match, valid while both are.
+"""Join of two streams: pairs that match, valid while both elements are.
 
-Pairs are reported as soon as both elements have come. An element is kept as long as one of the
-other side may still come that overlaps it: while it ends after the other side's watermark.
+A pair is reported as soon as both elements have arrived. An element is kept while an overlapping element of the other
+side may still arrive: as long as it ends after the other side's watermark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class JoinOperator:
-    """Pairs with equal keys for which the residual is true; without keys, of all elements.
+    """Join elements with equal keys for which the residual is true; without keys, compare all elements.
 
     Keys of equal position have equal types. NULL equals nothing, NaN equals NaN.
 
@@ -57,9 +57,9 @@ class JoinOperator:
     _: KW_ONLY
     tiers: Tiers = TIERS
     most_pairs: int = 1 << 20
-    """So many candidates are looked at together: it bounds the memory they take."""
+    """Number of candidates that are processed together; it bounds their memory."""
     most_output: int | None = None
-    """If a step would make more pairs than this, it raises `TooManyPairs`."""
+    """Number of pairs above which a step raises `TooManyPairs`."""
 
     @property
     def schema(self) -> Schema:
@@ -102,7 +102,7 @@ class JoinOperator:
     def _pairs(
         self, plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
     ) -> list[tuple[Batch, pa.RecordBatch | None]]:
-        """The pairs of new elements, with the dead letters of those whose residual fails."""
+        """Return the pairs with new elements, and dead letters of those for which the residual fails."""
         parts, made = [], 0
         searches = _searches(plan, left, right)
         for at, each in enumerate(searches):
@@ -118,12 +118,12 @@ class JoinOperator:
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """What follows from the parameters of a join."""
+    """Values that follow from the parameters of a join."""
 
     left: JoinSide
     right: JoinSide
     residual: Residual
-    left_terms: tuple[Term, ...]  # as the left searches the right
+    left_terms: tuple[Term, ...]  # for searches from the left in runs of the right
     right_terms: tuple[Term, ...]
     most_pairs: int
 
@@ -142,7 +142,7 @@ def _plan(join: JoinOperator) -> JoinPlan:
 
 
 def _from_left(term: PairTerm) -> Term:
-    """The term as the left tests it: where values are compared, the run's stands first."""
+    """Return the term as the left tests it; in a comparison of values, the value of the run comes first."""
     compare = FLIPPED[term.compare] if term.combine is Combine.NOTHING else term.compare
     return Term(int(term.combine), int(compare), term.left.sign, term.right.sign, term.constant)
 
@@ -153,7 +153,7 @@ def _from_right(term: PairTerm) -> Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """New elements of one side search their partners in a run of the other."""
+    """Search of the new elements of one side for partners in a run of the other."""
 
     plan: JoinPlan
     new: Run
@@ -162,7 +162,7 @@ class _Search:
     is_left: bool
 
     def pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
-        """Find pairs, with the part of the new elements that has searched by then."""
+        """Yield pairs, with the share of the new elements that have been searched by then."""
         mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
         for found in search(self.probe, other.searched(self.run), most=most):
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
@@ -171,7 +171,7 @@ class _Search:
 
 
 def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> list[_Search]:
-    """New left with all right, then old left with new right: the new elements search in the runs."""
+    """Return the searches: new left with all right, then new right with old left."""
     (old_left, new_left), (old_right, new_right) = left, right
     searches: list[_Search] = []
     if new_left is not None:
@@ -185,10 +185,11 @@ def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, 
 
 
 def _cut(new: Sequence[Run | None], done: float) -> int | None:
-    """Return a time before which so many of the new elements start that their pairs stay below the bound.
+    """Return a time such that the new elements that start before it are expected to make few enough pairs.
 
-    The bound was passed when `done` of the search was done; where pairs are spread evenly, a step over that part
-    of the elements reaches it, too. A margin is left, and one step in two hundred is the smallest that is tried.
+    The bound was passed when the share `done` of the search was complete. If pairs are spread evenly, a step over that
+    share of the elements would reach the bound too, so a margin is subtracted. The smallest share that is tried is
+    1/200.
     """
     starts = np.sort(np.concatenate([run.index.start for run in new if run is not None]))
     after = starts[starts > starts[0]]

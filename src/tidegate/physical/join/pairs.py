@@ -1,4 +1,4 @@
-"""Pairs of elements that a join has found, and what is left to decide about them."""
+"""Pairs of elements that a join has found, and the final decision about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.schema import Type
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """The elements of one side: rows of a run, one for each pair."""
+    """Elements of one side: rows of a run, one for each pair."""
 
     side: JoinSide
     run: Run
@@ -36,7 +36,7 @@ class Member:
         return Member(self.side, self.run, self.rows[mask])
 
     def untested(self) -> Iterator[Mask]:
-        """Which elements passed a term without being tested, for each term for which there are such."""
+        """Yield, for each term that some elements passed without being tested, a mask of these elements."""
         for column in self.side.operand_columns(self.run):
             if column.null_count:
                 yield column.take(pa.array(self.rows)).is_null().to_numpy(zero_copy_only=False)
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Pairs of elements and when both are valid."""
+    """Pairs of elements, and when both are valid."""
 
     left: Member
     right: Member
@@ -60,14 +60,14 @@ class Pairs:
         return Pairs(self.left.filter(mask), self.right.filter(mask), self.start[mask], self.end[mask])
 
     def elements(self, wanted: Callable[[str], bool] = lambda _: True) -> Batch:
-        """The pairs as elements with the columns that are wanted."""
+        """Return the pairs as elements with the wanted columns."""
         left, right = (m.take([n for n in m.side.schema.names if wanted(n)]) for m in (self.left, self.right))
         names = [*left.schema.names, *right.schema.names]
         return Batch(self.start, self.end, pa.RecordBatch.from_arrays([*left.columns, *right.columns], names))
 
 
 def same_keys(pairs: Pairs) -> Pairs:
-    """The pairs whose keys are equal, not only their hashes."""
+    """Return the pairs whose keys are equal, not only their hashes."""
     keys = list(zip(pairs.left.side.keys, pairs.right.side.keys, strict=True))
     if not keys or (len(keys) == 1 and _is_fixed(pairs.left.side.schema.type_of(keys[0][0]))):
         return pairs  # the hash of a single number is a bijection
@@ -77,12 +77,12 @@ def same_keys(pairs: Pairs) -> Pairs:
 
 
 def _is_fixed(type_: Type) -> bool:
-    """Whether all values of a type have the same size."""
+    """Return whether all values of a type have the same size."""
     return type_ is not Type.STRING and not type_.parts
 
 
 def decide(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
-    """The pairs for which the residual is true, and dead letters of those for which it fails."""
+    """Yield the pairs for which the residual is true, and dead letters of those for which it fails."""
     untested = [*pairs.left.untested(), *pairs.right.untested()]
     if not untested:
         yield _where(pairs, residual.rest, residual.whole)
@@ -105,7 +105,7 @@ def _where(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batc
 
 
 def _equal(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Which values are equal; neither column has NULL."""
+    """Return which values are equal; neither column has NULL."""
     if pa.types.is_floating(a.type):
         return pc.or_(pc.equal(a, b), pc.and_(pc.is_nan(a), pc.is_nan(b)))
     if is_collection(a.type):

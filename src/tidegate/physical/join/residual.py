@@ -1,9 +1,8 @@
-"""Which parts of a join's predicate can be tested while its pairs are being searched.
+"""Find the parts of a join's predicate that can be tested during the search for pairs.
 
-Such a *term* compares, in the arithmetic of doubles, a value of the left with a value of the right
-element, or their sum, difference, product or distance with a constant. Values are computed once
-for each element. Integers and times take part as long as doubles represent them and the result
-exactly; a value that is too large, and one that fails, leaves the decision to the whole predicate.
+Such a *term* compares, in double arithmetic, a value of the left with a value of the right element, or their sum,
+difference, product or distance with a constant. Values are computed once for each element. Integers and times qualify
+as long as doubles represent them and the result exactly. If a value is too large or fails, the whole predicate decides.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ FLIPPED = {
     Compare.GREATER: Compare.LESS,
     Compare.AT_LEAST: Compare.AT_MOST,
 }
-"""The comparison with its sides exchanged."""
+"""Comparison with its sides exchanged."""
 
 EXACT = 2.0**53
-"""Doubles represent all integers up to this one."""
+"""Greatest integer up to which doubles represent all integers."""
 
 _TIMES = (Type.TIMESTAMP, Type.INTERVAL)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Up to here neither doubles nor the type itself overflow or round.
+# Up to these magnitudes, neither doubles nor the type itself overflow or round.
 _LARGEST = {
     (Combine.NOTHING, Type.DOUBLE): inf,
     (Combine.NOTHING, Type.REAL): inf,
@@ -78,7 +77,7 @@ _LARGEST = {
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a term reads of one side; rows whose value is larger than `largest` are not tested."""
+    """Value that a term reads of one side; rows whose value is larger than `largest` are not tested."""
 
     expression: Expression
     sign: float
@@ -86,7 +85,7 @@ class Operand:
 
     @property
     def column(self) -> str | None:
-        """The column that has exactly its values, if there is one."""
+        """Return the column that has exactly the operand's values, if there is one."""
         match self.expression:
             case Column(name=name, type=Type.DOUBLE):
                 return name
@@ -95,7 +94,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class PairTerm:
-    """left · right compared with the constant, or left compared with right if nothing combines them."""
+    """Comparison of left · right with the constant, or of left with right if nothing combines them."""
 
     left: Operand
     right: Operand
@@ -106,7 +105,7 @@ class PairTerm:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """A predicate, taken apart: all terms and the rest must be true."""
+    """Predicate split into terms and the rest; all of them must be true."""
 
     whole: Expression
     terms: tuple[PairTerm, ...]
@@ -116,7 +115,7 @@ class Residual:
 
 @lru_cache(maxsize=256)
 def split_residual(predicate: Expression, left: Schema, right: Schema) -> Residual:
-    """Take a predicate over both sides apart."""
+    """Split a predicate over both sides into terms and the rest."""
     sides = frozenset(left.names), frozenset(right.names)
     terms: list[PairTerm] = []
     rest: list[Expression] = []
@@ -130,14 +129,14 @@ def split_residual(predicate: Expression, left: Schema, right: Schema) -> Residu
 
 
 class Computed(NamedTuple):
-    """Values of an operand as doubles, NULL where the term cannot be tested; and where it is NULL itself."""
+    """Values of an operand as doubles, NULL where the term cannot be tested; and where the operand itself is NULL."""
 
     values: pa.Array
     nulls: Mask | None
 
 
 def compute(operand: Operand, columns: pa.RecordBatch, rows: int) -> Computed:
-    """The values of an operand for each row."""
+    """Compute the values of an operand for each row."""
     result = evaluate(operand.expression, columns, rows)
     values, nulls = result.values, null_mask(result.values)
     if result.errors is not None:
@@ -147,13 +146,13 @@ def compute(operand: Operand, columns: pa.RecordBatch, rows: int) -> Computed:
 
 
 def null_mask(column: pa.Array) -> Mask | None:
-    """Where a column is NULL; None if it is nowhere."""
+    """Return where a column is NULL, or None if it has no NULL."""
     mask: Mask | None = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return mask
 
 
 def _as_doubles(values: pa.Array, largest: float) -> pa.Array:
-    """The values as doubles; NULL where they are too large."""
+    """Return the values as doubles; NULL where they are too large."""
     if Type.of_arrow(values.type) in _TIMES:
         values = values.cast(pa.int64())
     if largest != inf:
@@ -214,7 +213,7 @@ def _make(
 
 
 def _constant(expression: Expression) -> float | None:
-    """The value of an expression that reads no column, if it is a number that doubles represent."""
+    """Return the value of an expression that reads no column, if it is a number that doubles represent."""
     if columns_of(expression) or expression.type not in {t for _, t in _LARGEST}:
         return None
     result = evaluate(expression, pa.RecordBatch.from_arrays([], names=[]), 1)

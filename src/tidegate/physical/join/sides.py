@@ -1,4 +1,4 @@
-"""One side of a join: how its elements become runs, and what of a run the search needs."""
+"""One side of a join: turns elements into runs, and provides what the search reads of a run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ _NO_BITS = read_only(np.empty(0, np.uint8))
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """The columns and keys of one side, and where its runs have what.
+    """Columns and keys of one side, and their places in a run.
 
-    The columns of a run are the stored operands of the terms, then the payload. An operand is NULL
-    where its term cannot be tested. If the predicate cannot fail, an element with an operand that
-    is NULL by itself matches nothing.
+    The columns of a run are the stored operands of the terms, then the payload. An operand is NULL where its term
+    cannot be tested. If the predicate cannot fail, an element whose operand is itself NULL matches nothing.
     """
 
     schema: Schema
@@ -40,14 +39,14 @@ class JoinSide:
 
     @staticmethod
     def of(schema: Schema, keys: tuple[str, ...], operands: Sequence[Operand], *, may_fail: bool) -> JoinSide:
-        """A side with one operand for each term."""
+        """Return a side with one operand for each term."""
         stored = tuple(dict.fromkeys(o for o in operands if o.column is None))
         direct = tuple(o.column for o in operands if o.column is not None)
         places = [stored.index(o) if o.column is None else len(stored) + schema.names.index(o.column) for o in operands]
         return JoinSide(schema, keys, stored, direct, tuple(places), may_fail)
 
     def make_run(self, batch: Batch) -> Run | None:
-        """The elements that can match anything, if there are any."""
+        """Return a run of the elements that can match anything, or None if there are none."""
         elements = self._with_operands(_with_keys(batch, self.keys))
         if not len(elements):
             return None
@@ -55,18 +54,18 @@ class JoinSide:
         return build_run(elements, hash_columns(keys) if keys else np.zeros(len(elements), np.uint64))
 
     def payload(self, run: Run, names: Sequence[str]) -> pa.RecordBatch:
-        """Columns of the elements, in this order."""
+        """Return columns of the elements, in this order."""
         return run.rows.select([2 + self._place(name) for name in names])
 
     def operand_columns(self, run: Run) -> list[pa.Array]:
         return [run.rows.column(2 + place) for place in self.operand_places]
 
     def probe(self, run: Run, terms: Sequence[Term]) -> Probe:
-        """The run as one whose elements search."""
+        """Return the run in the role whose elements search."""
         return Probe(run.index, ranges_of(self.operand_columns(run), terms, len(run)))
 
     def searched(self, run: Run) -> Searched:
-        """The run as one in which is searched."""
+        """Return the run in the role that is searched."""
         columns = self.operand_columns(run)
         rest = MOST_TERMS - len(columns)
         values = [*(fixed_values(c, np.float64) for c in columns), *[_NO_VALUES] * rest]
@@ -77,7 +76,7 @@ class JoinSide:
         return len(self.stored) + self.schema.names.index(name)
 
     def _with_operands(self, elements: Batch) -> Batch:
-        """Put the stored operands before the payload, and leave out what matches nothing."""
+        """Add the stored operands before the payload, and leave out elements that match nothing."""
         computed = [compute(o, elements.columns, len(elements)) for o in self.stored]
         names = [*(f"operand {i}" for i in range(len(computed))), *self.schema.names]
         columns = [*(c.values for c in computed), *elements.columns.columns]
@@ -87,20 +86,20 @@ class JoinSide:
 
 
 def _with_keys(batch: Batch, keys: Sequence[str]) -> Batch:
-    """The elements that have all keys and a validity."""
+    """Return the elements with a non-empty validity and without NULL in their keys."""
     columns = [batch.column(key) for key in keys]
     empty = batch.end <= batch.start
     return _without(batch, [empty if empty.any() else None, *(null_mask(c) for c in columns)])
 
 
 def _without(batch: Batch, masks: Sequence[Mask | None]) -> Batch:
-    """The elements for which none of the masks is true."""
+    """Return the elements for which none of the masks is true."""
     given = [mask for mask in masks if mask is not None]
     return batch.filter(~np.logical_or.reduce(given)) if given else batch
 
 
 def _bits(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """The validity of a column as Arrow keeps it; none if nothing is NULL."""
+    """Return the validity bitmap of a column in Arrow's layout; empty if nothing is NULL."""
     if not column.null_count:
         return _NO_BITS
     if column.offset:

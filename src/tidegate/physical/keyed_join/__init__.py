@@ -1,1 +1,1 @@
-"""Joins along keys, whose state is cut by constraints on how rows arrive (k-Mon)."""
+"""Keyed joins, whose state is limited by constraints on how rows arrive (k-Mon)."""

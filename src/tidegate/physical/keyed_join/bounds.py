@@ -1,4 +1,4 @@
-"""Which constraints a step makes use of: those that are ordered; before anything is, those that are declared."""
+"""Constraints that a step uses: those of the order, or those declared if there is no order yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
 from tidegate.physical.keyed_join.layout import Layout
 
 WITHIN, KEEPS_NO = "within", "keeps_no"
-"""Where an order has bounds by name (`watching.name_of`), and the inputs that remember what can never join."""
+"""Keys of an order: bounds by name (`monitor.name_of`), and the inputs that remember elements that can never join."""
 
 _NAMES = {
     Kind.ARRIVING: "arriving",
@@ -27,7 +27,7 @@ _FOR_CHILDREN = (Kind.ARRIVING, Kind.ORDERED_CHILDREN)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the edges before anything was seen."""
+    """Knowledge about the edges before any element arrives."""
 
     layout: Layout
     streams: tuple[str | None, ...]
@@ -36,13 +36,13 @@ class Known:
     settings: Settings
 
     def clusters(self) -> frozenset[int]:
-        """Edges whose clusters are or may be made use of."""
+        """Return the edges whose cluster constraints are or may be used."""
         declared = {c.edge for c in self.constraints if c.kind is Kind.CLUSTERED and c.unused is None}
         found = {e for e, kind in self.watched if kind is Kind.CLUSTERED and self.settings.use is Use.MONITORED}
         return frozenset(declared | found)
 
     def checked(self) -> tuple[EdgeConstraint, ...]:
-        """The constraints, with the reason where they cannot be made use of here."""
+        """Return the constraints, with the reason for those that cannot be used here."""
         return tuple(each if each.unused else replace(each, unused=self._why_not(each)) for each in self.constraints)
 
     def _why_not(self, each: EdgeConstraint) -> str | None:
@@ -52,7 +52,7 @@ class Known:
         return reason or "rows of what is joined are not counted"
 
     def declared(self) -> dict[tuple[int, Kind], Bound]:
-        """The bounds that are declared and made use of."""
+        """Return the bounds that are declared and used."""
         bounds: dict[tuple[int, Kind], Bound] = {}
         for each in self.checked():
             if each.unused is None and self.settings.use is not Use.OFF:
@@ -62,7 +62,7 @@ class Known:
         return bounds
 
     def made_use_of(self, order: Facts) -> Constraints:
-        """What holds in a step, from what is declared and what was ordered."""
+        """Return the constraints for a step, from the order if it has bounds, otherwise from the declarations."""
         if WITHIN not in order:
             bounds = self.declared()
         else:
@@ -77,7 +77,7 @@ class Known:
         return Constraints(**chosen, keeps_no=self._keeps_no(order, usable))
 
     def _usable(self, edge: int, kind: Kind, bound: Bound) -> Bound:
-        """Of a bound, what can be made use of: not all keys have an order, and of some inputs no rows are counted."""
+        """Return the usable part of a bound. Not all keys have an order, and not all inputs count rows."""
         parent, child = self.layout.graph.edges[edge]
         unordered = kind in _ORDERED and self.layout.unordered[edge] is not None
         if unordered or (kind is Kind.CLUSTERED and edge not in self.clusters()):
@@ -86,7 +86,10 @@ class Known:
         return bound if counted else Bound(None, bound.time)
 
     def _keeps_no(self, order: Facts, bounds: Mapping[tuple[int, Kind], Bound]) -> frozenset[int]:
-        """By default those for which some parents would wait, who need not if they knew."""
+        """Return the inputs that remember elements that can never join.
+
+        By default these are inputs with a parent that would otherwise wait without a bound.
+        """
         if KEEPS_NO in order:
             return frozenset(order[KEEPS_NO])
         waits = [
@@ -96,7 +99,7 @@ class Known:
 
 
 def counters_of(streams: Sequence[str | None], arrived: Mapping[str, int]) -> list[int]:
-    """How many rows have arrived in the stream of each input."""
+    """Return the number of rows that have arrived in the stream of each input."""
     return [0 if name is None else arrived.get(name, 0) for name in streams]
 
 

@@ -1,4 +1,4 @@
-"""What SHOW CONSTRAINTS says of a constraint, in words (`catalog.constraints.Found`)."""
+"""Text of a constraint in SHOW CONSTRAINTS (`catalog.constraints.Found`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tidegate.catalog.constraints import in_words
 from tidegate.time import MICROSECONDS
 
 _DIGITS = 3
-"""What was measured is told with so many digits, rounded up."""
+"""Number of digits of a measured distance, which is rounded up."""
 
 _CHANGES = 4
-"""So many of the last changes are told: lines with more cannot be read."""
+"""Number of recent changes to show; more would make a line unreadable."""
 
 
 def constraint_in_words(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> str:
-    """A kind of constraint on an edge as it is declared.
+    """Return a kind of constraint on an edge as it is declared.
 
     Examples
     --------
@@ -29,12 +29,12 @@ def constraint_in_words(edge: JoinEdge, kind: Kind, names: Sequence[str]) -> str
 
 
 def speaks_of(edge: JoinEdge, kind: Kind) -> int:
-    """The stream that a kind of constraint is declared for."""
+    """Return the stream for which a kind of constraint is declared."""
     return edge.child if kind is Kind.ORDERED_CHILDREN else edge.parent
 
 
 def measured(distance: int, *, in_rows: bool) -> str:
-    """A distance that was measured.
+    """Format a measured distance.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def measured(distance: int, *, in_rows: bool) -> str:
 
 
 def history_in_words(changes: Sequence[tuple[int, int | None]], *, in_rows: bool) -> list[str]:
-    """How the distance that is counted on has changed lately.
+    """Format the recent changes of the distance in use.
 
     Examples
     --------

@@ -1,21 +1,21 @@
-"""Which constraints a join makes use of in the next step: decided once for all buckets, from what they report.
+"""Decide which constraints a keyed join uses in the next step, once for all buckets, from their reports.
 
-    order = decide(choice, order, reports)            # `NO_FACTS` before anything is decided
+    order = decide(choice, order, reports)            # `NO_FACTS` before the first decision
 
-`reports` are those that `watching` tells how to make, one of each bucket. An order has, besides what the next
-decision starts from,
+`reports` has one report of each bucket, as `monitor` makes it. Besides the input of the next decision, an order has
 
-    within     by name (`watching.name_of`): {"rows": n | None, "time": d | None}, each of which holds; what is not
-               there is not made use of
+    within     by name (`monitor.name_of`): {"rows": n | None, "time": d | None}, both of which hold; constraints that
+               are absent are not used
     keeps_no   streams, by position, that remember the keys of elements that can never join
-    watch      by name: how far, and for which keys, is watched
-    found      of each constraint that is declared or watched, for SHOW CONSTRAINTS, in words:
-               stream, constraint, within, in_use (or why not), used, history (the last 20 changes), saves;
-               and for programs: name; declared: whether it is; declaration: which one (`catalog.constraints.identity`);
-               late: how many rows are known to have broken it; reach: that in force, or None;
-               distance: what is counted on; worst: what was seen of late; rows: how many fewer are, or would be,
-               kept; why: why it is not made use of
-    losses     in MODE lean: what is missing, with low and high (see `losses`)
+    watch      by name: up to which distance, and for which share of keys, to watch
+    found      each constraint that is declared or watched.
+               For SHOW CONSTRAINTS, as text: stream, constraint, within, in_use (or why not), used, history (the last
+               20 changes), saves.
+               For programs: name; declared: whether it is; declaration: which one (`catalog.constraints.identity`);
+               late: the number of rows known to have broken it; reach: the one in force, or None;
+               distance: the distance in use; worst: the greatest distance seen lately; rows: how many fewer rows are,
+               or would be, kept; why: the reason if it is not used
+    losses     in MODE lean: missing results, with low and high (see `losses`)
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from tidegate.time import FOREVER
 __all__ = ["Choice", "decide"]
 
 ROOM = 2**14
-"""So many rows are kept of what is watched by keys, for an edge and kind, in all buckets together: 256 KiB."""
+"""Most rows kept to watch one edge and kind by keys, in all buckets together: 256 KiB."""
 
 KEY_BYTES = 8
-"""What a key takes in memory; what is No has those of its parents, and when it expires."""
+"""Bytes of a key. An element that is No keeps the keys of its parents, and its expiry."""
 
 GROWTH = 0.1
-"""What grows by more than this part in a step has not come to its size yet."""
+"""Relative growth per step above which a size is not stable yet."""
 
 TRIAL = 0.1
-"""Waiting rows are worth a trial if they take this part of what the keys of all possible children would."""
+"""Bytes of waiting rows, relative to the bytes of the keys of all possible children, above which a trial pays."""
 
 TRIED = 1 / 16
-"""What never joins is remembered for twice this part of the time that parents are valid, to see how many it stops."""
+"""Share of the parents' lifetime; a trial remembers elements that never join for twice that, to count their hits."""
 
 CLEARLY = 4
-"""So many times as much is clearly more, though not all has been seen yet."""
+"""Ratio above which a partial sample is conclusive."""
 
 _FOR_CHILDREN = (Kind.ARRIVING, Kind.ORDERED_CHILDREN)
-"""Kinds that say for how long to wait for a child."""
+"""Kinds that limit how long a parent waits for its child."""
 
 _FEWEST = 2.0**-16
-"""Not fewer than this share of keys is watched."""
+"""Smallest share of keys to watch."""
 
 
 def decide(choice: Choice, order: Facts, reports: Sequence[Facts]) -> Facts:
-    """The order after a step, from the one that it had and what was reported in each bucket."""
+    """Return the order for the next step, from the current order and the reports of all buckets."""
     reports = [report for report in reports if report]
     if not reports:
         return order
@@ -99,7 +99,7 @@ def decide(choice: Choice, order: Facts, reports: Sequence[Facts]) -> Facts:
 
 
 def _within(found: Sequence[Facts]) -> dict[str, dict[str, int | None]]:
-    """The reaches in force by name; of several, all hold."""
+    """Return the reaches in force by name. If a constraint has several, the least of each unit counts."""
     within: dict[str, dict[str, int | None]] = {}
     for each in found:
         if each["reach"] is not None:
@@ -121,11 +121,11 @@ def _found(
     return [judged(each, choice, pace, _of_edge(each.edge, partners), known, before=each.name in used) for each in all_]
 
 
-# --- what is watched --------------------------------------------------------------------------------
+# --- watches -----------------------------------------------------------------------------------------
 
 
 def _seen(reports: Sequence[Facts], name: str) -> tuple[int, int, int]:
-    """Events, the greatest distance and the rows kept, of all buckets."""
+    """Return the events, the greatest distance and the rows kept, over all buckets."""
     told = [report["watched"][name] for report in reports]
     return sum(t["events"] for t in told), max(t["greatest"] for t in told), sum(t["size"] for t in told)
 
@@ -146,7 +146,7 @@ def _followed(
 
 
 def _partners(watch: Watch, choice: Choice, order: Facts, reports: Sequence[Facts]) -> list[float]:
-    """Parents, and how many of them have been seen to join or to repeat a key, of about the last steps."""
+    """Return the number of parents, and of those seen to join or to repeat a key, with older steps fading."""
     parents = sum(report["elements"][choice.edges[watch.edge].parent] for report in reports)
     keys = order.get("watch", {}).get(watch.name, {}).get("keys", 1.0)
     before = order.get("partners", {}).get(watch.name, (0.0, 0.0))
@@ -162,7 +162,7 @@ def _of_edge(edge: int, partners: Mapping[str, Sequence[float]]) -> Partners:
 def _limits(
     watch: Watch, choice: Choice, order: Facts, pace: Pace, followed: Followed, reports: Sequence[Facts]
 ) -> dict[str, Any]:
-    """How far is watched: as far as is kept, and, for a sample, as long as rows are valid."""
+    """Return the distances to watch: for all keys as far as rows are kept, for a sample as long as rows are valid."""
     stream = counted(choice.graph, watch.edge, watch.kind)
     far, stride = farthest(choice.graph, watch.edge, watch.kind, pace), pace.stride
     if watch.in_rows:
@@ -184,13 +184,13 @@ def _limits(
 
 
 def _share(keys: float, size: int) -> float:
-    """Which share of keys is watched, if with this one so many rows are kept."""
+    """Return the share of keys to watch next, if the share `keys` gives `size` rows."""
     while size > ROOM and keys > _FEWEST:
         keys, size = keys / 2, size // 2
     return min(2 * keys, 1.0) if 8 * size < ROOM else keys
 
 
-# --- what is remembered of those that never join ----------------------------------------------------
+# --- elements that never join ------------------------------------------------------------------------
 
 
 def _children(choice: Choice) -> list[int]:
@@ -198,7 +198,10 @@ def _children(choice: Choice) -> list[int]:
 
 
 def _keeping(choice: Choice, order: Facts) -> list[int]:
-    """Streams that remember; at first those that have parents of which nothing is declared: they would wait long."""
+    """Return the streams that remember elements that never join.
+
+    At first these are children of an edge without a declared bound, as their parents would wait long.
+    """
     if order:
         keeps: list[int] = order["keeps_no"]
         return keeps
@@ -207,10 +210,10 @@ def _keeping(choice: Choice, order: Facts) -> list[int]:
 
 
 def _never(choice: Choice, order: Facts, passed: float, pace: Pace, reports: Sequence[Facts]) -> dict[str, list[float]]:
-    """Of what is No: how many parents hit it on each edge, in which time, and how much there is of each stream.
+    """Count the elements that are No: their hits by parents on each edge, the time this took, and their size.
 
-    That can be counted only while it is remembered; else it is as it was then. `steps` and `since`: for how long it
-    has been remembered; `more`: by how much it has grown.
+    A stream can be counted only while it remembers them; otherwise the last counts stay. `steps` and `since` are how
+    long it has remembered them, `more` is how much they grew in the last step.
     """
     zeros = {"hits": choice.edges, "time": choice.edges, "size": choice.streams, "more": choice.streams}
     zeros |= {"steps": choice.streams, "since": choice.streams}
@@ -230,7 +233,7 @@ def _never(choice: Choice, order: Facts, passed: float, pace: Pace, reports: Seq
 
 
 def _is_worth_trying(stream: int, choice: Choice, pace: Pace) -> bool:
-    """Whether so many parents wait that it may help to tell them what will never come; how much is then seen."""
+    """Return whether so much waits that remembering elements that never join may pay. A trial then shows how much."""
     above = choice.graph.above[stream]
     parents = {choice.edges[edge].parent for edge in above}
     waiting = sum(choice.row_bytes[parent] * pace.sizes[parent][1] for parent in parents)
@@ -245,11 +248,10 @@ def _drops_no(
     followed: Mapping[str, Followed],
     never: Mapping[str, Sequence[float]],
 ) -> bool:
-    """Whether parents that wait in vain, as nobody tells them, take less than the keys that would tell them.
+    """Return whether parents that wait unnecessarily take less memory than the keys that would stop them.
 
-    Of a No that still grows, or has not been there for long, parents have not told yet how often they will hit it:
-    then the difference must be clear. Parents of which no distance is made use of wait to their end: if it turns
-    out that many do, what never joins is remembered again.
+    While the keys of No still grow, or are young, their hits are underestimated, so the difference must be clear.
+    Parents on an edge without a distance in use wait until they expire: if many do, the keys are remembered again.
     """
     above, waiting, longest = choice.graph.above[stream], 0.0, 0.0
     for edge in above:

@@ -1,12 +1,12 @@
-"""Inputs of many-one joins that are windows of the last so many rows.
+"""Inputs of keyed joins that are windows of the last n rows.
 
-Elements wait for the watermark, and are then numbered in the order of the window: by time, and at one instant by
-their values. A row ends when the one comes that is as many behind it as the window has rows; until then its end is
-open. Rows end in the order of their numbers, so only the ends of those are kept that others, which are not as far in
-time, may still meet; whatever has a lesser number is over.
+Elements wait for the watermark. Then they are numbered in window order: by time, and by value at one instant. A row of
+a window of n rows ends when the n-th row after it arrives. Until then its end is open. Rows end in the order of their
+numbers. So only ends that elements of slower inputs may still overlap are kept; a row with a smaller number has
+expired.
 
-The join takes such elements with `OPEN` plus their number as end. It so knows which ones go before others, and
-nothing of when; when is found out of what it answers (`results.py`).
+The join gets such an element with `OPEN` plus its number as end. So it knows which element ends before which, but not
+when. The real ends are filled in afterwards (`results.py`).
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 
 OPEN = FOREVER
-"""What the join has as end of an element is this and its number: it is after all times."""
+"""Offset of open ends: the join uses this plus the element's number as end. It is after all times."""
 
 CLOSED = -1
-"""In place of the number of an element whose end is taken into account already."""
+"""Replaces the number of an element whose end has been applied already."""
 
 COUNTED = "counted"
-"""How the names of chunks and figures begin that belong to such inputs."""
+"""Name prefix of the chunks and figures of windows of rows."""
 
 _TIME, _BEFORE, _NUMBER, _OWN = range(4)
-"""Columns of what waits: its time, the arrivals before its step and with it, and then those of elements."""
+"""Columns of waiting elements: time, arrivals before the step, arrivals including the step, then their own columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedInput:
-    """A window of so many rows: the columns of what is counted, and what is done with elements once they are."""
+    """Window of `rows` rows: the columns of the counted elements, and the operators applied after counting."""
 
     rows: int
     schema: Schema
     steps: tuple[FilterOperator | MapOperator, ...]
 
     def applied(self, batch: Batch) -> tuple[Batch, list[pa.RecordBatch]]:
-        """The elements that are joined, as they are, and dead letters."""
+        """Apply the operators; return the elements to join, and dead letters."""
         dead = []
         for each in self.steps:
             taken = each.step(NO_STATE, [batch], [BEGINNING])
@@ -65,7 +65,7 @@ class CountedInput:
 
 
 def counted_input(plan: Plan) -> CountedInput | None:
-    """What there is to do with an input of a join that is a window of rows."""
+    """Return the window of rows that an input of a join is, or None."""
     window = counted(plan)
     if window is None:
         return None
@@ -84,22 +84,22 @@ def _filter(plan: Filter) -> FilterOperator:
 
 
 class Taken(NamedTuple):
-    """Elements that are due, in the order of their numbers, and for each how many had arrived with it."""
+    """Elements that are due, in the order of their numbers, and for each the arrivals of its stream so far."""
 
     elements: Batch
     number: Ints
 
     def arrivals_of(self, elements: Batch) -> Ints:
-        """The same for some of them."""
+        """Return the arrival numbers of some of the elements."""
         return self.number[elements.end - self.elements.end[0]] if len(elements) else self.number[:0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counting:
-    """Where a window is: what waits, how many rows it has had, and the ends of those that others may still meet.
+    """Progress of a window of rows: waiting elements, the count of numbered rows, and the ends still needed.
 
-    `ends` are those of the rows from number `first` on; all behind them are open. `arrived` are the arrivals of the
-    stream up to the last step, and `most` is how many have waited at most at the end of one.
+    `ends` are those of the rows from number `first` on; all rows after them are open. `arrived` is the number of
+    arrivals up to the last step. `most` is the most elements that have waited at the end of a step.
     """
 
     waiting: Schedule
@@ -116,20 +116,20 @@ class Counting:
 
     @property
     def settled(self) -> int:
-        """All that arrived up to this number have been taken in."""
+        """Return the arrival number up to which all elements have been numbered."""
         before = [run.rest().column(_BEFORE).to_numpy() for run in self.waiting.runs if run.waiting]
         return min((int(each.min()) for each in before), default=self.arrived)
 
     def sure(self, met: int) -> int:
-        """Of so many elements that came, how many are behind any of them whatever the order of arrival was.
+        """Return a count of joined elements from which distances can be measured, whatever the order of arrival was.
 
-        Behind one, but arrived before it, are at most those that waited then; the others that do not count have
-        arrived behind one that still waits.
+        At most `most` elements come after another in window order although they arrived before it: those that waited
+        then. The others that are subtracted may have arrived after an element that still waits.
         """
         return met - self.most - (self.arrived - self.settled)
 
     def take_in(self, window: CountedInput, batch: Batch, watermark: int, arrived: int) -> tuple[Counting, Taken]:
-        """Let elements wait, and number those that are before the watermark."""
+        """Add elements to those that wait, and number those before the watermark."""
         arrived, watermark = max(arrived, self.arrived), max(watermark, self.watermark)
         new = _waiting(valid_elements(batch, self.watermark), self.arrived, arrived)
         is_due = new.column(_TIME).to_numpy() < watermark
@@ -141,25 +141,25 @@ class Counting:
         order = in_order(np.zeros(len(times), np.int64), times, columns.columns, count=1).order
         start, end = times[order], OPEN + np.arange(self.count, self.count + len(order))
         most = max(self.most, sum(run.waiting for run in waiting.runs))
-        # Those end now that are as many rows before one that is due as the window has.
+        # A row ends now if the row that is `window.rows` after it is due.
         closing = start[max(window.rows - self.count, 0) :]
         ends = _ends_chunk(np.concatenate([self._ends, closing])) if len(closing) else self.ends
         after = Counting(waiting, watermark, self.count + len(order), self.first, arrived, most, ends)
         return after, Taken(Batch(start, end, take(columns, order)), due.column(_NUMBER).to_numpy()[order])
 
     def without(self, horizon: int) -> Counting:
-        """Without the ends of rows that nothing which comes later can meet."""
+        """Drop the ends of rows that no later element can overlap."""
         ends = self._ends
         over = int(np.searchsorted(ends, horizon, side="right"))
         return replace(self, first=self.first + over, ends=_ends_chunk(ends[over:])) if over else self
 
     @property
     def ended(self) -> int:
-        """What the join has as end of those that are over is not after this."""
+        """Return the greatest end, as the join has it, of rows that have expired."""
         return OPEN + self.first - 1
 
     def ends_of(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """When rows end, by their numbers, and which are still open."""
+        """Return the ends of rows, given by number, and which of them are still open."""
         ends = self._ends
         place = rows - self.first
         is_open = place >= len(ends)
@@ -186,7 +186,7 @@ _FIGURES = ("watermark", "count", "first", "arrived", "most")
 
 
 def _waiting(batch: Batch, before: int, number: int) -> pa.RecordBatch:
-    """Elements as they wait."""
+    """Return elements in the form in which they wait."""
     counts = [pa.array(np.full(len(batch), each, np.int64)) for each in (before, number)]
     names = ["time", "before", "number", *batch.columns.schema.names]
     return pa.RecordBatch.from_arrays([pa.array(batch.start), *counts, *batch.columns.columns], names)

@@ -1,10 +1,11 @@
-"""Which distance is counted on, decided from what was observed of a constraint in the last steps.
+"""Decide which distance to rely on, from recent observations of a constraint.
 
-Observations are kept in *blocks* of some events each. The worst of the last blocks counts, which together have the
-events that the settings ask for (W), some steps, and took twice as long as the worst. More is kept than is counted
-on: when a distance is more than what is counted on, but not more than what was kept, nothing is lost, and it is
-counted on from then on; where it has risen like this, still greater ones may follow, so more is kept for a while.
-When it is more than was kept, nothing is counted on until that block is forgotten.
+Observations are grouped in *blocks* of events. The distance in use follows from the worst of the last blocks. Together
+these have the number of events that the settings ask for (W), some steps, and a span of twice the worst distance.
+
+Rows are kept somewhat longer than the distance in use. If an observed distance exceeds the one in use, but not the one
+kept, nothing is lost, and the greater distance is used from then on. Greater ones may follow such a rise, so more is
+kept for a while. If a distance exceeds the one kept, no distance is used until that block is forgotten.
 """
 
 from __future__ import annotations
@@ -17,31 +18,32 @@ from typing import Any, NamedTuple
 from tidegate.algebra.constraints import Monitoring
 
 STEPS = 5
-"""A worst of fewer steps says little: there may be thousands of events in one, all of the same moment."""
+"""Fewest steps for a conclusion: one step may have thousands of events, all of the same moment."""
 
 MARGIN = 0.04
-"""Where distances are spread, now and then one is a little greater than all before it."""
+"""Relative margin on the worst distance: spread distances now and then slightly exceed all before them."""
 
 CHANGES = 20
-"""So many changes of what was counted on are remembered."""
+"""Number of remembered changes of the distance in use."""
 
 RISEN = 2.0
-"""So many times what is counted on is kept, at least, where that has risen lately."""
+"""Least ratio of the distance kept to the distance in use, after a recent rise."""
 
 _BLOCKS = 16
-"""A block is full with one of so many parts of W; so much later than it should, the worst is forgotten. There are
-never many more blocks than that."""
+"""Number of blocks that W is divided into. The worst distance is forgotten up to one block late, and there are never
+many more blocks than this.
+"""
 
 _NOTICEABLE = 0.1
-"""A change by less than this part is not remembered as one."""
+"""Relative change below which a change is not remembered."""
 
 
 class Block(NamedTuple):
-    """So many events in so many steps, the greatest distance, and how far the place went on.
+    """Number of events and steps, the greatest distance, and how far the position advanced.
 
-    risen, exceeded: whether a distance was more than what was counted on, and more than what was kept
+    risen, exceeded: whether a distance was greater than the one in use, and than the one kept
 
-    Only steps with events count, and places after the first of them: before there was nothing to be seen.
+    Only steps with events count, and only positions after the first event: before it nothing could be seen.
     """
 
     events: int
@@ -54,7 +56,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The last blocks, what is counted on, and the last changes of it: step and distance."""
+    """Recent blocks, the distance in use, and its recent changes as pairs of step and distance."""
 
     blocks: tuple[Block, ...] = ()
     used: int | None = None
@@ -78,12 +80,12 @@ class Followed:
 
     @property
     def risen(self) -> bool:
-        """Whether more than was counted on has been seen lately."""
+        """Return whether a recent distance exceeded the one in use."""
         return any(block.risen for block in self.blocks)
 
     @property
     def exceeded(self) -> bool:
-        """Whether more than was kept has been seen lately."""
+        """Return whether a recent distance exceeded the one kept."""
         return any(block.exceeded for block in self.blocks)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,9 +100,10 @@ class Followed:
 def follow(
     before: Followed, step: int, events: int, greatest: int, span: int, settings: Monitoring, far: int = 0
 ) -> Followed:
-    """What to count on after a step in which so much was observed while the place went on by the span.
+    """Return the observations and the distance in use after a step.
 
-    `far` is how far was kept; never less than what was counted on.
+    In the step, `events` had distances of at most `greatest`, and the position advanced by `span`. `far` is the
+    distance that was kept; it is never less than the distance in use.
 
     Examples
     --------
@@ -126,21 +129,21 @@ def follow(
 
 
 def kept(used: int, stride: int, settings: Monitoring, *, risen: bool = False) -> int:
-    """How far is kept and observed: more than is counted on, so that nothing is lost while distances grow.
+    """Return the distance to keep and observe: more than the one in use, so that nothing is lost while distances grow.
 
-    What is exceeded in a step is answered in the next one, so it is at least as far as two steps go.
+    A distance exceeded in one step is corrected in the next, so at least two strides are added.
     """
     factor = max(settings.factor, RISEN) if risen else settings.factor
     return max(ceil(factor * used), used + 2 * stride)
 
 
 def _counted_on(followed: Followed, settings: Monitoring) -> int | None:
-    """The worst, if it is known."""
+    """Return the worst distance with its margin, or None if it is not known."""
     if followed.exceeded:
         return None
     worst = ceil((1 + MARGIN) * followed.worst)
     if not _suffice(followed.blocks, max(settings.events, 1)):
-        # Nothing seen is no sign of order: what comes farther apart than is kept is not seen either.
+        # No observation does not prove order: elements farther apart than the distance kept are not observed either.
         return None if followed.used is None else max(followed.used, worst)
     return worst
 
@@ -158,14 +161,14 @@ def _full(block: Block, worst: int, settings: Monitoring) -> bool:
 
 
 def _last(blocks: tuple[Block, ...], settings: Monitoring) -> tuple[Block, ...]:
-    """The blocks that still count."""
+    """Drop the oldest blocks that are no longer needed."""
     while len(blocks) > 1 and _suffice(blocks[1:], settings.window):
         blocks = blocks[1:]
     return blocks
 
 
 def _suffice(blocks: Sequence[Block], events: int) -> bool:
-    """Whether there are so many events, and they took long enough: what is farther apart cannot have been seen."""
+    """Return whether the blocks have enough events, steps and span. A short span cannot show greater distances."""
     steps, span = sum(block.steps for block in blocks), sum(block.span for block in blocks)
     long = steps >= STEPS and span >= 2 * max(block.greatest for block in blocks)
     return long and sum(block.events for block in blocks) >= events

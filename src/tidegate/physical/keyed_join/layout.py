@@ -1,4 +1,4 @@
-"""What follows from the edges of a many-one join: its graph, how keys are coded, and by what elements meet."""
+"""Properties of a keyed join that follow from its edges: graph, coding of keys, and partition keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidegate.schema import Schema, Type
 
 
 class Coding(Enum):
-    """How a key becomes a code: whole numbers and floats keep their order, hashes do not."""
+    """Coding of a key. Whole numbers and floats keep their order, hashes do not."""
 
     WHOLE = "whole"
     FLOAT = "float"
@@ -34,7 +34,7 @@ class Coding(Enum):
 
 
 class Key(NamedTuple):
-    """Columns of one input that edges compare, and how."""
+    """Columns of one input that edges compare, and their coding."""
 
     columns: tuple[str, ...]
     coding: Coding
@@ -42,29 +42,29 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """For each input, the key of each edge at it, and for each edge the first one that has the same key."""
+    """For each input, the key of each edge at it, and for each edge the first edge with the same key."""
 
     graph: Graph
     keys: tuple[dict[int, Key], ...]
     same: tuple[dict[int, int], ...]
     partition_keys: PartitionKeys
     unordered: tuple[str | None, ...]
-    """For each edge, why no order of its key is made use of; None if one may be."""
+    """For each edge, the reason why the order of its key cannot be used, or None."""
 
     def is_hashed(self, edge: int) -> bool:
         return self.keys[self.graph.edges[edge].child][edge].coding is Coding.HASH
 
     def kept_key(self, stream: int, edge: int) -> str:
-        """The name of the column that has the key of an edge at an input."""
+        """Return the name of the column with the key of an edge at an input."""
         return f"key{self.same[stream][edge]}"
 
     def codes(self, stream: int, batch: Batch) -> dict[int, Ints]:
-        """The codes of all keys of some elements, by edge."""
+        """Return the codes of all keys of some elements, by edge."""
         distinct = {key: codes_of(key, batch) for key in dict.fromkeys(self.keys[stream].values())}
         return {edge: distinct[key] for edge, key in self.keys[stream].items()}
 
     def complete(self, stream: int, batch: Batch) -> Mask:
-        """Which elements have all their keys: others equal nothing."""
+        """Return which elements have all their keys. Others equal nothing."""
         found = np.ones(len(batch), np.bool_)
         for name in {name for key in self.keys[stream].values() for name in key.columns}:
             found &= presence(batch.column(name)).view(np.bool_)
@@ -89,7 +89,7 @@ def layout_of(schemas: tuple[Schema, ...], edges: tuple[JoinEdge, ...]) -> Layou
 
 
 def equal(a: pa.Array, b: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values are equal; neither column has NULL, and NaN equals itself."""
+    """Return which values are equal. Neither column has NULL, and NaN equals itself."""
     same = pc.equal(identity(a), identity(b)) if is_collection(a.type) else pc.equal(a, b)
     if pa.types.is_floating(a.type):
         same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
@@ -104,7 +104,7 @@ def _coding(types: Sequence[Type]) -> Coding:
 
 
 def codes_of(key: Key, batch: Batch) -> Ints:
-    """Codes of a key: equal ones for equal keys, and nothing but values counts."""
+    """Return the codes of a key. Equal keys have equal codes; a code depends on values alone."""
     columns = [batch.column(name) for name in key.columns]
     match key.coding:
         case Coding.WHOLE:

@@ -1,4 +1,4 @@
-"""What can be missing at most: an estimate from a sample knows nothing of how little there was to be found."""
+"""Upper bounds of missing results. An estimate from a sample does not know how few results were possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.physical.keyed_join.kernels.graph import Graph
 
 
 def went_on(before: Facts, reports: Sequence[Facts], *, in_use: bool) -> dict[str, Any]:
-    """What has come of each stream, how many results there were, and whether any constraint was ever made use of."""
+    """Add up the elements of each stream, the results, and whether any constraint was ever used."""
     came = [sum(each) for each in zip(*(report["elements"] for report in reports), strict=True)]
     if before:
         came = [one + other for one, other in zip(before["came"], came, strict=True)]
@@ -20,7 +20,7 @@ def went_on(before: Facts, reports: Sequence[Facts], *, in_use: bool) -> dict[st
 
 
 def capped(told: Facts, graph: Graph, so_far: Facts) -> Facts:
-    """An estimate of what is missing that is not more than what there can be; nothing if nothing can be missing."""
+    """Limit an estimate of missing results to what is possible. Return nothing if no result can be missing."""
     if not told:
         return told
     most = _most(told["of"], graph, so_far) if so_far["used"] else 0
@@ -31,7 +31,10 @@ def capped(told: Facts, graph: Graph, so_far: Facts) -> Facts:
 
 
 def _most(kind: str, graph: Graph, so_far: Facts) -> int:
-    """A result has one element of each source, and is not another one with the same; a pair, one of the parents."""
+    """Return the greatest possible number of missing results or pairs.
+
+    A result is determined by one element of each source, a pair by its parent.
+    """
     came = so_far["came"]
     if kind == "results":
         most: int = prod(min(came[stream] for stream in group) for group in graph.sources) - so_far["results"]

@@ -1,27 +1,27 @@
-"""What constraints that do not hold make a join miss, counted for a sample of keys.
+"""Estimate the results that a join misses because constraints do not hold, from a sample of keys.
 
-Beside the join there is a small one, of a share of the keys, that forgets nothing. If all streams have a common key,
-all of a result have the same one: *results* of the sampled keys that the small join finds and the join does not are
-missing. Else there are two small joins for each edge alone, of the sampled keys of that edge, of which the second
-forgets what the join forgets, and *pairs* of parent and child are compared: every missing result has a missing pair,
-and where one stream leads directly to all others, a pair is part of at most one result; there, not more results are
-missing than pairs. In other graphs a pair may be part of any number of results.
+A small join of a share of the keys runs along with the join, and forgets nothing. If all streams have a common key,
+all elements of a result have the same key: *results* of sampled keys that only the small join finds are missing.
+Otherwise each edge has two small joins of its sampled keys. The second one forgets what the join forgets, and *pairs*
+of parent and child are compared. Every missing result has a missing pair. If one stream leads directly to all others,
+a pair is part of at most one result, so at most as many results as pairs are missing. In other graphs a pair may be
+part of any number of results.
 
-A key is sampled by a hash of its code; sampled keys are counted in `GROUPS` groups by the same hash. The groups of
-all steps and buckets are added up, so the estimate depends neither on cuts nor on buckets. With share p, and m
-missing in the sample,
+A hash of a key's code decides whether it is sampled. The same hash assigns sampled keys to `GROUPS` groups. The groups
+of all steps and buckets are added up, so the estimate depends neither on the cut into steps nor on buckets. With share
+p, and m missing in the sample,
 
-    estimate = m / p                                      its mean is what is missing, whatever is missing
+    estimate = m / p                                      unbiased, whatever is missing
     spread   = (1 - p) * G / (G - 1) * sum over G groups of (m of the group - m / G)²
-    d        = max(spread / m, the same of what was found without constraints, 1 - p)
+    d        = max(spread / m, the same for results found without constraints, 1 - p)
     n        = m / d
     low      = n * (1 - 1 / (9 n) - z / (3 √n))³ * d / p                 z = 1.96
     high     = (n + 1) * (1 - 1 / (9 (n + 1)) + z / (3 √(n + 1)))³ * d / p
 
-Results of one key are missing together, so it is keys that are sampled, not results: d says how many results are
-like one, and n how many there are of those, which are rare and thus Poisson. The interval is Byar's for n. If nothing
-is missing in the sample, the estimate is 0 and high is 3.7 d / p. It holds in about 95 of 100 runs; with a share
-of 1 all three are exact.
+Results of one key are missing together, so the sample is one of keys, not of results. d is the number of results that
+count as one, and n the number of such units, which are rare and so have a Poisson distribution. The interval is Byar's
+for n. If no result is missing in the sample, the estimate is 0 and high is 3.7 d / p. The interval holds in about 95
+of 100 runs. With a share of 1 all three are exact.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from tidegate.physical.keyed_join.kernels.monitor import Limits, chosen_keys
 from tidegate.physical.keyed_join.monitor import NO_PARTS, Parts
 
 GROUPS = 32
-"""Sampled keys are counted in so many groups: enough to see how they differ, few enough to report each step."""
+"""Number of groups of sampled keys: enough to see how they differ, few enough to report each step."""
 
 Lost = tuple[list[int], list[int]]
-"""For each group, what was found without constraints, and what of it is missing."""
+"""For each group, the results found without constraints, and how many of them are missing."""
 
 _NONE: Lost = ([0] * GROUPS, [0] * GROUPS)
 
 _PAIR = Graph(("parent", "child"), (Edge(0, 1),))
-"""An edge as a graph of its own."""
+"""Graph of a single edge."""
 
 _Z = 1.96
-"""Of a normal distribution, 95 % are not farther from the middle than so many deviations."""
+"""Standard deviations around the mean that hold 95 % of a normal distribution."""
 
 
 @dataclass(slots=True, eq=False)
 class Sample:
-    """The small joins between two steps as parts of state, and as they are, if they have been made from these."""
+    """Small joins between two steps, as parts of the state, and decoded if they have been."""
 
     parts: Parts = field(default_factory=lambda: NO_PARTS)
     joins: dict[str, SynopsisJoin] = field(default_factory=dict)
 
 
 class Common(NamedTuple):
-    """Codes of the key that all streams have in common: of new elements by stream, and of the step's results."""
+    """Codes of the key that all streams share: of new elements by stream, and of the step's results."""
 
     new: Mapping[int, Ints]
     results: Ints
@@ -83,13 +83,13 @@ def observe(
     edges: Iterable[int],
     share: float,
 ) -> Facts:
-    """Let the small joins take the step that the join has taken; what is reported.
+    """Run a step of the small joins after that of the join; return the report.
 
-    `edges` are those on which constraints are, or may be, made use of. With a common key it is reported, too, how
-    many elements of each stream would be waiting if nothing was forgotten.
+    `edges` are those on which constraints are, or may be, used. With a common key, the report also has the number of
+    elements of each stream that would wait if nothing were forgotten.
     """
     if share <= 0:
-        # Nothing is counted, but results may be missing all the same: who reads the report must know that.
+        # Nothing is counted, but results may be missing nevertheless, and the report must say so.
         return {"lost": {"results": _NONE} if common is not None else {"pairs": {str(edge): _NONE for edge in edges}}}
     small = _Small(sample)
     if common is not None:
@@ -107,7 +107,7 @@ def observe(
 
 
 def added(before: Facts, reports: Iterable[Facts]) -> Facts:
-    """What has been counted so far, with what is reported of one step."""
+    """Add the reports of a step to the counts so far."""
     total = {kind: dict(counts) for kind, counts in _kinds(before).items()}
     for report in reports:
         for kind, counts in _kinds(report.get("lost", {})).items():
@@ -119,9 +119,9 @@ def added(before: Facts, reports: Iterable[Facts]) -> Facts:
 
 
 def estimated(counted: Facts, share: float) -> Facts:
-    """What is missing in all, estimated from what was counted in the sample; nothing where nothing can be missing.
+    """Estimate all missing results from the counts of the sample. Return nothing if no result can be missing.
 
-    Without a sample the estimate is None, and so is the upper bound: they are not known.
+    Without a sample, the estimate and its upper bound are unknown, and None.
     """
     for kind, counts in _kinds(counted).items():
         if share <= 0:
@@ -134,7 +134,7 @@ def estimated(counted: Facts, share: float) -> Facts:
 
 
 def interval(found: Sequence[int], missing: Sequence[int], share: float) -> tuple[float, float, float]:
-    """Low, estimate and high of what is missing in all, from groups of the sample.
+    """Return low, estimate and high of all missing results, from groups of the sample.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def interval(found: Sequence[int], missing: Sequence[int], share: float) -> tupl
 
 
 def _alike(counts: Sequence[int]) -> float:
-    """How many of those that are counted come together, by how much groups differ."""
+    """Estimate how many of the counted results occur together, from the variance between groups."""
     total = sum(counts)
     middle = total / GROUPS
     spread = sum((each - middle) ** 2 for each in counts) * GROUPS / (GROUPS - 1)
@@ -163,7 +163,7 @@ def _alike(counts: Sequence[int]) -> float:
 
 @dataclass(slots=True, eq=False)
 class _Small:
-    """The small joins of a step, by how the names of their parts begin."""
+    """Small joins of a step, by the name prefix of their parts."""
 
     sample: Sample
     used: dict[str, SynopsisJoin] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class _Small:
         watched: frozenset[int] = frozenset(),
         same: Sequence[Mapping[int, int]] | None = None,
     ) -> SynopsisJoin:
-        """A small join as it was after the last step."""
+        """Return a small join as it was after the last step."""
         known = self.sample.joins.get(name)
         if known is None:
             own = {n.removeprefix(name): part for n, part in self.sample.parts.items() if n.startswith(name)}
@@ -185,7 +185,7 @@ class _Small:
         return known
 
     def save(self) -> None:
-        """Let the sample have the small joins as they are now, but for the order of keys, which the join knows."""
+        """Store the small joins in the sample, except the order of keys, which the join has."""
         self.sample.joins = self.used
         self.sample.parts = {
             f"{name}{part}": columns
@@ -196,7 +196,7 @@ class _Small:
 
 
 def _same(join: SynopsisJoin) -> list[dict[int, int]]:
-    """For each stream, which edges have the same key, as the join has it."""
+    """Return for each stream which edges have the same key, as in the join."""
     return [
         {int(name.removeprefix("key")): int(kept.removeprefix("key")) for name, kept in table.layout.same.items()}
         for table in join.tables
@@ -212,11 +212,11 @@ def _pairs(
     constraints: Constraints,
     share: float,
 ) -> Lost:
-    """The pairs of an edge."""
+    """Count the pairs of an edge, and the missing ones."""
     some, now = _pair_batch(join.graph, edge, batch, moment, share)
     everything = small.join(f"edge{edge}.kept.", _PAIR)
     forgetful = small.join(f"edge{edge}.lean.", _PAIR, frozenset({0}) if edge in join.watched else frozenset())
-    # The order of all keys, not only of those in the sample.
+    # Use the order of all keys, not only of those in the sample.
     forgetful.orders = {
         f"{side}0": join.orders[f"{side}{edge}"] for side in Edge._fields if f"{side}{edge}" in join.orders
     }
@@ -225,18 +225,18 @@ def _pairs(
 
 
 def _missing(found: Sequence[int], less: Sequence[int]) -> Lost:
-    """For each group, what is found without constraints, and what of it is not found with them."""
+    """Return for each group the results found without constraints, and how many of them constraints lose."""
     return list(found), [all_ - some for all_, some in zip(found, less, strict=True)]
 
 
 def _by_group(join: SynopsisJoin, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> list[int]:
-    """How many results each group has; the row of an element is its group."""
+    """Return the number of results of each group. The row of an element is its group."""
     answer = join.step(batch, moment, constraints)
     return _counts(answer.combinations.rows[0])
 
 
 def _of_edge(edge: int, constraints: Constraints) -> Constraints:
-    """The constraints of an edge, for a graph that has no other."""
+    """Return the constraints of an edge, for a graph with this edge alone."""
 
     def own(bounds: Mapping[int, Any]) -> dict[int, Any]:
         return {0: bounds[edge]} if edge in bounds else {}
@@ -252,7 +252,7 @@ def _of_edge(edge: int, constraints: Constraints) -> Constraints:
 def _pair_batch(
     graph: Graph, edge: int, batch: Mapping[int, Arrivals], moment: Moment, share: float
 ) -> tuple[dict[int, Arrivals], Moment]:
-    """The sampled elements of the two streams of an edge, and the moment of these two."""
+    """Return the sampled elements of the two streams of an edge, and their moment."""
     streams = graph.edges[edge]
     some = {}
     for place, stream in enumerate(streams):
@@ -265,7 +265,7 @@ def _pair_batch(
 
 
 def _sampled(arrivals: Arrivals, codes: Ints, share: float) -> Arrivals:
-    """The elements with sampled keys, with their groups as rows."""
+    """Return the elements with sampled keys, with their groups as rows."""
     key = hash_columns([pa.array(codes)])
     some = np.flatnonzero(chosen_keys(key, Limits(share=share)))
     columns = (arrivals.start[some], arrivals.end[some], arrivals.number[some], _groups(key[some]))
@@ -274,7 +274,7 @@ def _sampled(arrivals: Arrivals, codes: Ints, share: float) -> Arrivals:
 
 
 def _sampled_groups(codes: Ints, share: float) -> list[int]:
-    """How many of some results have sampled keys, for each group."""
+    """Return for each group how many results have sampled keys."""
     key = hash_columns([pa.array(codes)])
     return _counts(_groups(key[chosen_keys(key, Limits(share=share))]))
 
@@ -288,7 +288,7 @@ def _counts(groups: Ints) -> list[int]:
 
 
 def _kinds(counted: Facts) -> dict[str, dict[str, Any]]:
-    """Counts by name, of results or of pairs."""
+    """Return the counts by name, for results or pairs."""
     return {kind: {"": counts} if kind == "results" else counts for kind, counts in counted.items()}
 
 

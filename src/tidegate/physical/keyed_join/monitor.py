@@ -1,30 +1,30 @@
-"""How well streams keep to constraints, as one bucket sees it in a step.
+"""Observe how well streams satisfy constraints, in one bucket and one step.
 
-What the operator does in each step, in this order; `batch` and `moment` are those that it gives to the join:
+In each step the operator runs these calls in order; `batch` and `moment` are those of the join:
 
     watched, seen = watch(watches, order, parts_of_watching, graph, batch, moment)
     hits = hits_on_no(join, batch)                                    # before the join's own step
     answer = join.step(batch, moment, constraints)
     report = seen | {"sizes": sizes(join), "hits": hits}
-    if MODE lean, and some constraint is or may be made use of:       # after the join's own step
+    if MODE lean, and some constraint is or may be used:              # after the join's own step
         report |= losses.observe(sample, join, batch, moment, constraints, common, edges, share)
 
-`watches` are what is watched, one for each edge and kind (`Watch`). `order` is what the driver decided last:
-`choosing.decide`, which says what else is in it. Parts are named arrays, `NO_PARTS` at the beginning; they are kept
-as state and handed over again in the next step, and a part that has not changed is the same object.
+`watches` has one `Watch` for each edge and kind. `order` is the last decision of the driver (`control.decide`, which
+documents its other entries). Parts are named arrays, `NO_PARTS` at first. They are kept as state and passed to the
+next step. A part that has not changed is the same object.
 
-Codes of keys must depend on values alone: whether a key is watched is told by a hash of its code, so that all parts
-of a key agree, whoever sees them. Elements that do not pass are not watched.
+Codes of keys must depend on values alone: a hash of the code decides whether a key is watched, so that all buckets
+that see a key agree. Elements that do not pass are not watched.
 
-Distances are those of `kernels/synopses/monitor.py`. In time they depend neither on the cut into steps nor on the
-order of arrival. In rows all elements of a step count as the last: then a distance is never less than what a join
-must keep between steps. Of keys, what buckets report is added up, and is the same for any number of them. Of the
-order of a key, a bucket compares with the greatest that came to it, which is what its join does, too: what it
-reports is what it needs, and is never more than what the stream as a whole has.
+Distances are those of `kernels/monitor.py`. In time, they depend neither on the cut into steps nor on the order of
+arrival. In rows, all elements of a step count as the last one, so a distance is never less than what a join must keep
+between steps. For keys, the reports of buckets are added up, and the sum is the same for any number of buckets. For
+the order of a key, a bucket compares with the greatest value that it has seen, as its join does. So it reports the
+distance that it needs, which is never more than that of the whole stream.
 
-Size: keys and places, 16 bytes for each element that may still meet another, up to the distance that the order says;
-for a share of keys, up to their validity. If that is more than `choosing.ROOM` rows in all buckets together, fewer
-keys are watched. Of the order of a key, at most `_CELLS` steps and what is not settled by the watermark.
+Size: keys and places, 16 bytes for each element that may still find a partner, up to the distance in the order; for a
+share of keys, up to their validity. If all buckets together have more than `control.ROOM` rows, fewer keys are
+watched. For the order of a key, at most `_CELLS` steps, and the arrivals that the watermark has not passed.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ Parts = Mapping[str, Columns]
 NO_PARTS: Parts = {}
 
 _CELLS = 1024
-"""Of the order of a key, one step is kept for each of so many parts of the distance that is kept."""
+"""Cells in the distance kept for the order of a key. One step is kept for each."""
 
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is watched of an edge, by number, and in which unit."""
+    """Edge, by number, and kind of constraint to watch, and the unit."""
 
     edge: int
     kind: Kind
@@ -70,12 +70,12 @@ class Watch:
 
     @property
     def name(self) -> str:
-        """How reports and orders call it: the number of the edge, and the kind as the join calls it."""
+        """Return its name in reports and orders: the number of the edge, and the kind."""
         return name_of(self.edge, self.kind)
 
 
 def name_of(edge: int, kind: Kind) -> str:
-    """How reports and orders call a kind of constraint on an edge.
+    """Return the name of a kind of constraint on an edge in reports and orders.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def watch(
     batch: Mapping[int, Arrivals],
     moment: Moment,
 ) -> tuple[Parts, Facts]:
-    """Watch the elements of a step; what is to be kept of them, and the report."""
+    """Watch the elements of a step; return the state of the watches, and the report."""
     passing = {stream: _passing(arrivals) for stream, arrivals in batch.items()}
     after: dict[str, Columns] = {}
     told: dict[str, Facts] = {}
@@ -109,7 +109,7 @@ def watch(
 
 
 def limits_of(order: Facts, name: str) -> tuple[Limits, float]:
-    """How far is watched, and which share of all keys; before anything is decided, all is."""
+    """Return the distances to watch, and the share of keys. Before the first decision, everything is watched."""
     told = order.get("watch", {}).get(name)
     if told is None:
         return Limits(), 1.0
@@ -117,7 +117,7 @@ def limits_of(order: Facts, name: str) -> tuple[Limits, float]:
 
 
 def hits_on_no(join: SynopsisJoin, batch: Mapping[int, Arrivals]) -> list[int]:
-    """For each edge, how many new parents find out at once, by what is remembered as No, that they never join."""
+    """Return for each edge how many new parents can never join, because their child is remembered as No."""
     hits = [0] * len(join.graph.edges)
     for number, edge in enumerate(join.graph.edges):
         table = join.tables[edge.child]
@@ -129,13 +129,13 @@ def hits_on_no(join: SynopsisJoin, batch: Mapping[int, Arrivals]) -> list[int]:
 
 
 def sizes(join: SynopsisJoin) -> list[list[int]]:
-    """For each stream, how many elements are Yes, Unknown, No and cold."""
+    """Return for each stream how many elements are Yes, Unknown, No and cold."""
     return [[each.yes, each.unknown, each.no, each.cold] for each in join.sizes()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """What a step has of the two streams of an edge, on the axis of one watch."""
+    """Elements of a step in the two streams of an edge, on the axis of one watch."""
 
     watch: Watch
     graph: Graph
@@ -144,7 +144,7 @@ class _View:
 
     @property
     def _counters(self) -> Sequence[int]:
-        """How many have arrived; where equal keys are told from others, of those that came here."""
+        """Return the number of arrivals, for clusters only those in this bucket, as other keys are counted there."""
         met = self.moment.met if self.watch.kind is Kind.CLUSTERED else None
         return met or self.moment.counters
 
@@ -152,7 +152,7 @@ class _View:
         return self.batch[stream].keys[self.watch.edge] if stream in self.batch else _NONE
 
     def places(self, stream: int, counted: int) -> Ints:
-        """Times, or for all of them the number of arrivals of the stream that is counted."""
+        """Return times, or for all elements the arrivals of the stream `counted`."""
         if stream not in self.batch:
             return _NONE
         if self.watch.in_rows:
@@ -160,13 +160,13 @@ class _View:
         return self.batch[stream].start
 
     def watermark(self, stream: int, counted: int) -> int:
-        """The least place to come."""
+        """Return the least place of later arrivals."""
         if self.watch.in_rows:
             return self._counters[counted] + (stream == counted)
         return self.moment.watermarks[stream]
 
     def keyed(self, stream: int, counted: int, share: float) -> monitor.Arrivals:
-        """The elements whose keys are watched."""
+        """Return the elements whose keys are watched."""
         key, at = hash_columns([pa.array(self.keys(stream))]), self.places(stream, counted)
         if share < 1:
             some = _watched(key, share)
@@ -211,7 +211,7 @@ _OBSERVERS: Mapping[Kind, _Observer] = {
 
 
 def _coarse(steps: Columns, limits: Limits) -> Columns:
-    """Of the steps in each cell, one with the place of the first and the value of the last: nothing gets nearer."""
+    """Merge the steps in each cell into one, with the first place and the last value, so that no distance shrinks."""
     if len(steps["at"]) <= _CELLS:
         return steps
     spread = int(steps["at"][-1]) - int(steps["at"][0])
@@ -222,7 +222,7 @@ def _coarse(steps: Columns, limits: Limits) -> Columns:
 
 
 def _thinned(parts: Parts, share: float) -> Parts:
-    """The rows whose keys are watched."""
+    """Return the rows whose keys are watched."""
     if share >= 1:
         return parts
     return {name: kept_rows(part, _watched(part["key"], share)) for name, part in parts.items()}
@@ -251,7 +251,7 @@ def _passing(arrivals: Arrivals) -> Arrivals:
 
 
 def _arrivals(graph: Graph, batch: Mapping[int, Arrivals], moment: Moment) -> dict[str, Any]:
-    """For each stream: elements, the first and the last start, the longest validity, and all rows so far."""
+    """Return for each stream: elements, the first and the last start, the longest validity, and all rows so far."""
     streams = [batch.get(stream) for stream in range(len(graph))]
     some = [each if each is not None and len(each) else None for each in streams]
     return {

@@ -1,13 +1,14 @@
-"""Joins of several streams along edges that lead from many elements to at most one.
+"""Keyed join of several streams. Each edge leads from many elements (parents) to at most one (the child).
 
-Combinations are reported as soon as all their elements have come. What is kept is cut by what is known of how
-elements arrive. In exact mode, what only a constraint lets go gets cold, and comes back when a partner appears.
+A combination is reported as soon as all its elements have arrived. Constraints on how elements arrive limit the
+state. In exact mode, an element that leaves only because of a constraint becomes cold, and returns when a partner
+appears.
 
-Rows are counted at the end of each step: all that arrives in a step has the number of the last, so an element waits
-for up to a step longer than it must, and never less. Clusters are counted among the elements that have come here.
+Rows are counted at the end of each step: all rows of a step get the number of the last one. So an element waits up to
+one step longer than necessary, never shorter. Clusters are counted among the elements that this bucket joins.
 
-Inputs may be windows of rows. Their elements are joined when the watermark has passed them (`counted.py`), and what
-comes out is reported as far as the watermark, as long as rows are not known to end (`results.py`).
+Inputs may be windows of rows. Their elements are joined once the watermark has passed them (`count_windows.py`).
+While the end of a row is unknown, results are reported as far as the watermark (`results.py`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class KeyedJoinOperator:
     watched: tuple[tuple[int, Kind], ...]
     settings: Settings
     counted: tuple[CountedInput | None, ...] = ()
-    """For each input the window of rows that it is, if it is one; none at all if no input is."""
+    """For each input, its window of rows or None; empty if no input is a window of rows."""
     order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -65,18 +66,18 @@ class KeyedJoinOperator:
 
     @property
     def windows(self) -> dict[int, CountedInput]:
-        """Windows of rows by input."""
+        """Return the windows of rows, by input."""
         return {stream: each for stream, each in enumerate(self.counted) if each is not None}
 
     @property
     def taken(self) -> tuple[Schema, ...]:
-        """The columns of elements as they are taken in."""
+        """Return the columns of each input's elements as they arrive, before the steps that follow a window of rows."""
         windows = self.windows
         return tuple(windows[s].schema if s in windows else schema for s, schema in enumerate(self.schemas))
 
     @property
     def partition_keys(self) -> PartitionKeys:
-        # Rows are counted where all of them are.
+        # A window counts all rows of its stream, so they must be in one bucket.
         return ((),) * len(self.schemas) if self.windows else self.layout.partition_keys
 
     def describe(self) -> str:
@@ -129,7 +130,7 @@ class KeyedJoinOperator:
 
     @property
     def _sizes(self) -> Facts:
-        """Of how many rows windows are, if any are windows of rows."""
+        """Report the rows of each input's window, 0 for other inputs; nothing if no input is a window of rows."""
         return {"windows": [0 if each is None else each.rows for each in self.counted]} if self.counted else {}
 
     @property
@@ -150,7 +151,7 @@ class KeyedJoinOperator:
     def _due(
         self, memory: KeyedJoinState, inputs: Sequence[Batch], watermarks: Sequence[int]
     ) -> tuple[list[Batch], dict[int, Taken], list[pa.RecordBatch]]:
-        """The elements that are joined now, what was counted of them, and dead letters of those that fail by then."""
+        """Return the elements to join now, the counts of windows of rows, and dead letters of elements that fail."""
         counters, due = counters_of(self.streams, self.arrived), list(inputs)
         taken: dict[int, Taken] = {}
         dead: list[pa.RecordBatch] = []
@@ -164,7 +165,10 @@ class KeyedJoinOperator:
     def _arrivals(
         self, memory: KeyedJoinState, elements: Sequence[Batch], taken: Mapping[int, Taken]
     ) -> dict[int, Arrivals]:
-        """The new elements as the join takes them; they have the next rows, or the numbers that windows gave them."""
+        """Return the new elements as arrivals of the join.
+
+        Elements of a window of rows keep the numbers that the window gave them; others get the next row numbers.
+        """
         arrivals, counters = {}, counters_of(self.streams, self.arrived)
         for stream, batch in enumerate(elements):
             if len(batch):
@@ -196,7 +200,7 @@ class KeyedJoinOperator:
     def _new(
         self, memory: KeyedJoinState, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], answer: Answer
     ) -> list[list[Segment]]:
-        """The columns of what came, and of what came back."""
+        """Return the columns of the elements that arrived, and of cold elements that returned."""
         new: list[list[Segment]] = [[] for _ in elements]
         for stream, arrived in arrivals.items():
             new[stream].append(Segment(arrived.row, elements[stream].columns))
@@ -222,7 +226,7 @@ class KeyedJoinOperator:
         return memory.report(Results(output.filter(same), {s: found.rows[s][same] for s in memory.counting}))
 
     def _have_equal_keys(self, output: Batch) -> Mask:
-        """Which results have not only equal hashes."""
+        """Return which results have equal keys, not only equal hashes."""
         same = np.ones(len(output), np.bool_)
         for number, edge in enumerate(self.edges):
             if self.layout.is_hashed(number):
@@ -250,7 +254,7 @@ class KeyedJoinOperator:
         answer: Answer,
         constraints: Constraints,
     ) -> Facts:
-        """Which constraints rows break that brought others back."""
+        """Report constraints that were broken by new rows that brought cold elements back."""
         returned = {}
         for stream, rows in enumerate(answer.returned):
             if len(rows):
@@ -277,7 +281,7 @@ class KeyedJoinOperator:
         moment: Moment,
         constraints: Constraints,
     ) -> Facts:
-        """In lean mode, what the sample says of results that are missing."""
+        """In lean mode, report what the sample shows about missing results."""
         if self.settings.exact:
             return NO_FACTS
         edges = {e for e, _ in self._known.declared()} | {watch.edge for watch in self._watches}
@@ -288,19 +292,19 @@ class KeyedJoinOperator:
         return losses.observe(memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), share)
 
     def _common(self, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], output: Batch) -> losses.Common:
-        """Codes of the key that all inputs have in common."""
+        """Return codes of the key that all inputs share."""
         keys = [Key(columns, Coding.HASH) for columns in self.partition_keys if columns is not None]
         new = {stream: codes_of(keys[stream], elements[stream]) for stream in arrivals}
         return losses.Common(new, codes_of(keys[0], output))
 
 
 def _joinable(layout: Layout, stream: int, batch: Batch) -> Batch:
-    """The elements that have all their keys: NULL equals nothing."""
+    """Return the elements that have all their keys. NULL equals nothing."""
     return batch.filter(layout.complete(stream, batch)) if len(batch) else batch
 
 
 def _figures(memory: KeyedJoinState, answer: Answer, output: Batch) -> dict[str, Any]:
-    """What is told of a step: what is kept, what got cold, and what came back."""
+    """Return the figures of a step: elements kept, made cold, returned and repeated, and results."""
     return {
         "sizes": monitor.sizes(memory.join),
         "chilled": [len(rows) for rows in answer.cold],
@@ -311,5 +315,5 @@ def _figures(memory: KeyedJoinState, answer: Answer, output: Batch) -> dict[str,
 
 
 def _width(kind: pa.DataType) -> int:
-    """Bytes of a value, as far as the type says."""
+    """Estimate the bytes of a value from its type."""
     return 16 if pa.types.is_string(kind) else max(kind.bit_width // 8, 1)

@@ -1,4 +1,4 @@
-"""Elements with the key of another one that is remembered: they are not joined, and become dead letters."""
+"""Dead letters of elements whose key another remembered element has. They are not joined."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def letters_of_repeated(
     new: Sequence[Sequence[Segment]],
     repeated: Sequence[Ints],
 ) -> pa.RecordBatch:
-    """Dead letters of the elements of this step with these rows."""
+    """Return dead letters of this step's elements with the given rows."""
     letters = [NO_DEAD_LETTERS]
     for stream, rows in enumerate(repeated):
         if len(rows):
@@ -60,7 +60,7 @@ def _check_hashes(
     new: Sequence[Segment],
     at: Ints,
 ) -> None:
-    """Make sure that those with the hash of another one have its key, too."""
+    """Check that elements with equal hashes have equal keys."""
     table = memory.join.tables[stream]
     for edge in layout.graph.above[stream]:
         if not layout.is_hashed(edge):

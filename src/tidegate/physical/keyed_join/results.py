@@ -1,8 +1,8 @@
-"""Results of many-one joins with windows of rows: as long as the end of a row is open, they come in pieces.
+"""Results of keyed joins with windows of rows, reported in pieces while the end of a row is open.
 
-A row that is open is valid up to the watermark of its input, at least. A result is reported up to there, as long as
-any of its rows is open, and goes on from there in the next step. The ends of rows become known in the step in which
-they are passed by the watermark, before anything is reported beyond them.
+An open row is valid at least up to the watermark of its input. While any of its rows is open, a result is reported up
+to that watermark, and continues from there in the next step. The end of a row becomes known in the step in which the
+watermark passes it, before any result is reported beyond it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _START, _END = "start", "end"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Combinations, from when on they are not reported yet, their ends as far as known, and which rows they have.
+    """Combinations with the start of the part not yet reported, their ends as far as known, and their rows.
 
     `rows` are the numbers of rows in windows of rows, by input.
     """
@@ -48,7 +48,7 @@ class Results:
         return Results(elements, {s: np.append(rows, more.rows[s]) for s, rows in self.rows.items()})
 
     def reported(self, windows: Mapping[int, Counting]) -> tuple[Batch, Results]:
-        """What can be reported now, and what goes on, or begins, where it is not known yet whether it does."""
+        """Return what can be reported now, and what continues or may start later."""
         if not len(self):
             return self.elements, self
         start, end = self.elements.start, np.minimum(self.elements.end, FOREVER)
@@ -66,7 +66,7 @@ class Results:
         return output, self if self._is(after) and len(left) == len(self) else after._taken(left)
 
     def _is(self, other: Results) -> bool:
-        """Whether nothing has changed."""
+        """Return whether nothing has changed."""
         one, two = self.elements, other.elements
         pairs = [(one.start, two.start), (one.end, two.end), *((rows, other.rows[s]) for s, rows in self.rows.items())]
         return all(np.array_equal(*pair) for pair in pairs)

@@ -1,13 +1,13 @@
-"""What constraints save: how many rows are not kept because of them, estimated from what buckets report.
+"""Estimate the rows that constraints save, from the reports of buckets.
 
 With rate r and lifetime w, r w rows of a stream are kept without constraints. With a reach d
 
     a parent that never finds its child waits for d instead of w        arriving, ordered children
     a child is kept for d after its first parent instead of w           clustered, ordered parents
 
-and both for no less than a step. That is what a constraint saves by itself; several may save the same rows. Parents
-that find no child, and children that have no parent, are known from what is watched of the edge; where nothing is,
-from how many are kept.
+and both for at least one step. This is the saving of a constraint by itself; several may save the same rows. The
+share of parents without a child, and of children without a parent, follows from the watches of the edge, or, without a
+watch, from the number of rows kept.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.time import FOREVER
 
 FADING = 0.8
-"""What was counted counts so much less with each step: a rate is that of about the last five steps."""
+"""Factor by which counts fade with each step: a rate covers about the last five steps."""
 
 ENDINGS = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
-"""Kinds that say when no more parents of a child come; the others say when a child does not come any more."""
+"""Kinds that limit how long parents of a child arrive. The others limit how long a parent waits for its child."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How streams go on: of each, elements and rows counted, over a time; validities, sizes, and lengths of steps.
+    """Pace of the streams: elements and rows of each, over a time, with validities, sizes and lengths of steps.
 
-    windows: of how many rows windows are, where they are windows of rows, else 0
+    windows: for each stream, the rows of its window of rows, or 0
     stride: the longest of the last steps, in time; row_strides: in rows of each stream
-    waiting: how many elements of each stream would be waiting without constraints, if that is known
+    waiting: the elements of each stream that would wait without constraints, if known
     """
 
     elements: tuple[float, ...]
@@ -66,15 +66,15 @@ class Pace:
         return cls(**{**told, **lists})
 
     def rate(self, stream: int) -> float:
-        """Elements of a stream in a microsecond."""
+        """Return the elements of a stream per microsecond."""
         return self.elements[stream] / self.time if self.time else 0.0
 
     def row_rate(self, stream: int) -> float:
-        """Rows of its source in a microsecond."""
+        """Return the rows of the stream's source per microsecond."""
         return self.rows[stream] / self.time if self.time else 0.0
 
     def lifetime(self, stream: int) -> int:
-        """How long elements are valid, as far as time has gone on."""
+        """Return how long elements are valid, at most the time that has passed."""
         passed = (self.now or 0) - (self.began or 0)
         if not self.windows or not self.windows[stream]:
             return min(self.longest[stream], passed)
@@ -82,12 +82,12 @@ class Pace:
         return min(int(self.windows[stream] / rate), passed) if rate else passed
 
     def filled(self, stream: int) -> float:
-        """How many elements there are in the lifetime of one."""
+        """Return the number of elements that arrive in the lifetime of one."""
         return self.rate(stream) * self.lifetime(stream)
 
 
 def go_on(pace: Pace, reports: Sequence[Facts]) -> Pace:
-    """The pace after a step, from the reports of all buckets."""
+    """Return the pace after a step, from the reports of all buckets."""
     streams = range(len(pace.elements))
     starts = [each for report in reports for name in ("first", "last") for each in report[name] if each is not None]
     now = max(starts, default=None) if pace.now is None else max([pace.now, *starts])
@@ -113,20 +113,20 @@ def go_on(pace: Pace, reports: Sequence[Facts]) -> Pace:
 
 
 def _waiting(reports: Sequence[Facts], streams: int) -> tuple[float, ...] | None:
-    """What a sample says of that."""
+    """Return the waiting elements that a sample estimates, or None without a sample."""
     if all("waiting" in report for report in reports):
         return tuple(sum(report["waiting"][s] for report in reports) for s in range(streams))
     return None
 
 
 def counted(graph: Graph, edge: int, kind: Kind) -> int:
-    """The stream whose rows the distances of a kind count."""
+    """Return the stream whose rows the distances of a kind count."""
     parents = kind in (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
     return graph.edges[edge].parent if parents else graph.edges[edge].child
 
 
 def duration(reach: Reach, pace: Pace, stream: int) -> float:
-    """How long a reach is, in time, if a stream goes on at its pace."""
+    """Return the duration of a reach, at the pace of a stream."""
     times = [] if reach.time is None else [float(reach.time)]
     if reach.rows is not None:
         rate = pace.row_rate(stream)
@@ -135,7 +135,7 @@ def duration(reach: Reach, pace: Pace, stream: int) -> float:
 
 
 def farthest(graph: Graph, edge: int, kind: Kind, pace: Pace) -> int:
-    """Up to which distance, in time, elements may be in one result, as far as validities are known."""
+    """Return the greatest distance, in time, of elements in one result, as far as validities are known."""
     parent, child = (pace.longest[stream] for stream in graph.edges[edge])
     if not parent or (kind in ENDINGS and not child):
         return FOREVER
@@ -144,14 +144,14 @@ def farthest(graph: Graph, edge: int, kind: Kind, pace: Pace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Of parents that arrived at an edge, how many joined a child; and how many had the key of one before them."""
+    """Parents that arrived at an edge, those that joined a child, and those that repeated a key."""
 
     parents: float = 0.0
     joined: float | None = None
     repeated: float | None = None
 
     def lonely(self, pace: Pace, stream: int, waits: float) -> float:
-        """The share of parents that never find their child; they are kept for as long as they wait."""
+        """Return the share of parents that never find their child. They are kept as long as they wait."""
         if self.joined is not None and self.parents:
             return min(max(1 - self.joined / self.parents, 0.0), 1.0)
         _, unknown, _, cold = pace.sizes[stream]
@@ -160,7 +160,7 @@ class Partners:
         return min(waiting / arrived, 1.0) if arrived else 0.0
 
     def attended(self, pace: Pace, child: int) -> float:
-        """The share of children that have parents."""
+        """Return the share of children that have parents."""
         if self.repeated is None or not pace.elements[child]:
             return 1.0
         return min(max((self.parents - self.repeated) / pace.elements[child], 0.0), 1.0)
@@ -168,7 +168,7 @@ class Partners:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Of a stream, how many rows are kept without a constraint, and how many fewer with it."""
+    """Rows of a stream that are kept without a constraint, and how many fewer with it."""
 
     stream: int
     without: float
@@ -178,7 +178,7 @@ class Saving:
 def saving(
     graph: Graph, edge: int, kind: Kind, reach: Reach, pace: Pace, partners: Partners, *, forgotten: bool = False
 ) -> Saving:
-    """What a constraint saves, or would save; `forgotten` says that what it lets go is not there any more."""
+    """Return the saving of a constraint, in use or not. `forgotten`: rows that it removes are no longer stored."""
     parent, child = graph.edges[edge]
     stream = child if kind in ENDINGS else parent
     long = max(duration(reach, pace, counted(graph, edge, kind)), pace.stride)

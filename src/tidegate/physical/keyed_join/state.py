@@ -1,4 +1,4 @@
-"""What a many-one join remembers: the join with its synopses, and the columns of the elements that it keeps."""
+"""State of a keyed join: the join with its synopses, and the columns of the elements it keeps."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tidegate.physical.keyed_join.results import Results
 from tidegate.schema import Schema
 
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
-"""How the names of chunks begin that have columns of elements, what watches keep, and the sample of keys."""
+"""Name prefixes of the chunks with element columns, with the state of watches, and with the sample of keys."""
 _GOING_ON = "going on"
-"""The chunk of results that are not over, and how long they go on is not known."""
+"""Name of the chunk with results whose end is not known yet."""
 _OWN = "of "
-"""How the names of the elements' own columns begin in slices."""
+"""Name prefix of the elements' own columns in slices."""
 _START = pa.schema({"start": pa.int64()})
 
 Parts = Mapping[str, Columns]
 
 
 class Shape(NamedTuple):
-    """What a memory is made for."""
+    """Parameters of a keyed join that determine the form of its state."""
 
     schemas: tuple[Schema, ...]
     layout: Layout
@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 
 
 class Lazy(Mapping[str, npt.NDArray[Any]]):
-    """The columns of a chunk as arrays, none of which is looked at before it is asked for."""
+    """Columns of a chunk as arrays, each converted only when it is requested."""
 
     __slots__ = ("chunk", "names")
 
@@ -82,7 +82,7 @@ class Lazy(Mapping[str, npt.NDArray[Any]]):
 
 
 class SliceChunk(NamedTuple):
-    """A slice as a chunk, and its first and last row."""
+    """Chunk of a slice, and its first and last row."""
 
     chunk: pa.RecordBatch
     first: int
@@ -99,29 +99,29 @@ class SliceChunk(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeyedJoinState:
-    """The state between two steps; it is changed in place."""
+    """State of a keyed join between two steps. A step changes it in place."""
 
     shape: Shape
     join: SynopsisJoin
     stores: list[RowStore]
     next_row: list[int]
     met: list[int]
-    """How many elements of each input have been joined."""
+    """Number of elements of each input that have been joined."""
     seen: Parts = field(default_factory=dict)
-    """What watches keep."""
+    """State of the watches."""
     sample: Sample = field(default_factory=Sample)
-    """Of some keys everything, to tell what is missing."""
+    """All elements of a sample of keys, to estimate missing results."""
     slices: list[dict[str, SliceChunk]] = field(default_factory=list)
     saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
     counting: dict[int, Counting] = field(default_factory=dict)
-    """Where windows of rows are, by input."""
+    """Progress of windows of rows, by input."""
     going_on: Results | None = None
-    """Results that are not over; `going_on_chunk` has them, too."""
+    """Results whose end is not known yet; `going_on_chunk` holds the same."""
     going_on_chunk: pa.RecordBatch | None = None
 
     @staticmethod
     def load(shape: Shape, chunks: Chunks) -> KeyedJoinState:
-        """The memory of a state: what is remembered beside it, else what its chunks say."""
+        """Load a state from the state cache, or decode its chunks."""
         kept = _KEPT.take(chunks.get(FIGURES))
         if kept is not None and kept.shape.identity == shape.identity:
             kept.adopt(chunks)
@@ -129,7 +129,7 @@ class KeyedJoinState:
         return _loaded(shape, chunks)
 
     def adopt(self, chunks: Chunks) -> None:
-        """Take over slices as the state has them: they may be in a file now, and need not be in memory."""
+        """Take over the slices and filters of `chunks`. They may be in a file by now, and need not stay in memory."""
         filters = [name for name in self.saved if name.startswith(FILTERS) and chunks[name] is not self.saved[name][1]]
         self.saved |= {name: (Lazy(chunks[name]), chunks[name]) for name in filters}
         for stream, known in enumerate(self.slices):
@@ -139,7 +139,7 @@ class KeyedJoinState:
                 self._attach(stream)
 
     def _attach(self, stream: int) -> None:
-        """Let the join have the columns of slices from their chunks, and their filters as they are saved."""
+        """Make the join read slice columns from their chunks, and filters as saved."""
         cold, known = self.join.cold[stream], self.slices[stream]
         for place, each in enumerate(cold.slices):
             chunk, columns = known[slice_name(stream, each)].chunk, each.columns
@@ -150,7 +150,7 @@ class KeyedJoinState:
                 cold.slices[place] = replace(each, columns=columns, filters=filters)
 
     def report(self, found: Results) -> Batch:
-        """What is to be reported of new results, and of those that go on; the rest goes on."""
+        """Return what to report of new and continuing results. Keep those that continue."""
         before = self.going_on or Results.none(self.shape.schema, self.shape.counted)
         output, self.going_on = before.with_more(found).reported(self.counting)
         if self.going_on is not before:
@@ -158,28 +158,28 @@ class KeyedJoinState:
         return output
 
     def segments(self, stream: int, new: Sequence[Segment]) -> list[Segment]:
-        """Where the columns of elements are that the join knows, but for those that are cold."""
+        """Return the columns of all elements that the join knows, except cold ones."""
         return [*new, *self.stores[stream].segments]
 
     def cold_segments(self, stream: int) -> list[Segment]:
-        """Where the columns of elements are that were cold before this step."""
+        """Return the columns of elements that were cold before this step."""
         return [each.segment() for each in self.slices[stream].values()]
 
     def returned(self, stream: int, rows: Ints) -> Segment:
-        """The columns of elements that have been cold before this step."""
+        """Return the columns of the given rows, which were cold before this step."""
         ids = np.sort(rows)
         slices = (each.segment() for each in reversed(self.slices[stream].values()) if each.may_have(ids))
         return Segment(ids, gather(ids, slices, self.shape.schemas[stream].arrow))
 
     def starts(self, stream: int, rows: Ints) -> Ints:
-        """When elements start that have been cold before this step."""
+        """Return the starts of the given rows, which were cold before this step."""
         chunks = [each.chunk for each in self.slices[stream].values()]
         segments = [Segment(chunk.column("row").to_numpy(), chunk.select(["start"])) for chunk in chunks]
         found: Ints = gather(rows, segments, _START).column(0).to_numpy()
         return found
 
     def settle(self, new: Sequence[Sequence[Segment]], watermarks: Sequence[int]) -> None:
-        """Take over what the step has changed: `new` has the columns of what came, and came back."""
+        """Apply the changes of a step. `new` has the columns of elements that arrived or returned."""
         horizons = horizons_of(watermarks)
         self.counting = {stream: each.without(horizons[stream]) for stream, each in self.counting.items()}
         for stream in range(len(self.stores)):
@@ -209,7 +209,10 @@ class KeyedJoinState:
         self._attach(stream)
 
     def save(self, before: Chunks) -> Chunks:
-        """The state as chunks; those that have not changed are the same as before, and if none has, so is the state."""
+        """Return the state as chunks.
+
+        Unchanged chunks are the same objects as in `before`. If none changed, the state equals `before`.
+        """
         beside = ((_SEEN, self.seen), (_SAMPLE, self.sample.parts))
         more = {f"{prefix}{name}": part for prefix, several in beside for name, part in several.items()}
         parts = {**self.join.to_columns(), **more}
@@ -232,7 +235,7 @@ class KeyedJoinState:
         if same and figures_of(before) == figures:
             chunks = dict(before)
         else:
-            # By this chunk a memory is found again, so it is never that of another state.
+            # The state cache finds a state by this chunk, so each state has its own.
             chunks[FIGURES] = figures_chunk(figures)
         _KEPT.put(chunks[FIGURES], self)
         return chunks
@@ -253,7 +256,7 @@ class KeyedJoinState:
 
 
 _KEPT: StateCache[KeyedJoinState] = StateCache()
-"""Memories by a chunk of the state that they belong to."""
+"""Cache of decoded states, by their chunk of figures."""
 
 
 def _loaded(shape: Shape, chunks: Chunks) -> KeyedJoinState:
@@ -297,12 +300,12 @@ def _loaded(shape: Shape, chunks: Chunks) -> KeyedJoinState:
 
 
 def _is_slice(name: str) -> bool:
-    """Whether a part has the columns of a slice."""
+    """Return whether a part has the columns of a slice."""
     return name.startswith(("cold", "loose")) and not name.startswith(FILTERS)
 
 
 def _window(stream: int) -> str:
-    """How the names begin of what is known of a window of rows."""
+    """Return the name prefix for the state of a window of rows."""
     return f"{COUNTED}{stream}."
 
 

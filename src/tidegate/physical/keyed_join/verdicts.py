@@ -1,6 +1,6 @@
-"""Whether a constraint is made use of, and why not: what it saves against what it costs.
+"""Decide whether a constraint is used, by its savings and costs, and give the reason if not.
 
-What is declared is made use of. What is found by watching must be known, allowed, and pay.
+Declared constraints are used. Monitored constraints must be known, allowed, and worthwhile.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from tidegate.physical.keyed_join.savings import ENDINGS, Pace, Partners, Saving
 from tidegate.time import FOREVER
 
 WORTH = 0.05
-"""What is found must save this part of what all streams would keep: estimates are no better than that, and a
-constraint that comes and goes costs more than it saves."""
+"""Share of the bytes kept for all streams that a monitored constraint must save to be used. Estimates are no more
+precise, and a constraint that comes into and out of use costs more than it saves.
+"""
 
 STILL_WORTH = 0.01
-"""What is in use stays so as long as it saves this part."""
+"""Share of these bytes that a constraint in use must save to stay in use."""
 
 CLUSTER_BYTES = 24
-"""What a child remembers of its parents where clusters are made use of: three numbers."""
+"""Bytes that a child needs to count its parents, if clusters are used: three numbers."""
 
 FILTER_BYTES = 1
-"""What is in memory of a cold row for each of its keys: six bits of a digest, and room for more."""
+"""Bytes in memory for each key of a cold row: six bits of a digest, and spare room."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What there is to choose from.
+    """Options of a decision.
 
-    `declared` are the constraints of the plan, `watches` what is watched, at most one of each edge and kind.
-    `row_bytes` is what an element of each stream takes.
+    `declared` are the constraints of the plan. `watches` has at most one watch for each edge and kind. `row_bytes` is
+    the size of an element of each stream.
     """
 
     edges: tuple[JoinEdge, ...]
@@ -61,10 +62,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A constraint that is declared, watched, or both; and what has been seen of it.
+    """Constraint that is declared, watched, or both, and its observations.
 
-    One that is declared and cannot be made use of is by itself: what is watched may be about other columns, or hold
-    more narrowly.
+    A declared constraint that cannot be used is a candidate of its own: the watch may concern other columns, or find a
+    smaller distance.
     """
 
     edge: int
@@ -79,12 +80,12 @@ class Candidate:
 
     @property
     def known(self) -> bool:
-        """Whether there is a reach that could be made use of."""
+        """Return whether there is a reach that could be used."""
         return (self.declared is not None and self.declared.unused is None) or self.followed.used is not None
 
 
 def candidates(choice: Choice, followed: dict[str, Followed]) -> list[Candidate]:
-    """All constraints, those that are declared first; several may be declared of one kind."""
+    """Return all constraints, declared ones first. Several of one kind may be declared."""
     watched = {watch.name: watch for watch in choice.watches}
     names = {name_of(each.edge, each.kind) for each in choice.declared if each.unused is None}
     told = [_declared(each, watched, followed) for each in choice.declared]
@@ -102,7 +103,10 @@ def _declared(each: EdgeConstraint, watched: Mapping[str, Watch], followed: Mapp
 def judged(
     each: Candidate, choice: Choice, pace: Pace, partners: Partners, known: Collection[str], *, before: bool
 ) -> Facts:
-    """What is said of a constraint; `known` are the names of all that could be made use of, `before` if it was."""
+    """Return the facts about a constraint.
+
+    `known` are the names of all constraints that could be used. `before` says whether this one was in use.
+    """
     reach = _reach(each, choice, pace)
     forgotten = before and not choice.settings.exact
     saved = saving(choice.graph, each.edge, each.kind, reach, pace, partners, forgotten=forgotten)
@@ -141,7 +145,7 @@ def _shown(each: Candidate, choice: Choice, reach: Reach, rows: int, why: str | 
 
 
 def _reach(each: Candidate, choice: Choice, pace: Pace) -> Reach:
-    """What is declared, what is kept because of what was found, or, where both are known, the lesser."""
+    """Return the declared reach, the monitored one with its margin, or, if both are known, the smaller."""
     declared = each.declared.within if each.declared and each.declared.unused is None else Reach()
     found, settings = Reach(), choice.settings
     if each.watch and each.followed.used is not None and (settings.use is Use.MONITORED or not each.declared):
@@ -153,14 +157,14 @@ def _reach(each: Candidate, choice: Choice, pace: Pace) -> Reach:
 
 
 def lesser(one: int | None, other: int | None) -> int | None:
-    """The lesser of two reaches, of which any may not be known."""
+    """Return the smaller of two reaches, each of which may be unknown."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
 def _why_not(
     each: Candidate, choice: Choice, pace: Pace, saved: Saving, known: Collection[str], *, before: bool
 ) -> str | None:
-    """Why it is not made use of; None if it is."""
+    """Return the reason why a constraint is not used, or None if it is."""
     settings = choice.settings
     if each.declared is not None:
         return "constraints are off" if settings.use is Use.OFF else each.declared.unused
@@ -189,7 +193,7 @@ def _unknown(each: Candidate, settings: Settings) -> str:
 
 
 def _missing(followed: Followed, events: int, *, in_rows: bool) -> Iterator[str]:
-    """Of what is needed before anything is counted on, that of which there is too little."""
+    """Yield the observations still missing before a distance can be used."""
     if followed.events < max(events, 1):
         yield f"{followed.events} events of {max(events, 1)}"
     if followed.steps < STEPS:
@@ -202,7 +206,7 @@ def _missing(followed: Followed, events: int, *, in_rows: bool) -> Iterator[str]
 
 
 def _in_rows(each: Candidate, choice: Choice, pace: Pace) -> float:
-    """The distance that is counted on, in rows."""
+    """Return the distance in use, in rows."""
     used = each.followed.used or 0
     if each.watch and each.watch.in_rows:
         return used
@@ -210,9 +214,9 @@ def _in_rows(each: Candidate, choice: Choice, pace: Pace) -> float:
 
 
 def _covered(graph: Graph, child: int, known: Collection[str]) -> bool:
-    """Whether it is known of one parent in each group of sources when no more of them come.
+    """Return whether the end of one parent in each group of sources is known.
 
-    Only then no more results can have the child.
+    Only then no later result can have the child.
     """
 
     def ends(edge: int) -> bool:
@@ -223,13 +227,13 @@ def _covered(graph: Graph, child: int, known: Collection[str]) -> bool:
 
 
 def _kept_bytes(choice: Choice, pace: Pace) -> int:
-    """What is kept of all streams now, without what is cold."""
+    """Return the bytes of all streams kept now, except cold elements."""
     rows = (yes + unknown for yes, unknown, _, _ in pace.sizes)
     return sum(count * size for count, size in zip(rows, choice.row_bytes, strict=True))
 
 
 def _net_bytes(each: Candidate, choice: Choice, saved: Saving) -> float:
-    """What is saved, without what is needed for that."""
+    """Return the bytes saved, minus the bytes needed for that."""
     graph, row = choice.graph, choice.row_bytes[saved.stream]
     keys = len(graph.above[saved.stream]) + len(graph.below[saved.stream])
     cold = FILTER_BYTES * keys if choice.settings.exact else 0

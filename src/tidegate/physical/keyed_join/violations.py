@@ -1,8 +1,8 @@
-"""Declared constraints that were seen to be broken, as far as that is known.
+"""Declared constraints that are known to be broken.
 
-With cold storage: a row comes back because of one that has just arrived, and the two are farther apart than a
-reference in time between them allows; if no other constraint is ever in force, they are in any case. Without it:
-results or pairs of the sample are missing, and only one constraint can be the reason.
+With cold storage: an element returns because of a new one, and the two are farther apart than a reference in time
+between them allows. If no other constraint is ever in force, any return counts. Without cold storage: results or pairs
+of the sample are missing, and only one constraint can be the reason.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tidegate.physical.keyed_join.monitor import name_of
 from tidegate.physical.keyed_join.verdicts import Candidate
 
 BROKEN = "broken"
-"""Where reports and orders have, by name (`watching.name_of`), how many rows came too late."""
+"""Key of reports and orders for the number of rows that arrived too late, by name (`monitor.name_of`)."""
 
 
 class CameBack:
-    """Elements of a stream that were cold: when they start, and their keys by edge."""
+    """Elements of a stream that were cold: their starts, and their keys by edge."""
 
     def __init__(self, start: Ints, keys: Mapping[int, Ints]) -> None:
         self.start, self.keys = start, keys
 
     def late(self, edge: int, new: Arrivals, apart: int | None) -> int:
-        """How many new elements have the key of one of these, and start so much later than it, or at any time."""
+        """Count new elements with the key of one of these that start more than `apart` after it, or at any time."""
         order = np.lexsort((self.start, self.keys[edge]))  # of several with the same key, the first is found
         known, start = self.keys[edge][order], self.start[order]
         places = np.minimum(np.searchsorted(known, new.keys[edge]), len(known) - 1)
@@ -51,9 +51,9 @@ def came_late(
     *,
     declared: bool,
 ) -> Facts:
-    """How many rows of a step break a constraint by which others had been let go; by name.
+    """Count by name the rows of a step that break a constraint by which others had left.
 
-    `declared` says that no others are ever made use of.
+    `declared` says that only declared constraints are ever used.
     """
     told: dict[str, int] = {}
     in_force = _in_force(constraints)
@@ -68,7 +68,7 @@ def came_late(
 
 
 def added(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]:
-    """How many rows have broken constraints so far."""
+    """Add the reports of a step to the number of rows that broke each constraint."""
     total = dict(before)
     for report in reports:
         for name, count in report.get(BROKEN, {}).items():
@@ -79,7 +79,7 @@ def added(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]
 def said(
     candidates: Sequence[Candidate], judged: Sequence[Facts], late: Mapping[str, int], lost: Facts, *, alone: bool
 ) -> list[Facts]:
-    """What is said of constraints, with those that were broken; `alone`: none but those that are declared count."""
+    """Return the facts about constraints, with those that were broken. `alone`: only declared ones are used."""
     used = [each["reach"] is not None for each in judged]
     is_missing = alone and sum(used) == 1 and _missing(lost)
     told = []
@@ -92,7 +92,7 @@ def said(
 
 
 def _missing(lost: Facts) -> bool:
-    """Whether anything of the sample is missing."""
+    """Return whether any result or pair of the sample is missing."""
     counts: list[Any] = [lost["results"]] if "results" in lost else list(lost.get("pairs", {}).values())
     return any(sum(missing) > 0 for _, missing in counts)
 

@@ -1,4 +1,4 @@
-"""Elements that exercise everything that is compiled for a keyed join."""
+"""Elements that exercise all compiled functions of a keyed join."""
 
 from __future__ import annotations
 

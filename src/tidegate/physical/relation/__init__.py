@@ -1,1 +1,1 @@
-"""Operators of relations: LIMIT, set operations, semi-joins, changes, coalescing, windows of rows."""
+"""Operators of relations: LIMIT, set operations, semi-joins, changes, coalescing, count windows."""

@@ -1,7 +1,7 @@
-"""The rows that a relation gains or loses from one instant to the next (ISTREAM, DSTREAM).
+"""Rows that a relation gains or loses from one instant to the next (ISTREAM, DSTREAM).
 
-At an instant a relation gains as many of a row as begin there, less those that end there: so an
-element that was cut in two gains and loses nothing where it was cut.
+At an instant, a relation gains as many copies of a row as begin there, less those that end there. So an element that
+was cut in two gains and loses nothing at the cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BEGINS, _ENDS = "begins", "ends"
 
 @dataclass(frozen=True, slots=True)
 class ChangesOperator:
-    """One chronon for each row gained or lost; it comes out once the watermark has passed its instant."""
+    """Emit one chronon for each row gained or lost, once the watermark has passed its instant."""
 
     schema: Schema
     change: Change
@@ -52,21 +52,27 @@ class ChangesOperator:
 
     @property
     def _early(self) -> int:
-        """The last instant of a row is one before the instant at which it is gone."""
+        """Return how much earlier than the change it is reported.
+
+        The last instant of a row is one chronon before the instant at which it is gone.
+        """
         return CHRONON if self.change is Change.DELETED_LAST else 0
 
     def _reported(self, watermark: int) -> int:
-        """The watermark of reports for one of elements."""
+        """Return the watermark of reports, given the watermark of elements."""
         return watermark if watermark in (BEGINNING, FOREVER) else watermark - self._early
 
     def _edges(self, batch: Batch) -> tuple[Batch, Batch]:
-        """Return chronons where elements begin and where they end; what was always there never began."""
+        """Return chronons where elements begin and where they end.
+
+        An element that starts at the beginning of time does not begin, and an endless one does not end.
+        """
         beginning, ending = batch.filter(batch.start > BEGINNING), batch.filter(batch.end < FOREVER)
         begin, end = beginning.start - self._early, ending.end - self._early
         return Batch(begin, begin + CHRONON, beginning.columns), Batch(end, end + CHRONON, ending.columns)
 
     def _net(self, begun: Batch, ended: Batch) -> Batch:
-        """What the one has more than the other, row by row and instant by instant."""
+        """Return the surplus of one kind of edge over the other, by row and instant."""
         more, less = (begun, ended) if self.change is Change.INSERTED else (ended, begun)
         both = concat([more, less])
         keys = [canonical(column) for column in both.columns.columns]
@@ -95,7 +101,7 @@ class ChangesState:
 
 
 def _due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
-    """Part from what is before the watermark, of what waited and of what is new."""
+    """Split waiting and new rows: return those that keep waiting, and those before the watermark."""
     now = new.start < watermark
     rest, come = waiting.add(new.filter(~now).to_arrow()).take_before(watermark)
     return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])

@@ -1,4 +1,4 @@
-"""Coalesce: equal neighbours in time become one element, while it is not longer than a bound."""
+"""Coalesce equal elements that are adjacent in time, up to a bound on the length."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from tidegate.time import BEGINNING, FOREVER, LATEST
 _FUTURES, _HELD = "futures", "held"
 
 UNBOUNDED = LATEST - BEGINNING
-"""A length that no element before the watermark has."""
+"""Length that no element before the watermark reaches."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoalesceOperator:
-    """The same relation at every instant, equal neighbours made one while not longer than `length`.
+    """Merge equal elements that are adjacent in time, up to `length`; the relation at every instant stays the same.
 
-    An element that starts before the watermark is held back while a later one may continue it: while
-    it is shorter than `length` and does not end before the watermark. So the output's watermark is at
-    most `length` behind.
+    An element that starts before the watermark is held back while a later one may continue it: while it is shorter than
+    `length` and does not end before the watermark. So the output's watermark lags by at most `length`.
     """
 
     schema: Schema
@@ -55,7 +54,7 @@ class CoalesceOperator:
         held, ended = memory.held.take_before(watermark)
         due = [arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)]
         merged = self._merged(concat([*due, *(_turned(Batch.from_arrow(rows)) for rows in ended)]))
-        # What never ends has no neighbour either.
+        # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
         memory = CoalesceState(watermark, futures, held.add(_turned(merged.filter(extensible)).to_arrow()))
         return Step(memory.save(), merged.filter(~extensible), memory.since)
@@ -88,11 +87,11 @@ class CoalesceState:
 
     @property
     def since(self) -> int:
-        """Before this, nothing will be emitted any more."""
+        """Return the time before which nothing more will be emitted."""
         starts = (int(run.rest().column(1).to_numpy().min()) for run in self.held.runs if run.waiting)
         return min((self.watermark, *starts))
 
 
 def _turned(batch: Batch) -> Batch:
-    """Start and end in each other's place: held elements wait in the order of their ends."""
+    """Swap start and end, because held elements wait in the order of their ends."""
     return Batch(batch.end, batch.start, batch.columns)

@@ -1,4 +1,4 @@
-"""Windows of the last so many elements, of all of them or of each group."""
+"""Count windows: windows of the last N elements, of all of them or of each group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNT, _SIZE = "count", "size"
 
 @dataclass(frozen=True, slots=True)
 class CountWindowOperator:
-    """The last `rows` elements of each group of equal keys, or all; content changes with every `slide`-th.
+    """Keep the last `rows` elements of each group, or all; the content changes with every `slide`-th element.
 
     Elements are counted once the watermark has passed them, so that the order of arrival does not matter.
     """
@@ -62,7 +62,7 @@ class CountWindowOperator:
         return Step(after.save(), output, after.output_watermark)
 
     def _advanced(self, memory: CountWindowState, due: Batch, watermark: int) -> tuple[CountWindowState, Batch]:
-        """Count the elements that are due, and report up to the watermark."""
+        """Count the elements that are due, and emit up to the watermark."""
         table = memory.groups
         keys = [canonical(due.column(name)) for name in self.keys]
         found = group_rows(table.keys, keys, groups=len(table.counts), rows=len(due))
@@ -79,14 +79,14 @@ class CountWindowOperator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """The groups: keys, how many elements each has had, and how many of the last ones are remembered."""
+    """Groups: their keys, the number of elements of each so far, and how many of the last ones are kept."""
 
     keys: list[pa.Array]
     counts: Ints
     sizes: Ints
 
     def with_founders(self, keys: list[pa.Array], new: int) -> GroupTable:
-        """The groups, then new ones that nothing is known of yet."""
+        """Add new groups without elements after the known ones."""
         if not new:
             return self
         none = np.zeros(new, np.int64)
@@ -100,7 +100,7 @@ class GroupTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountWindowState:
-    """What a window remembers; `since` is None where everything was emitted up to the watermark."""
+    """State of a count window; `since` is None if everything was emitted up to the watermark."""
 
     watermark: int
     futures: Schedule
@@ -108,7 +108,7 @@ class CountWindowState:
     elements: pa.RecordBatch
     since: Ints | None
     chunks: Chunks
-    """Groups, elements and since as chunks, if they have not changed since they were loaded."""
+    """Chunks of groups, elements and since, as loaded or as changed by the step."""
 
     @staticmethod
     def load(operator: CountWindowOperator, chunks: Chunks) -> CountWindowState:
@@ -129,12 +129,12 @@ class CountWindowState:
 
     @property
     def not_emitted(self) -> Ints:
-        """From when on each remembered element was not emitted yet."""
+        """Return the time from which each kept element was not emitted yet."""
         return np.full(self.groups.sizes.sum(), self.watermark) if self.since is None else self.since
 
     @property
     def output_watermark(self) -> int:
-        """Before this, nothing will be emitted any more."""
+        """Return the time before which nothing more will be emitted."""
         return self.watermark if self.since is None else int(np.min(self.since, initial=self.watermark))
 
 
@@ -155,7 +155,7 @@ def _loaded_since(operator: CountWindowOperator, chunks: Chunks) -> Ints | None:
 def _after(
     memory: CountWindowState, table: GroupTable, bounds: Ints, counted: Counted, columns: pa.RecordBatch, watermark: int
 ) -> CountWindowState:
-    """The memory at the watermark; chunks are the same objects if nothing came and nothing went."""
+    """Return the state at the watermark; reuse the chunks if no element arrived."""
     if not bounds[-1] and watermark < FOREVER:
         return replace(memory, watermark=watermark)
     groups = GroupTable(table.keys, table.counts + np.diff(bounds), counted.sizes)

@@ -1,4 +1,4 @@
-"""The first rows in an order, at every instant."""
+"""LIMIT: the first rows in an order, at every instant."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _OPEN = "open"
 
 @dataclass(frozen=True, slots=True)
 class LimitOperator:
-    """At every instant the first `count` rows, in an order, after leaving out `offset`; of each group of keys.
+    """Return, at every instant, `count` rows in an order after skipping `offset`; in each group of keys.
 
-    With `ties`, also the rows that are equal in the order to the last of them.
+    With `ties`, also return the rows that are equal in the order to the last of them.
     """
 
     schema: Schema
@@ -51,7 +51,7 @@ class LimitOperator:
         return f"first {self.count}{tied}{skipped}{owner} in order of {by}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        """Absorb the new elements and emit what the watermark settles."""
+        """Process the new elements and emit what the watermark settles."""
         memory, shown = LiveState.load(state), _Shown.load(state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         after, due = memory.absorb(inputs[0], self.schema.names, watermark)
@@ -82,10 +82,10 @@ class LimitOperator:
         return _Pieces(element, begun, until, is_open, emitted)
 
     def _sorted(self, scene: Scene) -> tuple[Ints, Ints]:
-        """The elements in the order, and numbers for them that are the same for those that tie.
+        """Return the elements in the order, and numbers that are equal for elements that tie.
 
-        What is equal in the order is ordered by all columns, and equal rows as they came. Equal rows must not
-        change places from step to step: part of one of them may have been emitted.
+        Elements that are equal in the order are ordered by all columns, and equal rows by their number. Equal rows must
+        not swap places from step to step, because part of one of them may have been emitted.
         """
         deciding = [key for order in self.order for key in sort_keys(scene.columns.column(order.column), order)]
         others = [key for name in self.schema.names for key in sort_keys(scene.columns.column(name), Order(name))]
@@ -95,7 +95,7 @@ class LimitOperator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pieces:
-    """Elements with the validities in which they are among the first; `open` are those that last longer."""
+    """Elements with the validities in which they are among the first rows; `open` ones last beyond the step."""
 
     element: Ints
     start: Ints
@@ -106,7 +106,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shown:
-    """Elements that are among the first, by their numbers in ascending order, and since when they were not emitted."""
+    """Elements that are among the first rows, by ascending number, and since when they were not emitted."""
 
     number: Ints
     since: Ints
@@ -127,7 +127,7 @@ class _Shown:
         return {_OPEN: pa.RecordBatch.from_arrays([pa.array(self.number), pa.array(self.since)], ["number", "since"])}
 
     def promise(self, watermark: int) -> int:
-        """Before this, nothing will be emitted any more."""
+        """Return the time before which nothing more will be emitted."""
         return int(np.min(self.since, initial=watermark))
 
     def since_of(self, numbers: Ints, otherwise: int) -> Ints:
@@ -136,7 +136,7 @@ class _Shown:
         return self.since[np.searchsorted(self.number, numbers)]
 
     def after(self, scene: Scene, pieces: _Pieces) -> _Shown:
-        """Those of groups in which nothing happened stay as they are."""
+        """Return the elements after the step; those of groups in which nothing happened stay as they are."""
         others = ~np.isin(self.number, scene.number)
         rows = np.flatnonzero(pieces.open)
         since = np.where(pieces.emitted[rows], scene.watermark, pieces.start[rows])
@@ -151,7 +151,7 @@ _NOTHING_SHOWN = _Shown(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _alive(scene: Scene) -> tuple[Ints, Ints]:
-    """Groups that have live elements at the watermark; nothing of a group itself is ever held back."""
+    """Return the groups with live elements at the watermark, and FOREVER for each: groups hold nothing back."""
     slots = scene.slots
     untouched = slots.bounds[1:] == slots.bounds[:-1]
     last = np.append(counts(scene.spans, slots.total), 0)[slots.bounds[1:] - 1]

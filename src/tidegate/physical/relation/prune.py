@@ -1,4 +1,4 @@
-"""Dropping elements early that cannot be among the first rows, so that fewer travel and wait."""
+"""Drop elements early that cannot be among the first rows, so that fewer travel and wait."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tidegate.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class PruneOperator:
-    """Drop elements that `count` others of the same keys and the same validity come before.
+    """Drop elements that come after `count` others with the same keys and the same validity.
 
-    It looks at the elements of one batch only, and so needs no state; what it drops depends on the
-    batches, what is first does not.
+    The operator compares only the elements of one batch, so it needs no state. What it drops depends on the batches;
+    the first rows do not.
     """
 
     schema: Schema
@@ -50,7 +50,7 @@ class PruneOperator:
 
 
 def sort_keys(column: pa.Array, order: Order) -> list[Ints]:
-    """What to sort by, the most important first."""
+    """Return the sort keys, the most important first."""
     (codes,) = order_codes([column]).codes
     turned = ~codes if order.descending else codes
     if not column.null_count:
@@ -60,12 +60,12 @@ def sort_keys(column: pa.Array, order: Order) -> list[Ints]:
 
 
 def _places(keys: list[Ints]) -> Ints:
-    """One number for each row, in the order of the keys."""
+    """Return one number for each row, in the order of the keys."""
     return keys[0] if len(keys) == 1 else classes(sorted_by(keys), keys)
 
 
 def _first_places(groups: Ints, place: Ints, many: int, count: int) -> Ints:
-    """For each group the place of its last row that is among the first."""
+    """Return, for each group, the place of the last of its first `count` rows."""
     if count == 1:
         limit = np.full(many, np.iinfo(np.int64).max)
         np.minimum.at(limit, groups, place)

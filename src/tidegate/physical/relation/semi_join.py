@@ -1,7 +1,7 @@
-"""Semi- and anti-join: elements of the left while the right has, or has not, a row that fits.
+"""Semi-join and anti-join: elements of the left while the right has, or does not have, a matching row.
 
-Whether a row of the left fits depends on its values alone. So it is enough to know how often a row is
-in the left, and whether it is in a pair: pairs come from a join, both counts from one grouping.
+Whether a left row matches depends on its values alone. So it is enough to know how often a row is in the left, and
+whether it is in a pair. Pairs come from a join, both counts from one grouping.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JOIN, _COUNT = "join", "count"
 
 @dataclass(frozen=True, slots=True)
 class SemiJoinOperator:
-    """Elements of the left while a pair has equal keys and the residual is true; `anti`: while none has."""
+    """Forward left elements while some right row has equal keys and a true residual; with `anti`, while none has."""
 
     left: Schema
     right: Schema
@@ -36,7 +36,7 @@ class SemiJoinOperator:
     anti: bool
     emit: Emit
     most_pairs: int | None = None
-    """If a step would look at more pairs than this, it raises `TooManyPairs`."""
+    """Number of pairs above which a step raises `TooManyPairs`."""
 
     @property
     def schema(self) -> Schema:

@@ -1,8 +1,7 @@
-"""Bags of rows, counted: how often a row is left and right, and how often it comes out for that.
+"""Set operations by counting: how often a row is left and right determines how often it is in the result.
 
-Elements of both sides are *tagged* with two columns, of which one is NULL. Grouped by all other
-columns, the tags that are not NULL are counted, or looked for; `RepeatOperator` makes as many rows as
-follow from that.
+Elements of both sides are *tagged* with two columns, of which one is NULL. Grouping by all other columns counts the
+tags that are not NULL, or checks for them. `RepeatOperator` then makes the resulting number of rows.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _COUNTS = ("count:left", "count:right")
 
 
 def tagged_schema(schema: Schema) -> Schema:
-    """The columns, then the tags."""
+    """Return the columns, then the tags."""
     return schema + Schema(tuple(Field(name, Type.BOOLEAN) for name in _TAGS))
 
 
 def tagged(batch: Batch, *, left: bool) -> Batch:
-    """The elements as ones of the left or of the right side."""
+    """Tag the elements as ones of the left or of the right side."""
     yes, no = pa.repeat(pa.scalar(value=True), len(batch)), pa.nulls(len(batch), pa.bool_())
     names = [*batch.columns.schema.names, *_TAGS]
     columns = [*batch.columns.columns, *((yes, no) if left else (no, yes))]
@@ -43,7 +42,7 @@ def tagged(batch: Batch, *, left: bool) -> Batch:
 
 
 def tag(side: Schema, schema: Schema, *, left: bool) -> MapOperator:
-    """The same as an operator; the columns of the side get the names of the schema."""
+    """Return an operator that tags elements; the columns of the side get the names of the schema."""
     columns = [Output(new.name, Column(old.name, old.type)) for new, old in zip(schema, side, strict=True)]
     nothing = Literal(None, Type.BOOLEAN)
     marks = zip(_TAGS, (TRUE, nothing) if left else (nothing, TRUE), strict=True)
@@ -51,18 +50,18 @@ def tag(side: Schema, schema: Schema, *, left: bool) -> MapOperator:
 
 
 class Amount(Enum):
-    """What has to be known of a row on one side; the value is the aggregate of the tags that tells it."""
+    """Knowledge of a row that a rule needs on one side; the value is the aggregate of the tags that provides it."""
 
     NUMBER = "count"
-    PRESENCE = "max"  # cheaper, and does not change as often
+    PRESENCE = "max"  # cheaper, and changes less often
 
 
 ANY_RIGHT = (Amount.NUMBER, Amount.PRESENCE)
-"""How often a row is left, and whether it is right at all."""
+"""Number of copies on the left, and mere presence on the right."""
 
 
 def amounts(rule: SetRule) -> tuple[Amount, Amount]:
-    """What a rule has to know of both sides."""
+    """Return what a rule needs to know about both sides."""
     match rule:
         case SetRule.EXCEPT_ALL | SetRule.INTERSECT_ALL | SetRule.MAX_UNION:
             return (Amount.NUMBER, Amount.NUMBER)
@@ -73,7 +72,7 @@ def amounts(rule: SetRule) -> tuple[Amount, Amount]:
 
 
 def counter(schema: Schema, wanted: tuple[Amount, Amount], emit: Emit) -> AggregateOperator:
-    """How often each row is left and right, of tagged elements with these columns."""
+    """Return an operator that counts how often each row is left and right, over tagged elements with these columns."""
     calls = (
         AggregateCall(amount.value, tag_, name, Type.BIGINT if amount is Amount.NUMBER else Type.BOOLEAN)
         for amount, tag_, name in zip(wanted, _TAGS, _COUNTS, strict=True)
@@ -82,7 +81,7 @@ def counter(schema: Schema, wanted: tuple[Amount, Amount], emit: Emit) -> Aggreg
 
 
 def counts(batch: Batch) -> tuple[Ints, Ints]:
-    """What `counter` found; presence counts as 1."""
+    """Return what `counter` found; presence counts as 1."""
     left, right = (_numbers(batch.column(name)) for name in _COUNTS)
     return left, right
 
@@ -93,7 +92,7 @@ def _numbers(column: pa.Array) -> Ints:
 
 
 def repeated(batch: Batch, copies: Ints, schema: Schema) -> Batch:
-    """Each element as often as said, with the columns of the schema only."""
+    """Repeat each element as often as `copies` says, with only the columns of the schema."""
     columns = [batch.column(name) for name in schema.names]
     chosen = batch.with_columns(pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
     if (copies == 1).all():
@@ -104,7 +103,7 @@ def repeated(batch: Batch, copies: Ints, schema: Schema) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class RepeatOperator:
-    """As many copies of a row as follow from its counts."""
+    """Repeat each row as often as the rule says, given its counts."""
 
     schema: Schema
     rule: SetRule
@@ -120,7 +119,7 @@ class RepeatOperator:
 
 
 def copies(rule: SetRule, left: Ints, right: Ints) -> Ints:
-    """How often a row is in the result, by how often it is left and right.
+    """Return how often a row is in the result, given how often it is left and right.
 
     Examples
     --------

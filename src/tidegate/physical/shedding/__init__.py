@@ -1,1 +1,1 @@
-"""Work that is left out under overload: the pace of steps, and the report of what was shed."""
+"""Load shedding: the pace of steps, and the report of the work that was left out."""

@@ -1,7 +1,7 @@
-"""How many comparisons a step may make so that it takes no longer than it may.
+"""Budget of comparisons that lets a step finish in its target time.
 
-A step takes as long as comparing does, and everything else. What a unit of comparing takes is measured. Everything else
-is taken for something fixed and something for each new row, found by least squares from what was measured of late.
+The time of a step is comparing plus overhead. The cost of a unit of comparing is measured. The overhead has a fixed
+part and a part per new row, fitted by least squares to recent steps.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 ROOM = 0.9
-"""The part of the time that is made use of: clocks are noisy, and not every step is like the last."""
+"""Share of the target time to plan for: clocks are noisy, and steps differ."""
 
 LEAST = 0.02
-"""The part of the time that is spent on comparing, however long the rest takes: else nothing more were learnt."""
+"""Least share of the target time for comparing, however long the overhead is. Otherwise learning would stop."""
 
 _FADING = 0.85
-"""What a step counts less with each one that follows."""
+"""Factor by which the weight of a step fades with each later one."""
 
 _COMPARING = 0.2
-"""What comparisons count less with each step in which many were made."""
+"""Share by which earlier comparisons lose weight in a step with many comparisons."""
 
 _ENOUGH = 0.05
-"""Comparing that takes this part of the time says all about its cost; what is shorter says less."""
+"""Share of the target time above which comparing has full weight in the cost. Shorter times have less."""
 
 _ALIKE = 0.1
-"""Steps whose rows differ by less than this part say little about what a row takes."""
+"""Relative difference in rows below which steps say little about the cost of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPace:
-    """Decayed sums of what was measured; `cost` is what a unit of comparing takes in one bucket, in seconds."""
+    """Decayed sums of measurements; `cost` is the seconds of a unit of comparing in one bucket."""
 
     cost: float
     spent: float = 0.0
@@ -38,17 +38,17 @@ class StepPace:
     steps: float = 0.0
     rows: float = 0.0
     other: float = 0.0
-    """Seconds for everything else."""
+    """Seconds of overhead."""
     squares: float = 0.0
-    """Of rows."""
+    """Squares of rows."""
     products: float = 0.0
-    """Of rows and seconds."""
+    """Products of rows and overhead seconds."""
 
     @property
     def line(self) -> tuple[float, float]:
-        """The seconds of everything else that are fixed, and those for each row: neither is negative.
+        """Return the fixed seconds of overhead, and those per row. Neither is negative.
 
-        As long as all steps have about as many rows, half of it counts as fixed.
+        While all steps have about as many rows, half of the overhead counts as fixed.
         """
         if not self.steps:
             return 0.0, 0.0
@@ -62,20 +62,20 @@ class StepPace:
         return other - slope * rows, slope
 
     def others(self, rows: int) -> float:
-        """The seconds that everything else is expected to take, in a step with so many new rows."""
+        """Return the expected seconds of overhead in a step with `rows` new rows."""
         fixed, each = self.line
         return fixed + each * rows
 
     def budget(self, target: float, rows: int) -> float:
-        """The units that a bucket may compare in a step that may take so many seconds and has so many new rows."""
+        """Return the units that a bucket may compare in a step of `target` seconds with `rows` new rows."""
         return max(ROOM * target - self.others(rows), LEAST * target) / self.cost
 
     def after(self, target: float, rows: int, units: int, comparing: float, slowest: float, seconds: float) -> StepPace:
-        """What is known after a step.
+        """Return the pace after a step.
 
-        `comparing` are the seconds for all its units in all buckets, `slowest` those of the bucket that took longest.
-        Buckets that do not run at the same time, for want of cores, are part of everything else, so that budgets shrink
-        to what fits. A step that took far longer than expected, as the first one does, is not taken at its word.
+        `comparing` is the seconds for all units in all buckets, `slowest` that of the slowest bucket. If buckets wait
+        for cores, the wait counts as overhead, so that budgets shrink to what fits. A step that took far longer than
+        expected, as the first one does, is capped.
         """
         other = min(max(seconds - slowest, 0.0), target)
         if self.steps:
@@ -90,7 +90,7 @@ class StepPace:
         )
 
     def _compared(self, target: float, units: int, comparing: float) -> StepPace:
-        """A step changes the cost by a factor of two at most, and by little if there was little to compare."""
+        """Update the cost by a factor of at most two, and by little if there was little to compare."""
         if units <= 0 or comparing <= 0.0:
             return self
         first = _ENOUGH * target
@@ -105,5 +105,5 @@ class StepPace:
 
     @staticmethod
     def from_json(told: list[Any] | None, guess: float) -> StepPace:
-        """What was known; at the beginning, that comparing takes about as long as is guessed."""
+        """Restore a pace, or start with a guess of the cost."""
         return StepPace(guess) if told is None else StepPace(*told)

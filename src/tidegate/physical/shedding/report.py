@@ -1,4 +1,4 @@
-"""What is told of the work that a join or an alert left out in a step, and since the beginning."""
+"""Report of the work that a join or an alert shed in a step, and since the beginning."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from tidegate.physical.common.operator import NO_FACTS, Facts
 
 _CHANGES = 20
-"""So many changes of the share that was compared are remembered."""
+"""Number of remembered changes of the share that was compared."""
 
 _CHANGE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """What was counted in a step in all buckets together; `missed` estimates the results that were not found.
+    """Counts of a step in all buckets together; `missed` estimates the results that were not found.
 
-    `worth` and `worth_missed` are the same of the utility of results, where they have any. `dropped` are rows.
+    `worth` and `worth_missed` are the utility of found and missed results, if they have one. `dropped` counts rows.
     """
 
     join: str
@@ -33,7 +33,7 @@ class Shed:
 
 
 def reported(shed: Shed, step: int, before: Facts | None) -> dict[str, Any]:
-    """The facts of a step, from what was counted in it and the facts of the step before."""
+    """Return the facts of a step, from its counts and the facts of the step before."""
     known = before or NO_FACTS
     now = _figures(shed)
     so_far = {name: value for name, value in known.get("overall", NO_FACTS).items() if name in _ADDED}
@@ -51,7 +51,7 @@ def reported(shed: Shed, step: int, before: Facts | None) -> dict[str, Any]:
 
 
 _ADDED = ("comparisons", "volume", "found", "missed", "dropped", "worth", "worth_missed")
-"""Figures of a step that add up to those since the beginning."""
+"""Figures of a step that are added up since the beginning."""
 
 
 def _figures(shed: Shed) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _figures(shed: Shed) -> dict[str, Any]:
 
 
 def _shares(figures: Facts) -> dict[str, Any]:
-    """Figures with the shares that they make: of comparisons, of results, and of their utility."""
+    """Add shares to the figures: of comparisons, of results, and of their utility."""
     worth = figures["worth"]
     return {
         "compared": _share(figures["comparisons"], figures["volume"]),
@@ -70,7 +70,7 @@ def _shares(figures: Facts) -> dict[str, Any]:
 
 
 def _followed(history: list[list[float]], step: int, share: float) -> list[list[float]]:
-    """The changes of a share, which was 1 at the beginning.
+    """Return the changes of a share, which is 1 at the beginning.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Joins of rows that are alike, which may shed comparisons."""
+"""Similarity joins, which may shed comparisons."""

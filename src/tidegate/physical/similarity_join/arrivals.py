@@ -1,4 +1,4 @@
-"""New elements of one side, as the kernels take them."""
+"""New elements of one side, as input of the kernels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidegate.physical.similarity_join.kernels.slots import Arrivals
 from tidegate.physical.similarity_join.state import OWN, Shape
 
 _DROPPING = 1
-"""Tells the choice of rows that are dropped from other choices."""
+"""Distinguishes the choice of rows to drop from other random choices."""
 
 
 class Place(NamedTuple):
-    """One of several buckets, all of which get all elements."""
+    """Place of one bucket among all. Every bucket gets all elements."""
 
     bucket: int
     buckets: int
@@ -32,7 +32,7 @@ class New(NamedTuple):
     arrivals: Arrivals
     segment: Segment
     own: Mask | None
-    """Which are kept here; None: all of them."""
+    """Elements that this bucket keeps; None for all."""
 
     def __len__(self) -> int:
         return len(self.arrivals)
@@ -51,7 +51,7 @@ class New(NamedTuple):
         )
 
     def chosen(self, share: float, step: int) -> Mask:
-        """A share of the elements, at random, but in every bucket and every attempt at the step the same ones."""
+        """Choose a share of the elements at random, the same in every bucket and every attempt at the step."""
         if share >= 1.0:
             return np.ones(len(self), np.bool_)
         numbers = drawn(np.arange(len(self)), self.arrivals.row, np.uint64(key_of(_DROPPING, step)))
@@ -59,10 +59,10 @@ class New(NamedTuple):
 
 
 def new_elements(shape: Shape, stream: int, batch: Batch, first: int, place: Place, *, ordered: bool) -> New:
-    """The elements that can match others, as rows from `first` on.
+    """Return the elements that can match others, as rows from `first` on.
 
-    If they are `ordered`, by time and by their values, it does not matter in which order they come: random choices are
-    made by rows.
+    With `ordered`, they are sorted by time and values. Then random choices, which depend on rows, do not depend on the
+    order of arrival.
     """
     batch = _matchable(shape, stream, batch)
     own = None

@@ -1,8 +1,8 @@
-"""Columns that are compared by likeness, as the kernels take them.
+"""Columns that a similarity join compares, as input of the kernels.
 
-Integers, booleans and times stand for themselves as items of sets; doubles are told apart by their bits, of which zero
-and NaN have one pattern each; texts by a hash of 64 bits. If one side has floats, the other side's numbers become
-floats too, as they do in the language.
+As items of sets, integers, booleans and times are their own codes. Doubles are coded by their bits, with one pattern
+each for zero and NaN, and texts by a hash of 64 bits. If one side has floats, the other side's numbers become floats as
+well, as in the language.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Valu
 from tidegate.schema import Schema, Type
 
 _DOUBT = 1e-9
-"""Sums of products are rounded differently here and in the language: by less than this share of what is added up."""
+"""Upper bound of the rounding difference between sums of products here and in the language, relative to the terms."""
 
 _MOST = 2**62
-"""More items than any two sets have in common."""
+"""More items than any two sets share."""
 
 
 class _Form(Enum):
@@ -54,23 +54,23 @@ _FORMS = {Measure.DISTANCE: _Form.NUMBERS, Measure.PRODUCT: _Form.WEIGHTS}
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How a likeness is computed: a condition that holds wherever the likeness does, and the columns that it reads."""
+    """Computation of a similarity: a condition that accepts at least the same pairs, and the columns it reads."""
 
     condition: Condition
     method: Method
     columns: tuple[str, ...]
     form: _Form
     floating: bool
-    """Whether numbers are compared as doubles."""
+    """True if numbers are compared as doubles."""
 
     def usable(self, stream: int, columns: pa.RecordBatch) -> Mask | None:
-        """The rows that can be like others at all: NULL is like nothing. None: all of them."""
+        """Return the rows that can match others, or None for all. NULL matches nothing."""
         if not self.columns or not columns.column(self.columns[stream]).null_count:
             return None
         return ~nulls(columns.column(self.columns[stream]))
 
     def values(self, stream: int, columns: pa.RecordBatch, rows: int) -> Values:
-        """What is compared of rows, all of which are usable."""
+        """Return the compared values of rows, all of which are usable."""
         match self.form:
             case _Form.NOTHING:
                 return Numbers(np.zeros(rows, np.int8))
@@ -89,7 +89,7 @@ class Coding:
 
 @lru_cache(maxsize=256)
 def coding_of(likeness: Likeness | None, left: Schema, right: Schema) -> Coding:
-    """How a likeness of columns of the left and of the right is computed."""
+    """Return the computation of a similarity condition between columns of the left and the right."""
     if likeness is None:
         return Coding(Anything(), Method.NESTED, (), _Form.NOTHING, floating=False)
     types = left.type_of(likeness.left), right.type_of(likeness.right)
@@ -124,14 +124,14 @@ def _numbers(column: pa.Array, *, floating: bool) -> np.ndarray:
 
 
 def _codes(items: pa.Array, *, floating: bool) -> Ints:
-    """Integers for items, the same for equal ones; none is NULL."""
+    """Return integers for items, equal ones for equal items. None is NULL."""
     if items.type == Type.STRING.arrow:
         return hash_columns([items]).view(np.int64)
     return codes_of(Numbers(_numbers(items, floating=floating)))
 
 
 def _sets(owners: Ints, codes: Ints, weights: np.ndarray | None, rows: int) -> Sets:
-    """The items of each row in ascending order, each of them once."""
+    """Return the distinct items of each row in ascending order."""
     order = np.lexsort((codes, owners))
     owners, codes = owners[order], codes[order]
     first = np.ones(len(codes), np.bool_)

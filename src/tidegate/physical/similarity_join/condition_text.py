@@ -1,4 +1,4 @@
-"""Joins by likeness in words, for EXPLAIN and for what is told of them."""
+"""Text of similarity joins, for EXPLAIN and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", 
 
 
 def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression, shedding: Shedding) -> str:
-    """One line on what is joined, how, and what may be left out."""
+    """Describe in one line what is joined, how, and what may be shed."""
     start, way = "join by comparing all", "pair by pair"
     if likeness is not None:
         start, way = "join by likeness", _WAYS.get(likeness.measure, "by prefixes")
@@ -22,7 +22,7 @@ def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: 
 
 
 def condition_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression) -> str:
-    """What pairs are joined on; nothing if on nothing."""
+    """Return the text of the join condition; empty if there is none."""
     terms = [to_sql(term) for term in conjuncts(predicate)]
     alike = [] if likeness is None else [to_sql(_expression(left, right, likeness))]
     return " AND ".join([*alike, *(term for term in terms if term not in alike)])

@@ -1,13 +1,13 @@
-"""What a join by likeness may compare in the next step, decided from what all buckets saw in this one.
+"""Decide how much a similarity join may compare in the next step, from the reports of all buckets.
 
 An order has
 
-    step     how many there have been
-    tally    what comparisons have shown, in all buckets, decayed
-    pace     what a step takes, see `pace`
-    shed     what is told of the step and of all before it, see `reported`
+    step     number of steps so far
+    tally    results of comparisons in all buckets, decayed
+    pace     duration of a step, see `pace`
+    shed     report of this step and of all before it, see `reported`
 
-Nothing of it that a step depends on is measured with a clock if a budget is given.
+If a budget is given, no value that a step depends on is measured with a clock.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import Answer, Settings
 
 _COSTS = {Method.FILTERED: 1e-8, Method.INDEXED: 1e-8, Method.NESTED: 3e-7}
-"""Seconds that a unit of comparing takes, as long as nothing is known; without a likeness a predicate is evaluated."""
+"""Assumed seconds per unit of comparing, before any measurement. NESTED evaluates a predicate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is decided for: a join, in words, and how it sheds."""
+    """Parameters of a decision: the text of the join condition, and how the join sheds."""
 
     join: str
     shedding: Shedding
@@ -40,24 +40,27 @@ class Choice:
 
     @property
     def target(self) -> float:
-        """In seconds."""
+        """Return the target in seconds."""
         return self.shedding.target / SECOND
 
 
 def tally_of(order: Facts, settings: Settings) -> Tally:
-    """What is known by an order."""
+    """Return the tally of an order."""
     return _tally(order["tally"]) if order else Tally.empty(settings.reach, settings.kinds)
 
 
 def budget_of(choice: Choice, order: Facts, rows: int, buckets: int) -> float:
-    """The units that each of so many buckets may compare in a step with so many new rows."""
+    """Return the units that each bucket may compare in a step with `rows` new rows."""
     if choice.shedding.budget is not None:
         return choice.shedding.budget / buckets
     return _pace(choice, order).budget(choice.target, rows)
 
 
 def report_of(answer: Answer, budget: float, rows: int, volume: int, dropped: int) -> dict[str, Any]:
-    """What a bucket reports of a step; if rows were dropped, the volume is what there would have been else."""
+    """Return the report of a bucket on a step.
+
+    If rows were dropped, `volume` is the number of comparisons that all rows would have needed.
+    """
     lost = max(0.0, volume / answer.compared - 1.0) if answer.compared and volume > answer.volume else 0.0
     worth = answer.found_utility
     return {
@@ -77,7 +80,7 @@ def report_of(answer: Answer, budget: float, rows: int, volume: int, dropped: in
 
 
 def decide(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-    """The order after a step of so many seconds, from the one that it had and what was reported in each bucket."""
+    """Return the order for the next step, from the current order, the buckets' reports and the seconds of the step."""
     told = [report for report in reports if report]
     if not told:
         return order
@@ -92,7 +95,7 @@ def decide(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: floa
 
 
 def _learnt(settings: Settings, order: Facts, reports: Sequence[Facts]) -> Tally:
-    """What is known with what was counted in all buckets; where nothing was compared, nothing is forgotten."""
+    """Return the tally with the counts of all buckets. It decays only if anything was compared."""
     before, counted = tally_of(order, settings), Tally.total(_tally(report["tally"]) for report in reports)
     known = before.followed_by(counted)
     return known.decayed(settings.decay) if counted.made.any() else known

@@ -1,8 +1,8 @@
-"""Joins by likeness: pairs that are alike, valid while both elements are.
+"""Similarity join: pairs of similar elements, valid while both elements are.
 
-Pairs are reported as soon as both elements have come. If not all comparisons can be made in time, the join may make the
-most productive ones, by what comparisons have shown so far. All buckets get all new elements; each keeps those that are
-its own, and compares them with new ones. Of two new elements, the pair is compared where the right one is kept.
+A pair is reported as soon as both elements have arrived. If there is no time for all comparisons, the join can make the
+most productive ones, judged by earlier comparisons. Every bucket gets all new elements. It keeps its own ones and
+compares them with the new ones. A pair of two new elements is compared in the bucket that keeps the right one.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ from tidegate.physical.similarity_join.warm_up import ROWS, warm_up_elements
 from tidegate.schema import Schema
 
 REACH = 21
-"""So many slots apart elements are told apart by: windows are 20 slots wide, and begin within one."""
+"""Greatest distance of two elements, in slots, that the tally distinguishes: a window is 20 slots wide and starts
+within one.
+"""
 
 Both = tuple[New, New]
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityJoinOperator:
-    """Pairs that are alike and for which the predicate is true; without a likeness, the predicate alone decides.
+    """Pairs that are similar and for which the predicate is true.
 
-    The likeness need not be exact, but hold wherever what is asked for does: the predicate then says the rest. Elements
-    whose likeness is NULL match nothing. Elements that start in the same slot of `width` microseconds are dealt with
-    together.
+    Without a similarity condition, the predicate alone decides. The condition may accept too many pairs, never too few,
+    because the predicate is checked as well. Elements whose compared values are NULL match nothing. Elements that start
+    in the same slot of `width` microseconds are processed together.
     """
 
     left: Schema
@@ -106,7 +108,7 @@ class SimilarityJoinOperator:
             _arrivals(taken.new), limits, taken.budget, own=_own(taken.new), predicate=pairing, tally=tally
         )
         if not any(map(len, came)):
-            join = memory.join.forget(limits)  # a step without news is none: it leaves the state as it is
+            join = memory.join.forget(limits)  # a step without new elements must leave the state unchanged
         after = memory.after(join, [new.segment for new in came], taken.dropped)
         report = NO_FACTS
         if budget is not None:
@@ -128,10 +130,10 @@ class SimilarityJoinOperator:
         return new_elements(memory.shape, stream, batch, first, place, ordered=not self._is_exact)
 
     def _taken(self, memory: SimilarityJoinState, came: Both, tally: Tally, budget: float | None) -> _Taken:
-        """What is taken in: all elements, or a share of them that can be compared completely.
+        """Select the elements to process: all, or a share that can be compared completely.
 
-        The share follows from what this bucket keeps, and may be a little different in others. Elements that are
-        dropped are counted where they would be kept.
+        The share depends on what this bucket keeps, and may differ slightly between buckets. A dropped element is
+        counted in the bucket that would keep it.
         """
         nothing = np.empty(0, np.int64)
         if budget is None or self.shedding.policy is not Policy.DROP:
@@ -145,13 +147,13 @@ class SimilarityJoinOperator:
 
 
 class _Taken(NamedTuple):
-    """New elements that are taken in, the budget that is left to keep to, and what there would have been to compare."""
+    """New elements to process, the remaining budget, and the comparisons that processing all would need."""
 
     new: Both
     budget: float | None
     volume: int
     dropped: tuple[Ints, Ints]
-    """When the elements start that are dropped."""
+    """Starts of the dropped elements, for each side."""
 
 
 def _arrivals(new: Both) -> tuple[Arrivals, Arrivals]:
@@ -163,7 +165,7 @@ def _own(new: Both) -> Own | None:
 
 
 def _whole(memory: SimilarityJoinState, work: Work) -> int:
-    """The comparisons that there were if nothing had ever been dropped, about."""
+    """Estimate the comparisons if no element had ever been dropped."""
     shares = memory.share_kept(0), memory.share_kept(1)
     return round(sum(task.volume / (1.0 if task.fresh else shares[1 - task.cell.stream]) for task in work.tasks))
 

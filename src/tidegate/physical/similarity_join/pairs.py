@@ -1,4 +1,4 @@
-"""Pairs that were found alike: what the predicate says of them, and the results that they are."""
+"""Check similar pairs with the predicate, and build their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Elements(NamedTuple):
     segments: Sequence[Segment]
 
     def reading(self, names: Sequence[str]) -> _Part:
-        """Some of their columns."""
+        """Return some of their columns."""
         own = [f"{OWN}{name}" for name in names]
         kinds = pa.schema([pa.field(f"{OWN}{name}", self.schema.type_of(name).arrow) for name in names])
         return _Part([Segment(ids, columns.select(own)) for ids, columns in self.segments], kinds)
@@ -52,7 +52,7 @@ class _Part(NamedTuple):
 
 
 class Pairing:
-    """Decides about pairs of rows that are alike and valid together, and gathers those that are results."""
+    """Collector of results: checks the predicate on pairs of rows that are similar and valid together."""
 
     def __init__(
         self, schemas: tuple[Schema, Schema], predicate: Expression, segments: tuple[list[Segment], list[Segment]]
@@ -68,18 +68,18 @@ class Pairing:
         self.dead: list[pa.RecordBatch] = []
 
     def __call__(self, left: Ints, right: Ints) -> Mask:
-        """Which pairs are results."""
+        """Return which pairs are results."""
         mask = np.ones(len(left), np.bool_) if self.predicate == TRUE else self._decide(left, right)
         if mask.any():
             self.found.append(self._columns(left[mask], right[mask]))
         return mask
 
     def output(self, start: Ints, end: Ints) -> Batch:
-        """All results, and when they are valid."""
+        """Return all results, and when they are valid."""
         return Batch(start, end, concat_columns(self.found)) if self.found else Batch.empty(self.schema)
 
     def letters(self) -> pa.RecordBatch:
-        """Dead letters of the pairs for which the predicate failed."""
+        """Return dead letters of the pairs for which the predicate failed."""
         return concat_columns(self.dead) if self.dead else NO_DEAD_LETTERS
 
     def _decide(self, left: Ints, right: Ints) -> Mask:

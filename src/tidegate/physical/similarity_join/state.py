@@ -1,7 +1,7 @@
-"""What a join by likeness remembers: the elements of both sides by slots, with their columns.
+"""State of a similarity join: the elements of both sides by slots, with their columns.
 
-A slot is one chunk. What the kernels derive from the columns of its elements is not saved, but made again when a state
-is loaded. Else it is remembered beside the state, as are the slots' indexes.
+Each slot is one chunk. Values that the kernels derive from element columns are not saved. They are in the state cache,
+with the slots' indexes, and are derived again when a state is decoded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tidegate.physical.similarity_join.utility_classes import Kinds
 from tidegate.schema import Schema
 
 OWN = "of "
-"""How the names of the elements' own columns begin."""
+"""Name prefix of the elements' own columns."""
 
 _SLOT, _DROPPED = "slot", "dropped"
 _KERNEL = ("start", "end", "row", "kind")
 
 
 class Shape(NamedTuple):
-    """What a memory is made for."""
+    """Parameters of a similarity join that determine the form of its state."""
 
     schemas: tuple[Schema, Schema]
     coding: Coding
@@ -48,14 +48,14 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A slot as the join has it, and its chunk, in the same order."""
+    """Slot of the join and its chunk, in the same order."""
 
     slot: Slot
     chunk: pa.RecordBatch
 
     @cached_property
     def segment(self) -> Segment:
-        """Its elements in the order of their rows, which mostly is that of time."""
+        """Return the elements in row order, which is usually time order."""
         rows = self.slot.row
         if (rows[1:] > rows[:-1]).all():
             return Segment(rows, self.chunk)
@@ -69,46 +69,49 @@ Counts = Mapping[int, int]
 
 @dataclass(frozen=True, eq=False)
 class SimilarityJoinState:
-    """The state between two steps."""
+    """State of a similarity join between two steps."""
 
     shape: Shape
     join: SheddingJoin
     sides: tuple[Side, Side]
     next_row: tuple[int, int]
     dropped: tuple[Counts, Counts] = ({}, {})
-    """How many elements were dropped, by the slots that they would be in."""
+    """Number of dropped elements, by the slot that they would be in."""
 
     @staticmethod
     def load(shape: Shape, chunks: Chunks) -> SimilarityJoinState:
-        """The memory of a state: what is remembered beside it, else what its chunks say."""
+        """Return a state from the state cache, or decode its chunks."""
         kept = _KEPT.get(chunks.get(FIGURES))
         return kept if kept is not None and kept.shape.identity == shape.identity else _loaded(shape, chunks)
 
     def segments(self, stream: int) -> list[Segment]:
-        """Where the columns of elements are."""
+        """Return the columns of a side's elements."""
         return [held.segment for held in self.sides[stream].values()]
 
     def share_kept(self, stream: int) -> float:
-        """The share of elements that were not dropped, of those that are remembered."""
+        """Return the share of a side's elements that were not dropped, over the slots still kept."""
         kept, dropped = sum(len(held.slot) for held in self.sides[stream].values()), sum(self.dropped[stream].values())
         return kept / (kept + dropped) if kept else 1.0
 
     def after(self, join: SheddingJoin, new: Sequence[Segment], dropped: Sequence[Ints]) -> SimilarityJoinState:
-        """With the join as it is after a step; `new` are all elements that came, of which some were dropped."""
+        """Return the state after a step. `new` has all elements that arrived, including the dropped ones."""
         left, right = (self._side(stream, join, new[stream]) for stream in (0, 1))
         one, other = (self._dropped(stream, join, dropped[stream]) for stream in (0, 1))
         counted = (self.next_row[0] + len(new[0].ids), self.next_row[1] + len(new[1].ids))
         return SimilarityJoinState(self.shape, join, (left, right), counted, (one, other))
 
     def without(self, which: int) -> SimilarityJoinState:
-        """Without all elements of a side."""
+        """Return the state without the elements of a side."""
         slots, sides, dropped = list(self.join.slots), list(self.sides), list(self.dropped)
         slots[which], sides[which], dropped[which] = {}, {}, {}
         join = replace(self.join, slots=(slots[0], slots[1]))
         return replace(self, join=join, sides=(sides[0], sides[1]), dropped=(dropped[0], dropped[1]))
 
     def save(self, before: Chunks) -> Chunks:
-        """The state as chunks; those of slots that have not changed are the same, and if all is, so is the state."""
+        """Return the state as chunks.
+
+        Chunks of unchanged slots are the same objects. If nothing changed, the result is `before` itself.
+        """
         chunks: dict[str, pa.RecordBatch] = {
             f"{_SLOT}{stream}.{number}": held.chunk for stream in (0, 1) for number, held in self.sides[stream].items()
         }
@@ -117,7 +120,7 @@ class SimilarityJoinState:
         if same and figures_of(before) == figures:
             _KEPT.put(before[FIGURES], self)
             return before
-        # By this chunk a memory is found again, so it is never that of another state.
+        # The state cache finds a state by this chunk, so each state has its own.
         chunks[FIGURES] = figures_chunk(figures)
         _KEPT.put(chunks[FIGURES], self)
         return chunks
@@ -157,7 +160,7 @@ class SimilarityJoinState:
 
 
 _KEPT: StateCache[SimilarityJoinState] = StateCache()
-"""Memories by a chunk of the state that they belong to."""
+"""Cache of decoded states, by their chunk of figures."""
 
 
 def own_names(schema: Schema) -> list[str]:

@@ -1,8 +1,9 @@
-"""Elements by what they are worth: the kinds by which a join that sheds tells them apart.
+"""Utility classes: the kinds of elements that a join distinguishes when it sheds.
 
-Where utilities are given for values of a type, each of these is a kind, and all others are one. Where the type is the
-utility itself, kinds are 16 classes of it: none, 0, less than 0.03, from there to 30,000 in half decades, and more. In
-a class, all count as its middle. What has no type, or a negative one, counts as is said for all others.
+If utilities are given for values of a type, each of these values is a kind, and all others are one. If the type is the
+utility itself, the kinds are 16 classes: none, 0, less than 0.03, from there to 30,000 in half decades, and more. All
+elements of a class count as its middle. Elements without a type, or with a negative one, have the utility given for all
+others.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from tidegate.physical.similarity_join.kernels.model import Joint, Utilities
 from tidegate.schema import Schema
 
 _OTHERS, _NOTHING = 0, 1
-"""The kinds of what has no utility, and of what is worth nothing, where the type is the utility."""
+"""Kinds of elements without a utility, and with utility 0, if the type is the utility."""
 
 _STEPS = 10.0 ** np.arange(-1.5, 5.0, 0.5)
-"""Where a class of utilities ends and the next begins."""
+"""Boundaries of the utility classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The type of the elements of each side, where it has one, and what they are worth."""
+    """Type of the elements of each side, if it has one, and the utility of types."""
 
     utility: Utility
     types: tuple[Expression | None, Expression | None]
 
     def utilities(self) -> Utilities:
-        """What kinds are worth; a side without a type is worth what all others are."""
+        """Return the utility of kinds. A side without a type has the utility of all others."""
         utility = self.utility
         if utility.worth:
             by_kind = np.array([*(worth for _, worth in utility.worth), utility.otherwise], np.float64)
@@ -49,7 +50,7 @@ class Kinds:
         return Utilities(left, right, Joint.AVERAGE if utility.average else Joint.MAXIMUM)
 
     def of(self, stream: int, columns: pa.RecordBatch, rows: int) -> Ints:
-        """The kind of each row."""
+        """Return the kind of each row."""
         type_ = self.types[stream]
         if type_ is None:
             return np.zeros(rows, np.int64)
@@ -60,7 +61,7 @@ class Kinds:
         return self._by_value(found.values, unknown) if self.utility.worth else _by_size(found.values, unknown)
 
     def _by_value(self, values: pa.Array, unknown: Mask) -> Ints:
-        """The place of each value; where several are equal, the first."""
+        """Return the position of each value in the list of utilities; of equal ones, the first."""
         kinds = np.full(len(values), len(self.utility.worth))
         for kind, (value, _) in reversed(list(enumerate(self.utility.worth))):
             kinds[_equal(values, value)] = kind
@@ -69,7 +70,7 @@ class Kinds:
 
 
 def kinds_of(utility: Utility | None, left: Schema, right: Schema) -> Kinds | None:
-    """The kinds of elements of both sides; each type belongs to the side whose columns it reads."""
+    """Return the kinds of elements of both sides. Each type belongs to the side whose columns it reads."""
     if utility is None:
         return None
     one, other = (
@@ -85,7 +86,7 @@ def _equal(values: pa.Array, value: object) -> Mask:
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return np.zeros(len(values), np.bool_)  # the type has no such value
     if pa.types.is_integer(values.type) and constant.as_py() != value:
-        return np.zeros(len(values), np.bool_)  # nor such a fraction
+        return np.zeros(len(values), np.bool_)  # an integer is never a fraction
     return np.asarray(pc.equal(values, constant).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - Arrow's API
 
 

@@ -1,4 +1,4 @@
-"""Elements that exercise everything that is compiled for a similarity join."""
+"""Elements that exercise all compiled functions of a similarity join."""
 
 from __future__ import annotations
 

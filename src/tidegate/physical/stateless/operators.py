@@ -82,7 +82,10 @@ class MapOperator:
 
 @dataclass(frozen=True, slots=True)
 class WindowOperator:
-    """Extend validities to the window, on the grid of the slide: of one instant each, or as they are."""
+    """Extend validities by the size of the window, on the grid of its slide.
+
+    An element may be valid for one instant (one granule) or longer.
+    """
 
     schema: Schema
     size: int | None
@@ -104,7 +107,7 @@ class WindowOperator:
 
 @dataclass(frozen=True, slots=True)
 class UnionOperator:
-    """All elements of all inputs; columns by position, names of the first."""
+    """Forward all elements of all inputs; columns match by position and take the names of the first input."""
 
     schema: Schema
 
@@ -119,7 +122,7 @@ class UnionOperator:
 
 
 def _first_of_each(dead: list[pa.RecordBatch], columns: list[Evaluated]) -> pa.RecordBatch:
-    # An element that fails in several columns is one dead letter, for the first of them.
+    # An element that fails in several columns becomes one dead letter, for the first of these columns.
     failing: list[npt.NDArray[np.bool_]] = [c.errors != 0 for c in columns if c.errors is not None]
     seen = np.zeros_like(failing[0])
     kept = []

@@ -1,4 +1,4 @@
-"""Operators of validities, without state: split, stamp and granularity."""
+"""Operators without state that change or read validities: split, stamp and granularity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.time import BEGINNING, FOREVER
 
 @dataclass(frozen=True, slots=True)
 class SplitOperator:
-    """The same relation at every instant, from elements valid for at most `length`."""
+    """Split elements into ones that are valid for at most `length`; the relation at every instant stays the same."""
 
     schema: Schema
     length: int
@@ -67,7 +67,7 @@ class StampOperator:
 
 @dataclass(frozen=True, slots=True)
 class GranularityOperator:
-    """Time in steps of `size`: what is valid at a multiple of it is valid until the next one."""
+    """Coarsen time to steps of `size`: what is valid at a multiple of `size` is valid until the next multiple."""
 
     schema: Schema
     size: int

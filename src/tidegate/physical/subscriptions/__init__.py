@@ -1,1 +1,1 @@
-"""Alerts on totals: one for all, or one for each registered subscription with its range."""
+"""Alerts on totals: one total for all elements of a key, or one for each registered subscription."""

@@ -1,4 +1,4 @@
-"""What is looked at before elements and subscriptions travel: bad ones become dead letters, once."""
+"""Check elements and subscription rows before they travel, so that each bad row becomes one dead letter."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tidegate.physical.subscriptions.places import are_empty, end_places
 from tidegate.schema import Schema
 
 COMPUTED = "range:"
-"""How the names of columns begin that the statement has only in formulas."""
+"""Prefix of columns that occur only in the formulas of the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeighOperator:
-    """Forward elements with a weight that can be in a range; one that has no weight is a dead letter."""
+    """Forward elements that may be in a range; an element with a bad weight becomes a dead letter."""
 
     schema: Schema
     waiting: Waiting
     needed: tuple[str, ...]
-    """Without these an element is in no range: they are compared with what subscriptions have."""
+    """Columns that are compared with subscriptions; an element with a NULL in one of them is in no range."""
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
@@ -47,7 +47,7 @@ class WeighOperator:
 
 @dataclass(frozen=True, slots=True)
 class AdmitOperator:
-    """Forward subscriptions and terminations that say what they must; others are dead letters."""
+    """Forward valid registrations and terminations; other rows become dead letters."""
 
     schema: Schema
     name: str
@@ -63,7 +63,7 @@ class AdmitOperator:
         (batch,) = inputs
         fine, dead = np.ones(len(batch), np.bool_), []
         for bad, reason, detail in self._checks(batch):
-            # A row is one dead letter, for the first of its faults.
+            # A row becomes one dead letter, for the first of its faults.
             dead.append(letters(batch.filter(fine & bad), reason, detail, self.name))
             fine = fine & ~bad
         return Step(NO_STATE, batch.filter(fine), watermarks[0], concat_columns(dead))
@@ -80,7 +80,7 @@ class AdmitOperator:
 
 
 def are_ended(batch: Batch, subscribed: Subscribed) -> Mask:
-    """Which rows are terminations."""
+    """Return which rows are terminations."""
     if subscribed.ended is None:
         return np.zeros(len(batch), np.bool_)
     ended: Mask = batch.column(subscribed.ended).fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
@@ -88,7 +88,7 @@ def are_ended(batch: Batch, subscribed: Subscribed) -> Mask:
 
 
 def letters(batch: Batch, reason: Reason, detail: str, origin: str) -> pa.RecordBatch:
-    """Dead letters of all elements, as their streams have them."""
+    """Return dead letters of all rows, with the columns of their stream."""
     if not len(batch):
         return NO_DEAD_LETTERS
     own = [name for name in batch.columns.schema.names if not name.startswith(COMPUTED)]
@@ -97,7 +97,7 @@ def letters(batch: Batch, reason: Reason, detail: str, origin: str) -> pa.Record
 
 
 def _complete(batch: Batch, names: Sequence[str]) -> Mask:
-    """Which rows have a value in all of these columns."""
+    """Return which rows have a value in all of these columns."""
     found = np.ones(len(batch), np.bool_)
     for name in names:
         found &= presence(batch.column(name)).view(np.bool_)

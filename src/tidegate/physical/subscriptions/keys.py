@@ -1,4 +1,4 @@
-"""Keys of subscriptions as numbers, which stay the same as long as a subscription has them."""
+"""Numbers of the keys of subscriptions; a key keeps its number as long as a subscription has it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _KEYS = "keys"
 
 
 KeyColumns = tuple[tuple[str, ...], tuple[str, ...]]
-"""The columns that must be equal: of elements, and of subscriptions."""
+"""Columns that must be equal: of elements, and of subscriptions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyNumbers:
-    """The numbers of known keys; without keys all elements have the number 0."""
+    """Numbers of the known keys; without key columns, all rows have the number 0."""
 
     names: KeyColumns
     number: Ints
     columns: tuple[pa.Array, ...]
     chunk: pa.RecordBatch | None = None
-    """The same as a chunk, if it has not changed since it was loaded."""
+    """Chunk with the same content, if nothing has changed since it was loaded."""
 
     @staticmethod
     def load(names: KeyColumns, schema: Schema, chunks: Chunks) -> KeyNumbers:
@@ -47,14 +47,14 @@ class KeyNumbers:
         return {_KEYS: chunk}
 
     def of_elements(self, batch: Batch) -> Ints:
-        """The numbers of the elements' keys, or -1 for keys that no subscription has."""
+        """Return the numbers of the elements' keys, or -1 for keys that no subscription has."""
         if not self.names[0]:
             return np.zeros(len(batch), np.int64)
         found = group_rows(self.columns, self._of(batch, self.names[0]), groups=len(self.number), rows=len(batch))
         return np.append(self.number, np.full(len(found.founders), -1))[found.groups]
 
     def with_keys_of(self, batch: Batch) -> tuple[KeyNumbers, Ints]:
-        """With the keys of these subscriptions, and their numbers."""
+        """Return these numbers with the keys of new subscriptions added, and the numbers of the latter."""
         if not self.names[1]:
             return self, np.zeros(len(batch), np.int64)
         new = self._of(batch, self.names[1])
@@ -68,7 +68,7 @@ class KeyNumbers:
         return KeyNumbers(self.names, number, columns), number[found.groups]
 
     def only(self, numbers: Ints) -> KeyNumbers:
-        """Without keys that nobody has any more; the others keep their numbers."""
+        """Return only the keys with these numbers; they keep their numbers."""
         kept = np.flatnonzero(np.isin(self.number, numbers))
         if len(kept) == len(self.number):
             return self

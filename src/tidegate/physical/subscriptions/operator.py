@@ -1,8 +1,8 @@
-"""Alarms when the total weight in the range of a subscription reaches its threshold.
+"""Emit an alarm when the total weight in the range of a subscription reaches its threshold.
 
-Elements and subscriptions wait until the watermark has passed them. Then they are taken in in the order of
-time: all elements of a step at once, with the registrations among them. What is registered twice, and
-what is ended, is found out afterwards from who was complete when; a registration disturbs no other.
+Elements and subscription rows wait until the watermark has passed them. Then they are processed in time order: all
+elements of a step at once, with the registrations among them. Duplicate registrations and terminations are resolved
+afterwards, from the completion times; one registration never affects another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidegate.time import FOREVER
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsOperator:
-    """Follow totals for subscriptions that come and go."""
+    """Follow totals for subscriptions that are registered and terminated by rows of a stream."""
 
     elements: Schema
     subscriptions: Schema
@@ -52,7 +52,7 @@ class SubscriptionsOperator:
 
     @property
     def partition_keys(self) -> PartitionKeys:
-        """Without keys, subscriptions are spread, and every element is shown to all of them."""
+        """Return the keys, if any; without keys, spread subscriptions by id and send every element to all buckets."""
         return self.keys if self.keys[0] else (None, (self.subscribed.id,))
 
     def describe(self) -> str:
@@ -67,7 +67,7 @@ class SubscriptionsOperator:
 
     @property
     def kind(self) -> TrackerKind:
-        # A tracker has one dimension at least: without any, all elements are at the same place.
+        # A tracker has at least one dimension; if the subscriptions have none, all elements are at the same place.
         dimensions, keyed = max(1, len(self.subscribed.dimensions)), bool(self.keys[0])
         return TrackerKind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats)
 
@@ -89,7 +89,7 @@ class SubscriptionsOperator:
         return Step(memory.save(), output, watermark, dead)
 
     def _taken_in(self, memory: SubscriptionsState, elements: Batch, rows: Batch) -> tuple[Batch, pa.RecordBatch]:
-        """Count the elements, and register and terminate as the rows say; alarms and dead letters."""
+        """Count the elements, register and terminate as the rows say, and return alarms and dead letters."""
         rows = rows.take(self._order(rows, ~are_ended(rows, self.subscribed)))
         is_end = are_ended(rows, self.subscribed)
         memory.keys, group = memory.keys.with_keys_of(rows)
@@ -111,13 +111,13 @@ class SubscriptionsOperator:
         return output, self._dead(rows, verdict.refused, is_end)
 
     def _order(self, batch: Batch, later: Mask | None = None) -> Ints:
-        """Rows in the order of time, then of what comes later, then of their columns."""
+        """Return the order of rows by time, then by `later`, then by their columns."""
         ranks = [] if later is None else [pa.array(later)]
         zero = np.zeros(len(batch), np.int64)
         return in_order(zero, batch.start, [*ranks, *batch.columns.columns], count=1).order
 
     def _counted(self, memory: SubscriptionsState, elements: Batch) -> tuple[Batch, Ints]:
-        """The elements that some subscription may count, in order, and the numbers of their keys."""
+        """Return the elements that a subscription may count, in order, and the numbers of their keys."""
         group = memory.keys.of_elements(elements)
         elements, group = elements.filter(group >= 0), group[group >= 0]
         order = self._order(elements)
@@ -134,7 +134,7 @@ class SubscriptionsOperator:
         return tracker.absorb(Elements(value, weight), elements.start, ranges, begun.position)
 
     def _with_group(self, group: Ints, places: Ints) -> Ints:
-        """Places with the key in front; of elements and ranges without dimensions, one place for all."""
+        """Return places with the key number in front; without dimensions, all rows get one place."""
         padded = places if places.shape[1] else np.zeros((len(group), 1), np.int64)
         return np.column_stack([group, padded]) if self.keys[0] else padded
 
@@ -151,9 +151,9 @@ class SubscriptionsOperator:
         return Events(found.groups, is_end, position, number, done, before, before_done)
 
     def _told(self, matured: Matured, events: Events, verdict: Lives, begun: _Begun) -> Matured:
-        """Without those that were not registered, and those that were ended before they were complete."""
+        """Return the completions without those of refused registrations and those after a termination."""
         numbers = np.concatenate([begun.number, verdict.ended[verdict.ended >= 0]])
-        # For those that are refused nothing counts, from the first element on.
+        # A refused registration counts nothing, not even the first element.
         refused = np.where(verdict.refused[begun.place], 0, NEVER)
         limit = np.concatenate([refused, events.position[verdict.ended >= 0]])
         if not len(numbers):
@@ -179,7 +179,7 @@ class SubscriptionsOperator:
         return completing.with_columns(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
 
     def _remember(self, memory: SubscriptionsState, begun: _Begun) -> None:
-        """Keep the rows of those that have begun and still wait."""
+        """Keep the rows of registrations that are not complete."""
         tracker = memory.tracker
         live = np.flatnonzero(tracker.known(begun.number))
         arrays = [pa.array(begun.number[live]), pa.array(begun.group[live]), *take(begun.rows.columns, live).columns]
@@ -201,7 +201,11 @@ class SubscriptionsOperator:
 
 
 class _Begun(NamedTuple):
-    """Registrations of a step: their rows, and where these stand among all rows; keys, positions and numbers."""
+    """Registrations of a step.
+
+    `place` are their positions among all subscription rows; `position` is the number of elements before each; `group`
+    is the number of its keys; `number` is the number of the subscription.
+    """
 
     rows: Batch
     place: Ints

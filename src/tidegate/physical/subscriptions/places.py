@@ -1,4 +1,4 @@
-"""Values and ends of ranges as integers in the same order, whatever their type."""
+"""Integers that have the same order as values and ends of ranges, for every type."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.order_codes import order_codes, presence
 
 FIRST, LAST = -(2**63) + 1, 2**63 - 2
-"""The ends of ranges that have none; there is a place beyond either."""
+"""Places used for a missing end of a range; one place lies beyond either."""
 
 
 def value_places(batch: Batch, dimensions: Sequence[Dimension]) -> Ints:
-    """A row for each element with its places; elements have all values."""
+    """Return one row of places for each element; all its values must be present."""
     return _stacked([places(batch.column(each.value)) for each in dimensions], len(batch))
 
 
 def end_places(batch: Batch, dimensions: Sequence[Dimension]) -> tuple[Ints, Ints, Mask, Mask]:
-    """Of each subscription the ends of its ranges, and which of them are open; NULL is no end."""
+    """Return the low and high ends of each subscription's range, and which of them are open; NULL means no end."""
     low = [_ends(batch, each.low, FIRST) for each in dimensions]
     high = [_ends(batch, each.high, LAST) for each in dimensions]
-    # An end that is not there is not open either.
+    # A missing end is never open.
     low_open = [(places_ > FIRST) & each.low_open for places_, each in zip(low, dimensions, strict=True)]
     high_open = [(places_ < LAST) & each.high_open for places_, each in zip(high, dimensions, strict=True)]
     return (
@@ -38,13 +38,13 @@ def end_places(batch: Batch, dimensions: Sequence[Dimension]) -> tuple[Ints, Int
 
 
 def are_empty(low: Ints, high: Ints, low_open: Mask, high_open: Mask) -> Mask:
-    """Which ranges have no place in them, in some dimension."""
+    """Return which ranges are empty in some dimension."""
     empty: Mask = np.any(low + low_open > high - high_open, axis=1)
     return empty
 
 
 def places(column: pa.Array) -> Ints:
-    """The place of each value: NaN is the last number, and -0.0 is 0.0."""
+    """Return the place of each value; NaN comes after all numbers, and -0.0 equals 0.0."""
     return np.clip(order_codes([column]).codes[0], FIRST, LAST)
 
 

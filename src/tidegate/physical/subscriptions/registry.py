@@ -1,7 +1,7 @@
-"""Who is registered: the rows of live subscriptions, found by number, or by id and keys.
+"""Registry of live subscriptions: their rows, found by number, or by id and keys.
 
-Rows lie in runs in the order of their numbers, which are given one after the other. A run never changes;
-rows whose subscriptions have left stay until runs are merged, or until they are more than the live ones.
+Rows lie in runs in the order of their numbers, which are consecutive. A run never changes. Rows of subscriptions that
+have ended stay until runs are merged, or until they outnumber the live ones.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.state_cache import StateCache
 
 NUMBER, GROUP = "range:number", "range:group"
-"""Columns of a run, in front of those of the subscription: its number, and that of its keys."""
+"""Columns of a run before those of the subscription: its number, and the number of its keys."""
 
 _MOST_RUNS = 8
 _SLACK = 1024
-"""So many rows may be dead before anybody looks for them."""
+"""Number of dead rows that are always tolerated."""
 
 Known = Callable[[Ints], Mask]
-"""Which numbers are live."""
+"""Function that returns which numbers are live."""
 
 
 class Index(NamedTuple):
-    """The rows of a run in order of a hash of id and group; of equal hashes the youngest is last."""
+    """Rows of a run in the order of a hash of id and group; among equal hashes, the newest row is last."""
 
     hashes: npt.NDArray[np.uint64]
     row: Ints
 
 
 _INDEXES: StateCache[Index] = StateCache()
-"""Indexes of runs; one is made when somebody asks for an id."""
+"""Indexes of runs, built when an id is first looked up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registry:
-    """Runs by name, oldest first; `made` counts all there ever were, to give each a name of its own."""
+    """Runs by name, oldest first; `made` counts all runs ever made, so that each gets a unique name."""
 
     id: str
     runs: tuple[tuple[str, pa.RecordBatch], ...]
@@ -64,11 +64,11 @@ class Registry:
         return {"runs": self.made, "subscriptions": self.next_number}
 
     def __len__(self) -> int:
-        """All rows, those that have left included."""
+        """Return the number of rows, including those of ended subscriptions."""
         return sum(run.num_rows for _, run in self.runs)
 
     def find(self, group: Ints, ids: pa.Array, known: Known) -> Ints:
-        """The numbers of the live subscriptions with these ids and groups, or -1."""
+        """Return the numbers of the live subscriptions with these ids and groups, or -1."""
         found = np.full(len(ids), -1)
         hashes = _hashes(group, ids)
         for _, run in reversed(self.runs):
@@ -82,7 +82,7 @@ class Registry:
         return np.where(live, found, -1)
 
     def rows(self, numbers: Ints) -> pa.RecordBatch:
-        """The rows with these numbers, which are there."""
+        """Return the rows with these numbers, all of which must exist."""
         joined = [self._rows_in(run, numbers) for _, run in self.runs]
         place = np.concatenate([np.empty(0, np.int64), *(positions for _, positions in joined)])
         back = np.empty(len(numbers), np.int64)
@@ -90,14 +90,14 @@ class Registry:
         return take(concat_columns([rows for rows, _ in joined]), back)
 
     def _rows_in(self, run: pa.RecordBatch, numbers: Ints) -> tuple[pa.RecordBatch, Ints]:
-        """Those of the rows that are in a run, and which of the numbers they have."""
+        """Return the rows of a run that have one of these numbers, and the positions of their numbers."""
         own = np.array(run.column(NUMBER))
         row = np.minimum(np.searchsorted(own, numbers), len(own) - 1)
         here = np.flatnonzero(own[row] == numbers)
         return take(run, row[here]), here
 
     def added(self, rows: pa.RecordBatch, given: int, known: Known) -> Registry:
-        """With new rows; so many numbers have been given since."""
+        """Return the registry with new rows; `given` is how many numbers were assigned in this step."""
         after = replace(self, next_number=self.next_number + given)
         if not rows.num_rows:
             return after
@@ -109,7 +109,7 @@ class Registry:
         return after.with_run([*after.runs[:first]], [_alive(run, known) for _, run in after.runs[first:]])
 
     def without_dead(self, live: int, known: Known) -> Registry:
-        """Without the rows of those that have left, if these are the most."""
+        """Drop rows of ended subscriptions if they outnumber the live ones; keep runs that are mostly live."""
         if len(self) <= 2 * live + _SLACK:
             return self
         slim, runs = replace(self, runs=()), [(name, run, _alive(run, known)) for name, run in self.runs]
@@ -121,11 +121,11 @@ class Registry:
         return slim
 
     def groups(self) -> Ints:
-        """The groups that have rows, ascending."""
+        """Return the groups that have rows, ascending."""
         return np.unique(np.concatenate([np.empty(0, np.int64), *(np.array(r.column(GROUP)) for _, r in self.runs)]))
 
     def with_run(self, runs: Sequence[tuple[str, pa.RecordBatch]], new: Sequence[pa.RecordBatch]) -> Registry:
-        """With these runs, and a last one made of new parts."""
+        """Return a registry of these runs and one new run that is made of `new`."""
         run = (f"run.{self.made}", concat_columns(list(new)))
         return replace(self, runs=(*runs, run), made=self.made + 1)
 
@@ -139,7 +139,7 @@ def _alive(run: pa.RecordBatch, known: Known) -> pa.RecordBatch:
 
 
 def _search(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group: Ints, ids: pa.Array) -> Ints:
-    """The youngest row of a run with each id and group, or -1."""
+    """Return the newest row of a run with each id and group, or -1."""
     index = _index(run, id_)
     place = np.searchsorted(index.hashes, hashes, side="right") - 1
     found = np.full(len(hashes), -1)
@@ -147,7 +147,7 @@ def _search(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group
     own_ids, own_group = run.column(id_), np.array(run.column(GROUP))
     while len(left):
         row = index.row[place[left]]
-        # Equal hashes are hardly ever those of different ids, but they may be.
+        # Different ids may have equal hashes.
         same = _equal(own_ids.take(pa.array(row)), ids.take(pa.array(left))) & (own_group[row] == group[left])
         found[left[same]] = row[same]
         left = left[~same]

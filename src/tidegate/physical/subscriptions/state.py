@@ -1,4 +1,4 @@
-"""What range thresholds remember: what waits for its time, who is registered, how far the totals are."""
+"""State of alerts with subscriptions: rows that wait for the watermark, the registry and the tracker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidegate.schema import Schema
 from tidegate.time import BEGINNING
 
 _WAITING = ("elements", "rows")
-"""What waits of the two inputs."""
+"""Chunk names of the waiting rows of the two inputs."""
 
 
 @dataclass(slots=True, eq=False)
 class SubscriptionsState:
-    """The state of a step in the making; it becomes chunks at its end."""
+    """State that a step loads, changes in place, and saves as chunks."""
 
     watermark: int
     futures: list[Schedule]
@@ -46,7 +46,7 @@ class SubscriptionsState:
         )
 
     def due(self, which: int, arrived: Batch, watermark: int) -> Batch:
-        """The elements of an input whose time has come; the others wait."""
+        """Return the elements of an input that are before the watermark; the others wait."""
         now = arrived.start < watermark
         later = arrived.filter(~now)
         futures, come = self.futures[which].add(later.to_arrow()).take_before(watermark)
@@ -55,7 +55,7 @@ class SubscriptionsState:
         return concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
 
     def put_back(self, chunks: Chunks) -> None:
-        """Let the tracker be remembered for the state that it was loaded for, which stays as it is."""
+        """Return the tracker to the state cache, under the unchanged state from which it was loaded."""
         if FIGURES in chunks:
             keep(chunks[FIGURES], self.tracker)
 

@@ -1,4 +1,4 @@
-"""Alarms when the total weight of the elements of a key reaches a threshold."""
+"""Emit an alarm when the total weight of the elements of a key reaches a threshold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FUTURES, _GROUPS, _KEPT = "futures", "groups", "kept"
 
 @dataclass(frozen=True, slots=True)
 class TotalThresholdOperator:
-    """Follow the total of each key, from the beginning on; elements count once the watermark has passed them."""
+    """Follow the total of each key from the beginning; elements count once the watermark has passed them."""
 
     elements: Schema
     keys: tuple[str, ...]
@@ -57,7 +57,7 @@ class TotalThresholdOperator:
         return Step(after.save(), output, watermark)
 
     def _counted(self, memory: _TotalState, due: Batch) -> tuple[_TotalState, Batch]:
-        """Add up what is due, and say what is complete."""
+        """Add the weights of the due elements, and return the new state and the alarms."""
         known = memory.totals
         keys = [canonical(due.column(name)) for name in self.keys]
         found = group_rows(memory.keys, keys, groups=len(known.total), rows=len(due))
@@ -68,7 +68,7 @@ class TotalThresholdOperator:
         within, repeats = self.waiting.within, self.waiting.repeats
         totals, complete = add_up(memory.totals, weighed, self.threshold, within=within, repeats=repeats)
         if within is not None:
-            # Elements to come are not before the watermark.
+            # No later element starts before the watermark.
             totals = forget(totals, memory.watermark - within)
         rows = due.take(complete.row)
         columns = [*rows.columns.columns, pa.array(complete.total)]
@@ -78,7 +78,7 @@ class TotalThresholdOperator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TotalState:
-    """What waits for its time, and the totals of the keys."""
+    """State of a step: waiting elements, keys and their totals."""
 
     watermark: int
     futures: Schedule
@@ -98,7 +98,7 @@ class _TotalState:
         return _TotalState(figures.get("watermark", BEGINNING), Schedule.load(_FUTURES, chunks, figures), keys, totals)
 
     def with_founders(self, keys: Sequence[pa.Array], new: int) -> _TotalState:
-        """With keys that nothing is known of yet."""
+        """Add new keys with empty totals."""
         if not new:
             return self
         more = Totals.none(new)
@@ -107,7 +107,7 @@ class _TotalState:
         return replace(self, keys=joined, totals=Totals(total, done, self.totals.kept))
 
     def slim(self) -> _TotalState:
-        """Without keys that have counted nothing, or nothing that still counts."""
+        """Drop keys whose total is zero and that are not complete."""
         total, done, kept = self.totals
         needed = done | (total > 0)
         if needed.all():

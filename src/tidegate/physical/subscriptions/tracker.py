@@ -1,4 +1,4 @@
-"""The tracker that follows totals: kept in memory from step to step, and as chunks in the state."""
+"""Tracker of totals, held in the state cache between steps and saved as chunks in the state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidegate.physical.subscriptions.kernels.sliding import SlidingTracker
 
 _PREFIX = "tracker."
 _ROOM = 2**61
-"""So much weight can be counted before totals might not be 64-bit integers any more."""
+"""Weight that can be counted before totals might exceed 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerKind:
-    """What is followed: `within` is None where elements count for ever."""
+    """Parameters of a tracker; `within` is None if elements count for ever."""
 
     dimensions: int
     keyed: bool
@@ -33,7 +33,7 @@ class TrackerKind:
 
 @dataclass(slots=True, eq=False)
 class SubscriptionTracker:
-    """A tracker, how much it has counted, and the chunks that its parts were saved as."""
+    """Tracker, the weight that it has counted, and the chunks in which its parts were last saved."""
 
     kind: TrackerKind
     tracker: RangeTracker | SlidingTracker
@@ -51,7 +51,7 @@ class SubscriptionTracker:
             self.tracker, _ = self.tracker.terminate(numbers)
 
     def absorb(self, elements: Elements, time: Ints, ranges: Ranges, position: Ints) -> Matured:
-        """Count elements, and register ranges among them: each before the element at its position."""
+        """Count elements, and register ranges among them, each before the element at its position."""
         found = [
             Matured(matured.id, matured.element + begin, matured.total)
             for begin, end, here in self._pieces(elements, position)
@@ -72,7 +72,10 @@ class SubscriptionTracker:
         return matured
 
     def _pieces(self, elements: Elements, position: Ints) -> Iterator[tuple[int, int, slice]]:
-        """The elements in pieces between which totals begin anew from zero; nearly always that is one."""
+        """Split the elements into pieces, with a new tracker before each whose totals start at zero.
+
+        There is nearly always a single piece, which needs no new tracker.
+        """
         rows = len(elements)
         weight = np.cumsum(elements.weight, dtype=np.float64)
         if self.counted + (weight[-1] if rows else 0) < _ROOM:
@@ -91,14 +94,17 @@ class SubscriptionTracker:
             begin = end
 
     def _renewed(self) -> RangeTracker | SlidingTracker:
-        """The same queries in a tracker whose totals begin at zero; one with a window forgets by itself."""
+        """Return a tracker with the same subscriptions whose totals start at zero.
+
+        A sliding tracker needs no renewal, because it drops old elements by itself.
+        """
         if isinstance(self.tracker, SlidingTracker):
             return self.tracker
         ranges, missing = self.tracker.rest()
         return _batch_tracker(self.kind).resume(ranges, missing)
 
     def chunks(self) -> Chunks:
-        """The parts of the tracker; what has not changed is the same chunk as before."""
+        """Return the parts of the tracker as chunks; an unchanged part is the same chunk as before."""
         saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
         for name, part in self.tracker.to_columns().items():
             known = self.saved.get(name)
@@ -111,18 +117,18 @@ class SubscriptionTracker:
 
 
 _KEPT: StateCache[SubscriptionTracker] = StateCache()
-"""Trackers by a chunk of the state that they belong to."""
+"""Trackers by a chunk of the state to which they belong."""
 
 
 def keep(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None:
-    """Remember the tracker of a state, which has the chunk."""
+    """Put the tracker into the state cache, under a chunk of its state."""
     _KEPT.put(chunk, following)
 
 
 def restore_tracker(
     kind: TrackerKind, chunk: pa.RecordBatch | None, chunks: Chunks, figures: Mapping[str, int]
 ) -> SubscriptionTracker:
-    """The tracker of a state: the one that is remembered, else one made from the chunks."""
+    """Return the tracker of a state, from the state cache or else from the chunks."""
     kept = _KEPT.take(chunk)
     if kept is not None and kept.kind == kind:
         return kept

@@ -1,4 +1,4 @@
-"""Let everything that is compiled for a kind of tracker be called once, before there is any hurry."""
+"""Compile all kernels of a kind of tracker before data arrives."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
 from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind, restore_tracker
 
 _MANY = 600
-"""Enough queries for a piece, of which many become complete at once."""
+"""Number of subscriptions that fills a piece, many of which complete at once."""
 
 
 def exercise(kind: TrackerKind) -> None:
-    """Register, count and terminate, with few and with many completions, before and after the state was saved."""
+    """Register, count and terminate, with few and with many completions, before and after the state is saved."""
     tracker = restore_tracker(kind, None, NO_STATE, {})
     _count(tracker, _ranges(kind, 0, _MANY), 0)
     _count(tracker, _ranges(kind, _MANY, 3), 1)
@@ -34,7 +34,7 @@ def _count(tracker: SubscriptionTracker, ranges: Ranges, time: int) -> None:
 def _ranges(kind: TrackerKind, first: int, count: int) -> Ranges:
     low, opens = _places(kind, count), np.zeros((count, kind.dimensions), np.bool_)
     high: Ints = low + np.append([0] if kind.keyed else [], np.full(kind.dimensions - kind.keyed, 40)).astype(np.int64)
-    # Every other one is complete with the first element that it meets.
+    # Every other subscription completes with the first element in its range.
     threshold = np.where(np.arange(count) % 2 == 0, 1, 10**9)
     closed: Mask = opens
     return Ranges(np.arange(first, first + count), low, high, closed, closed, threshold)

@@ -1,14 +1,14 @@
-"""What alerts may judge in the next step, decided from what all buckets judged in this one.
+"""Decide what alerts may judge in the next step, from what all buckets judged in this one.
 
 An order has
 
-    step     how many there have been
-    alerts   by number, of those that may shed: alarms `found` and combinations `made` (judged) by cell, decayed, and
-             those of late; and, without a budget, its `pace`, and how many seconds are `left` to those that it is
-             `sharing` the time with
-    shed     what is told of the step and of all before it, a row for each of these alerts
+    step     the number of steps so far
+    alerts   by number, for alerts that may shed: alarms `found` and combinations `made` (judged) by cell, both decayed,
+             and the same counts of recent steps; without a budget, also its `pace`, the number of alerts `sharing` the
+             time, and the seconds that must be `left` to the others
+    shed     the report on this step and all before it, one row for each of these alerts
 
-Nothing of it that a step depends on is measured with a clock if budgets are given.
+If budgets are given, steps depend on nothing that is measured with a clock.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from tidegate.physical.shedding.report import Shed, reported
 from tidegate.physical.threshold_alert.shedding import LEARNING, Told, by_cell, cells_of, expected, tally_of
 
 _COST = 1e-7
-"""Seconds that judging a combination takes, as long as nothing is known."""
+"""Seconds for judging one combination, before any are measured."""
 
 _COUNTS = ("found", "made", "found_late", "made_late")
-"""What is recorded of an alert's cells, in this order."""
+"""Names of the counts that are recorded for the cells of an alert, in this order."""
 
 
 def that_shed(alerts: Sequence[Alert]) -> dict[int, Alert]:
-    """The alerts that may shed, by number."""
+    """Return the alerts that may shed, by number."""
     return {number: alert for number, alert in enumerate(alerts) if alert.shedding.policy is not Policy.OFF}
 
 
 def told(number: int, alert: Alert, order: Facts, place: tuple[int, int], rows: int) -> Told:
-    """What an alert may judge in a step with so many new rows; `place` is the bucket, and how many there are."""
+    """Return what an alert may judge in a step with `rows` new rows; `place` is the bucket and the bucket count."""
     known, cells, step, (bucket, buckets) = _known(order, number), cells_of(alert), order.get("step", 0), place
     key = key_of(LEARNING.seed, step, number, bucket)
     return Told(cells, _budget(alert, known, rows, buckets), rows, _evidence(known, cells.many), step, key)
 
 
 def decide(alerts: Mapping[int, Alert], order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-    """The order after a step of so many seconds; alerts and what was reported of them are by number."""
+    """Return the order after a step that took `seconds`; alerts, and what is reported of them, are by number."""
     told_of = [report for report in reports if report]
     if not told_of:
         return order
@@ -64,7 +64,7 @@ def decide(alerts: Mapping[int, Alert], order: Facts, reports: Sequence[Facts], 
 
 
 class _Seen:
-    """What all buckets saw of an alert in a step."""
+    """Summary of the reports of all buckets about an alert in a step."""
 
     def __init__(self, number: int, alert: Alert, order: Facts, reports: Sequence[Facts]) -> None:
         self.number, self.alert, self.known = number, alert, _known(order, number)
@@ -75,7 +75,7 @@ class _Seen:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """What is known by now; where nothing was judged, nothing is forgotten."""
+        """Return the evidence after the step; it decays only if combinations were judged."""
         kept = self.tally.decayed(LEARNING.decay) if self.made.any() else self.tally
         many = len(self.made)
         counts = (kept.matches, kept.compared, *kept.recent)
@@ -87,7 +87,7 @@ class _Seen:
 
     @property
     def seconds(self) -> list[float]:
-        """Of judging, by bucket."""
+        """Return the seconds for judging, by bucket."""
         return [report["seconds"] for report in self.reports]
 
     def shed(self) -> Shed:
@@ -108,9 +108,9 @@ class _Seen:
 
 
 def _paced(seen: Sequence[_Seen], seconds: float) -> dict[int, dict[str, Any]]:
-    """The pace of alerts that have no budget, and what each of them leaves the others.
+    """Return the pace of alerts without a budget, and the seconds that each must leave to the others.
 
-    Alerts of a join share the time: each has what others do not need, and they leave it at least its part.
+    Alerts of a join share the time. Each gets the time that the others do not need, and at least its equal share.
     """
     slowest = max((sum(each) for each in zip(*(s.seconds for s in seen), strict=True)), default=0.0)
     paces = {each.number: each.pace(slowest, seconds) for each in seen}
@@ -125,7 +125,7 @@ def _paced(seen: Sequence[_Seen], seconds: float) -> dict[int, dict[str, Any]]:
 
 
 def _budget(alert: Alert, known: Facts, rows: int, buckets: int) -> float:
-    """The combinations that may be judged in each of so many buckets."""
+    """Return the number of combinations that may be judged in each bucket."""
     if alert.shedding.budget is not None:
         return alert.shedding.budget / buckets
     pace = _pace(known)

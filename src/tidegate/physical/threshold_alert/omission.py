@@ -1,4 +1,4 @@
-"""Dropping elements that cannot change the outcome of any alert, wherever they are."""
+"""Omission of elements that cannot change the outcome of any alert."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class OmitOperator:
-    """Forward the elements that alerts cannot do without, as far as one batch tells.
+    """Forward the elements that alerts may need, as far as one batch shows.
 
-    It needs no state, so it runs before elements travel; the join that follows keeps still fewer.
+    The operator needs no state, so it runs before elements travel. The join that follows omits more.
     """
 
     schema: Schema
@@ -48,16 +48,16 @@ class OmitOperator:
 
 
 def demand_words(demand: Demand) -> str:
-    """Which elements a demand does without, in words."""
+    """Return a phrase that says which elements a demand allows to omit."""
     sides = [name for name, asked in (("greater", demand.above), ("smaller", demand.below)) if asked]
     length = f"{'less than ' if demand.strict else ''}{in_words(demand.window)}"
     return f"stand between {' and between '.join(sides)} {demand.shown or demand.value} within {length}"
 
 
 def omissible(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
-    """Which elements no demand asks for; they are in the order of group and time.
+    """Return which elements can be omitted; rows must be in the order of group and time.
 
-    Of elements that are equal in time and all that is asked for the first stays.
+    Of elements that are equal in time and in all demanded values, the first stays.
     """
     if not demands:
         return np.zeros(len(batch), np.bool_)
@@ -73,12 +73,12 @@ def omissible(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
 
 
 def value_of(column: pa.Array) -> Doubles:
-    """The values of a column; not a number where there is none, which keeps the element."""
+    """Return the values of a column as floats; NULL becomes NaN, which keeps the element."""
     wide = column.cast(pa.float64())
     return np.array(wide.fill_null(np.nan) if wide.null_count else wide)
 
 
 def groups_of(keys: Sequence[pa.Array], rows: int) -> Ints:
-    """A number for each row, the same for rows of equal keys."""
+    """Return a number for each row, the same for rows of equal keys."""
     same = [canonical(key) for key in keys]
     return group_rows([key[:0] for key in same], same, groups=0, rows=rows).groups

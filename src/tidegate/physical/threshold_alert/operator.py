@@ -1,8 +1,8 @@
-"""Alarms: combinations of elements near each other in time whose function crosses a threshold.
+"""Emit alarms: combinations of elements near each other in time whose function crosses a threshold.
 
-Each input has one store for all alerts, of the elements that some alert cannot do without. New elements
-are put there first; what remains of them meets what remains of the others. If that is still too much, an
-alert that may shed judges a part of its combinations.
+Each input has one store for all alerts, with the elements that some alert needs. A step adds the new elements there and
+omits what it can; the remaining new elements are combined with the remaining elements of the other inputs. If that is
+still too much, an alert that may shed judges only part of its combinations.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tidegate.schema import Schema
 from tidegate.time import CHRONON, FOREVER
 
 MOST_COMBINATIONS = 1_000_000
-"""So many are looked at together."""
+"""Number of combinations that are judged together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdAlertOperator:
-    """Alarms of one or several alerts over inputs whose elements meet by their keys."""
+    """Evaluate one or several alerts over inputs whose elements meet by their keys."""
 
     inputs: tuple[Schema, ...]
     keys: tuple[tuple[str, ...], ...]
@@ -60,7 +60,7 @@ class ThresholdAlertOperator:
         return f"threshold join for {names}{by}"
 
     def placed(self, bucket: int, buckets: int) -> ThresholdAlertOperator:
-        # Without keys all elements meet in one bucket.
+        # Without keys, all elements meet in one bucket.
         return replace(self, bucket=bucket, buckets=buckets) if self._shedding and self.keys[0] else self
 
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> ThresholdAlertOperator:
@@ -74,7 +74,7 @@ class ThresholdAlertOperator:
         return that_shed(self.alerts)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        """Absorb the new elements, emit alarms at once, and forget what no later element can meet."""
+        """Process the new elements, emit alarms at once, and drop elements that no later element can meet."""
         demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
         scene = scene_of(state, inputs, self.inputs, self.keys, demands)
         promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
@@ -98,7 +98,7 @@ class ThresholdAlertOperator:
         return Judging(told(number, alert, self.order, (self.bucket, self.buckets), rows))
 
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
-        """Elements of an input before this cannot meet any later element."""
+        """Return the time before which elements of an input cannot meet any later element."""
         horizon = FOREVER
         for alert in (a for a in self.alerts if which in a.members):
             own, most = alert.members.index(which), _nearness(alert).most
@@ -110,7 +110,7 @@ class ThresholdAlertOperator:
     def _reported(
         self, number: int, alarms: _Alarms, scene: Scene, incidents: Incidents
     ) -> tuple[Batch, Incidents]:  # fmt: skip
-        """Alarms as rows; those of one incident are counted."""
+        """Return alarms as rows, numbered within their incidents, and the incidents after them."""
         alert, many = self.alerts[number], len(alarms.start)
         known, incident, place = incidents.continued(alarms.group, alarms.start, alarms.end - CHRONON, span(alert))
         columns: list[pa.Array] = [pa.array(np.full(many, number), NUMBER.type.arrow)]
@@ -125,7 +125,7 @@ class ThresholdAlertOperator:
         return Batch(alarms.start, alarms.end, rows_out), known
 
     def _nobody(self, which: int, alert: Alert, alarms: _Alarms, scene: Scene, schema: Schema) -> Iterator[pa.Array]:
-        """The columns of an input that is no member: NULL, but for the keys, which are the same in all."""
+        """Yield the columns of an input that is not a member: NULL, except for the keys, which all inputs share."""
         first = alert.members[0]
         same = dict(zip(self.keys[which], self.keys[first], strict=True))
         for each in schema:
@@ -137,7 +137,7 @@ class ThresholdAlertOperator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Alarms:
-    """Combinations that alarm: positions and times of their elements by member, group, validity and value."""
+    """Combinations that raise an alarm: positions and times of their elements by member, group, validity and value."""
 
     rows: Ints
     times: Ints
@@ -149,7 +149,7 @@ class _Alarms:
 
 
 def _alarms(alert: Alert, scene: Scene, judging: Judging | None) -> Iterator[_Alarms]:
-    """The alarms with a new element, some at a time; with `judging`, those of the combinations that it chooses."""
+    """Yield the alarms with a new element, in portions; with `judging`, only from the combinations it chooses."""
     sides = [scene.sides[member] for member in alert.members]
     offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
     bounds = np.stack([offset + side.bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
@@ -173,9 +173,9 @@ def _alarms(alert: Alert, scene: Scene, judging: Judging | None) -> Iterator[_Al
 
 
 def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) -> tuple[Members, Ints]:
-    """Elements in an order that does not depend on that of their arrival, and their places.
+    """Return the elements in an order that does not depend on their order of arrival, and their places.
 
-    So a step that chooses among combinations chooses the same when it is replayed.
+    A step that chooses among combinations then makes the same choice when it is replayed.
     """
     ranks = scene.ranks
     orders = [side.order(ranks) for side in sides]
@@ -192,7 +192,7 @@ def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) ->
 
 
 def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
-    """Those of the combinations for which the condition is true, and those for which it fails."""
+    """Return the combinations for which the condition is true, and dead letters of those for which it fails."""
     combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combined(alert, sides, rows))
     verdict = evaluate(alert.condition, combined.columns, len(rows))
     true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
@@ -200,7 +200,7 @@ def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Al
     if verdict.errors is not None:
         true, dead = true & (verdict.errors == 0), failed(combined, verdict, alert.condition, origin=alert.name)
     rows, times, combined = rows[true], times[true], combined.take(np.flatnonzero(true))
-    # Where the comparison could be made, but the value itself cannot be told, there is an alarm without a value.
+    # The comparison may succeed where computing the value fails; such an alarm has no value.
     value = evaluate(alert.value, combined.columns, len(rows)).values
     start, end = combined.start, combined.end
     if alert.lasting:
@@ -209,7 +209,7 @@ def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Al
 
 
 def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
-    """The columns that the condition and the value read, a row for each combination."""
+    """Return the columns that the condition and the value read, one row for each combination."""
     read = columns_of(alert.condition) | columns_of(alert.value)
     arrays, names = list[pa.Array](), list[str]()
     for side, places in zip(sides, rows.T, strict=True):
@@ -220,7 +220,7 @@ def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch
 
 
 def _lag(alert: Alert) -> int:
-    """How long before its last element the validity of an alarm can begin."""
+    """Return how long before its last element the validity of an alarm can begin."""
     return 0 if alert.lasting else span(alert)
 
 

@@ -1,4 +1,4 @@
-"""What there is in one step of a threshold join: the elements of each input that are worth keeping, by group."""
+"""Elements of each input that one step of a threshold join works on, by group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.schema import Schema
 
 _INCIDENTS = "incidents"
 _MOST_RUNS = 32
-"""So many chunks of an input are made one."""
+"""Number of chunks of an input from which they are merged into one."""
 
 _FIGURES = ("number", "began", "last", "alarms")
 
@@ -36,20 +36,20 @@ class Side:
     is_whole: bool
 
     def bounds(self, groups: int) -> Ints:
-        """Where each group begins, and where the last one ends."""
+        """Return where each group begins, and where the last one ends."""
         return np.searchsorted(self.group, np.arange(groups + 1))
 
     def order(self, ranks: Ints) -> Ints:
-        """Rows by the rank of their group, time and content."""
+        """Return the order of rows by the rank of their group, time and content."""
         columns = self.batch.columns.columns
         content = [hash_columns(columns)] if columns else []
         return np.lexsort([*content, self.batch.start, ranks[self.group]])
 
     def saved(self, name: str, state: Chunks, horizon: int) -> Chunks:
-        """Elements that are not before the horizon.
+        """Return chunks with the elements that are not before the horizon.
 
-        Few are kept of an input of which some can be omitted, and any may go: they are one chunk. If all
-        are kept, those of a step stay together until the last of them is before the horizon.
+        If elements of the input can be omitted, few are kept and any may be dropped later, so they form one chunk.
+        Otherwise the elements of a step stay in one chunk until the last of them is before the horizon.
         """
         alive = self.batch.start >= horizon
         if not self.is_whole:
@@ -64,7 +64,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """All sides, how many groups there are, the keys of each, and the incidents that were known before."""
+    """All sides, the number of groups, the keys of each group, and the incidents known before the step."""
 
     sides: tuple[Side, ...]
     groups: int
@@ -73,7 +73,7 @@ class Scene:
 
     @property
     def ranks(self) -> Ints:
-        """Of each group, its place in an order that depends on keys alone."""
+        """Return the rank of each group in an order that depends on keys alone."""
         ranks = np.zeros(self.groups, np.int64)
         if self.keys:
             ranks[np.argsort(hash_columns(self.keys), kind="stable")] = np.arange(self.groups)
@@ -85,7 +85,7 @@ class Scene:
     def saved(
         self, state: Chunks, horizons: Sequence[int], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
     ) -> Chunks:
-        """The state after the step: elements, and incidents that may still go on; chunks that are the same stay so."""
+        """Return the state after the step: elements, and incidents that may continue; reuse equal chunks."""
         chunks: dict[str, pa.RecordBatch] = {}
         for which, (side, horizon) in enumerate(zip(self.sides, horizons, strict=True)):
             chunks |= side.saved(_side(which), state, horizon)
@@ -112,7 +112,7 @@ def scene_of(
     keys: Sequence[tuple[str, ...]],
     demands: Sequence[tuple[Demand, ...]],
 ) -> Scene:
-    """What was kept and what is new, without what no alert needs."""
+    """Return the kept and the new elements without those that can be omitted."""
     stored = [_stored(state, which, schema) for which, schema in enumerate(schemas)]
     new = [_with_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
     known = state.get(_INCIDENTS)
@@ -135,7 +135,7 @@ def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demand
 def _numbered(
     sides: Sequence[tuple[Batch, tuple[str, ...]]], known: pa.RecordBatch | None
 ) -> tuple[list[Ints], int, tuple[pa.Array, ...]]:
-    """The groups of the elements of all sides, and of the known incidents; how many there are, and their keys."""
+    """Return the groups of all sides' elements and of the known incidents, the number of groups, and their keys."""
     lengths = [len(batch) for batch, _ in sides] + [known.num_rows if known is not None else 0]
     columns = []
     for place in range(len(sides[0][1])):
@@ -164,7 +164,7 @@ def _stored(state: Chunks, which: int, schema: Schema) -> Batch:
 
 
 def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
-    """The elements that have all keys: what has none equals nothing."""
+    """Return the elements without NULL in their keys; NULL equals nothing."""
     known = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
     if not known:
         return batch

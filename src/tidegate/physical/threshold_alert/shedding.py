@@ -1,7 +1,8 @@
-"""Which combinations of an alert are judged in a step if all would be too many.
+"""Choose the combinations of an alert that are judged in a step, if all would be too many.
 
-Combinations are told apart by their *spread*, the time from the first to the last element, in cells. How many there
-are in each is counted; alarms per judged combination are known from the steps before. The best cells come first.
+Combinations are divided into cells by their *spread*, the time from the first to the last element. The combinations of
+each cell are counted; the alarms per judged combination are known from earlier steps. The cells with the most alarms
+per combination come first.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from tidegate.physical.threshold_alert.kernels.combinations import Cells, Choice
 CELLS = 20
 
 LEARNING = Learning()
-"""How much is explored, and how fast evidence gets old: as in joins by likeness."""
+"""Parameters of exploration and of the decay of evidence, the same as in similarity joins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """What an alert may judge in a step, in one bucket, and what is known of its cells."""
+    """Directive for an alert in one step and bucket: what it may judge, and the evidence on its cells."""
 
     cells: Cells
     budget: float
     rows: int
-    """New elements of all inputs."""
+    """Number of new elements of all inputs."""
     evidence: Tally
     step: int
     key: int
 
 
 class Judging:
-    """What is judged of an alert in one step, and what that shows."""
+    """Judging of an alert in one step: the choice of combinations, and the counts to report."""
 
     def __init__(self, told: Told) -> None:
         self.told = told
@@ -49,16 +50,16 @@ class Judging:
         self.seconds = 0.0
 
     def choice(self, volume: Ints) -> Choice | None:
-        """What is judged of so many combinations of each cell; None: everything."""
+        """Choose combinations, given their number in each cell; None: judge all."""
         self.volume = self.made = volume
         if int(volume.sum()) <= self.told.budget:
             return None
         self.made = self._wanted(volume)
-        # The kernel counts down.
+        # The kernel decrements these arrays.
         return Choice(self.told.cells, volume.copy(), self.made.copy(), self.told.key)
 
     def saw(self, spread: Ints, seconds: float) -> None:
-        """Take note of alarms of these spreads, and of how long it took to find them."""
+        """Record alarms with these spreads, and the seconds it took to find them."""
         self.found += np.bincount(self.told.cells.of(spread), minlength=self.told.cells.many)
         self.seconds += seconds
 
@@ -69,7 +70,7 @@ class Judging:
         return {**lists, "seconds": self.seconds, "rows": self.told.rows, "budget": self.told.budget}
 
     def _wanted(self, volume: Ints) -> Ints:
-        """How many combinations of each cell are judged."""
+        """Return how many combinations of each cell to judge."""
         told, many = self.told, self.told.cells.many
         value = by_cell(expected(told.evidence).density, many)
         explore = LEARNING.explore_at_first if told.step < CELLS else LEARNING.explore
@@ -81,12 +82,15 @@ class Judging:
 
 @lru_cache(maxsize=256)
 def cells_of(alert: Alert) -> Cells:
-    """The cells of an alert's combinations; one if it does not matter which are judged."""
+    """Return the cells of an alert's combinations; one cell if it drops at random."""
     return Cells(1 if alert.shedding.policy is Policy.DROP else CELLS, span(alert))
 
 
 def tally_of(found: Floats, made: Floats) -> Tally:
-    """Alarms and judged combinations by cell. Cells are lags from 1 on: so they are all of one direction."""
+    """Return a tally of alarms and judged combinations by cell.
+
+    Cells become lags from 1 on, so they all have one direction.
+    """
     many = len(made)
     tally = Tally.empty(many, kinds=1)
     for counts, of_each in ((found, tally.matches), (found, tally.utility), (made, tally.units), (made, tally.made)):
@@ -95,7 +99,7 @@ def tally_of(found: Floats, made: Floats) -> Tally:
 
 
 def expected(evidence: Tally) -> Estimate:
-    """How many alarms combinations make, by what is known."""
+    """Estimate the alarms per combination from the evidence."""
     return estimate(evidence, np.ones((2, 1)), prior=LEARNING.prior, pool=LEARNING.pool)
 
 

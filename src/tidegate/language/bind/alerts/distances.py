@@ -1,4 +1,4 @@
-"""WITHIN: which elements of an alert must be near each other in time."""
+"""WITHIN: the elements of an alert that must be near each other in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.language.syntax import Distance, Name, NamedPair
 
 
 def links_of(within: syntax.Within, scope: Scope) -> tuple[tuple[Link, ...], int]:
-    """The links between members, and the step in which windows move: 1 if they slide."""
+    """Return the links between members, and the step in which windows move: 1 if they slide."""
     match within:
         case syntax.EveryPair(distance=distance, centre=centre):
             return _clique(distance, scope) if centre is None else _star(distance, place(scope, centre), scope), 1
@@ -34,12 +34,12 @@ def _star(distance: Distance, centre: int, scope: Scope) -> tuple[Link, ...]:
 
 
 def place(scope: Scope, name: Name) -> int:
-    """The number of the member that goes by a name."""
+    """Return the position of the member with this name."""
     return scope.index(find_visible(scope, name))
 
 
 def _link(left: int, right: int, distance: Distance) -> Link:
-    """The link between two members, written so that the left one is the first in FROM."""
+    """Return the link between two members, with the member that comes first in FROM on the left."""
     length, opens = distance.length, (distance.left_open, distance.right_open)
     return (
         Link(left, right, length, length, *opens) if left < right else Link(right, left, length, length, *opens[::-1])

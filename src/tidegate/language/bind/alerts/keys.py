@@ -1,4 +1,4 @@
-"""MATCHING and equalities of WHERE: what elements of an alert must have in common."""
+"""MATCHING and equalities in WHERE: the columns in which elements of an alert must agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = tuple[Column, ...]
 
 
 def common_keys(matching: Sequence[Name], terms: Iterable[Expression], scope: Scope) -> tuple[Key, ...]:
-    """The keys that are named, and those that equalities between columns of all members make."""
+    """Return the keys of MATCHING, and those that follow from equalities between columns of all members."""
     named = [_matched(name, scope) for name in matching]
     for position, (name, key) in enumerate(zip(matching, named, strict=True)):
         if key in named[:position]:
@@ -24,7 +24,7 @@ def common_keys(matching: Sequence[Name], terms: Iterable[Expression], scope: Sc
 
 
 def is_implied(term: Expression, keys: Iterable[Key]) -> bool:
-    """Whether a term says no more than that a key is equal."""
+    """Return whether a term only states the equality of a key."""
     pair = _equality(term)
     return pair is not None and any(pair[0] in key and pair[1] in key for key in keys)
 
@@ -53,7 +53,7 @@ def _equality(term: Expression) -> tuple[Column, Column] | None:
 
 
 def _classes(terms: Iterable[Expression]) -> list[list[Column]]:
-    """Columns that are equal to each other, directly or through others."""
+    """Return the classes of columns that are equal to each other, directly or through others."""
     classes: list[list[Column]] = []
     for pair in filter(None, map(_equality, terms)):
         touched = [each for each in classes if pair[0] in each or pair[1] in each]

@@ -1,4 +1,4 @@
-"""WHERE of CREATE ALERTS: filters of either stream, keys, and the ranges that elements must be in."""
+"""WHERE of CREATE ALERTS: filters of either stream, keys, and the ranges of subscriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value of elements, and the ends that subscriptions give for it; None: there is none."""
+    """A value of elements, and the ends of its range in subscriptions; None: no end."""
 
     value: Expression
     low: Expression | None = None
@@ -30,7 +30,7 @@ class Range:
 
 @dataclass(slots=True)
 class Terms:
-    """What WHERE says of elements, of subscriptions, and of both; elements are the first of a pair."""
+    """The terms of WHERE: those on elements, on subscriptions, and on both; elements come first in a pair."""
 
     elements: list[Expression] = field(default_factory=list)
     subscriptions: list[Expression] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _End:
 
 
 def terms_of(terms: Iterable[Expression], scope: Scope) -> Terms:
-    """The terms of a conjunction, sorted; `scope` has the elements, then the subscriptions."""
+    """Sort the terms of a conjunction; `scope` has the elements, then the subscriptions."""
     found, ends = Terms(), list[_End]()
     for term in terms:
         match read_by(term, scope):
@@ -66,7 +66,7 @@ def terms_of(terms: Iterable[Expression], scope: Scope) -> Terms:
 
 
 def _compared(term: Expression, scope: Scope) -> tuple[str, Expression, Expression]:
-    """The comparison of a value of elements with one of subscriptions, in this order."""
+    """Return the comparison of a value of elements with one of subscriptions, in this order."""
     elements, subscriptions = (visible.alias for visible in scope)
     match term:
         case Call(operator, (left, right)) if operator in _MIRRORED:
@@ -108,7 +108,7 @@ def _refuse_type(end: _End) -> None:
 
 
 def _exactly(value: Expression) -> Expression:
-    """The value without a conversion that keeps every value: others would make equal what is not."""
+    """Remove a cast that keeps different values different; any other cast would merge values."""
     match value:
         case Cast(argument=inner, type=Type.BIGINT | Type.DOUBLE) if inner.type in (Type.INT, Type.REAL):
             return inner

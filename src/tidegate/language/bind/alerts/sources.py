@@ -1,4 +1,4 @@
-"""FROM and conditions of alerts: streams of instants, each read for itself."""
+"""FROM and conditions of alerts: streams of instants, each read separately."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.language.syntax import Source
 
 
 def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool = False) -> list[Read]:
-    """The elements of each stream of an alert, which `counts` them or else joins them."""
+    """Return the elements of each stream of an alert, which counts them (`counts`) or joins them."""
     for source in sources:
         refuse_source(source, around, counts=counts)
     reads = read_apart(sources, around, bind_query)
@@ -55,7 +55,7 @@ def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
 
 
 def alert_context(scope: Scope, place: str) -> Context:
-    """The context of a clause of an alert, in which aggregates and queries cannot stand."""
+    """Return the context of a clause of an alert, which refuses aggregates and queries."""
 
     def refuse(node: AggregateNode) -> Expression:
         hint = "an alert is about single elements; for groups write SELECT … GROUP BY … HAVING …"
@@ -69,6 +69,6 @@ def alert_context(scope: Scope, place: str) -> Context:
 
 
 def filtered(plan: Plan, terms: Sequence[Expression]) -> Plan:
-    """The elements for which all terms are true."""
+    """Return the elements for which all terms are true."""
     predicate = conjunction(tuple(terms))
     return Filter(plan, predicate, predicate.span) if terms else plan

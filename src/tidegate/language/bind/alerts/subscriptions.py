@@ -1,4 +1,4 @@
-"""From CREATE ALERTS to a logical plan: elements are counted in the ranges of subscriptions."""
+"""Bind CREATE ALERTS to a logical plan that counts elements in the ranges of subscriptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Pairs = Sequence[tuple[Expression, Expression]]
 def bind_subscriptions(
     statement: CreateTotalAlert, subscribing: Subscribing, counted: Counted, within: int | None, around: BindContext
 ) -> Plan:
-    """The plan of an alert for each subscription; its rows are alarms."""
+    """Return the plan of an alert with subscriptions; its rows are alarms."""
     reads = read_streams(statement.sources, around, counts=True)
     written = tuple(visible for read in reads for visible in read.scope)
     weight = weight_of(counted, written)
@@ -59,7 +59,7 @@ def bind_subscriptions(
 
 
 def _elements(weight: Expression, counted: Counted, scope: Scope) -> int:
-    """Which stream of FROM is counted: that of the weights, else the first."""
+    """Return the position in FROM of the counted stream: the stream of the weights, or the first."""
     match read_by(weight, scope):
         case []:
             return 0
@@ -87,7 +87,7 @@ def _threshold(counted: Counted, weight: Expression, written: Scope, scope: Scop
 def _where(
     statement: CreateTotalAlert, written: Scope, scope: Scope
 ) -> tuple[Terms, list[tuple[Expression, Expression]]]:
-    """What is said of elements and subscriptions, and the keys that are named."""
+    """Return the terms on elements and subscriptions, and the keys of MATCHING."""
     terms: tuple[Expression, ...] = ()
     if statement.where is not None:
         terms = conjuncts(bind_condition(statement.where, alert_context(written, "WHERE")))
@@ -105,7 +105,7 @@ def _keys(pairs: _Pairs, elements: Computed, subscriptions: Computed) -> tuple[t
 
 
 def _plain(pairs: _Pairs) -> list[Key]:
-    """Those of the keys that are columns of both, and hence shown once."""
+    """Return the keys that are columns on both sides, and hence appear once in the output."""
     return [(own, theirs) for own, theirs in pairs if isinstance(own, Column) and isinstance(theirs, Column)]
 
 
@@ -133,7 +133,7 @@ def _id(column: syntax.ColumnReference | None, scope: Scope, statement: CreateTo
 
 
 def _ended(condition: syntax.Expression | None, scope: Scope) -> Expression | None:
-    """Whether a row ends a subscription: as TERMINATE WHEN says, else by its column active or action."""
+    """Return the condition for a row to end a subscription: TERMINATE WHEN, or a column `active` or `action`."""
     subscriptions = scope[1]
     if condition is not None:
         refuse_counted(condition, "TERMINATE WHEN")

@@ -1,4 +1,4 @@
-"""From a written alert to a logical plan."""
+"""Bind a written alert to a logical plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _THRESHOLDS = frozenset({">", ">=", "<", "<="})
 
 
 def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
-    """The plan of an alert; its rows are alarms."""
+    """Return the plan of an alert; its rows are alarms."""
     reads = read_streams(statement.sources, around)
     scope = tuple(visible for read in reads for visible in read.scope)
     value, crossing = _threshold(statement.when, scope)
@@ -57,7 +57,7 @@ def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
 
 
 def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expression]:
-    """The value that is watched, and the comparison that makes it an alarm."""
+    """Return the monitored value, and the comparison that makes it an alarm."""
     match node:
         case Operation("and"):
             hint = "leave in WHEN the one with the threshold, and put the others into WHERE"
@@ -98,7 +98,7 @@ def _where(condition: syntax.Expression, scope: Scope) -> Expression:
     return bind_condition(condition, alert_context(scope, "WHERE"))
 
 
-# ---- what else it says
+# ---- assumptions and outputs
 
 
 def _assumed(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> tup
 
 
 def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[tuple[str, Expression]]:
-    """The keys once, then what else the elements have, then what is said of the alarm."""
+    """Yield the keys once, then the other columns of the elements, then the columns of the alarm."""
     common = {column.name for key in keys for column in key}
     first = {key[0].name for key in keys}
     yield from ((own, column) for own, column in scope[0] if column.name in first)

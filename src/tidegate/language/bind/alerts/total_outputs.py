@@ -1,4 +1,4 @@
-"""Columns of alerts on totals: those that are computed below the counting, and those of alarms."""
+"""Columns of alerts on totals: those computed below the counting, and those of alarms."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidegate.language.bind.names import Scope, all_unique
 
 
 class Computed:
-    """A plan to which columns are added for what is none of its columns yet."""
+    """A plan with additional columns for expressions that are not among its columns."""
 
     def __init__(self, source: Plan) -> None:
         self._source = source
         self._added: dict[Expression, str] = {}
 
     def named(self, name: str, expression: Expression) -> str:
-        """The column that has the value of an expression; it gets the name if it is new."""
+        """Return the column with the value of an expression; a new column gets the given name."""
         if isinstance(expression, Column):
             return expression.name
         return self._added.setdefault(expression, name)
@@ -35,14 +35,14 @@ class Computed:
 
 
 def outputs(keys: Sequence[Key], scope: Scope, span: Span) -> tuple[Output, ...]:
-    """The columns of an alarm, under names of their own."""
+    """Return the columns of an alarm, under unique names."""
     wanted = list(_wanted(keys, scope, span))
     names = all_unique(name for name, _ in wanted)
     return tuple(Output(name, expression) for name, (_, expression) in zip(names, wanted, strict=True))
 
 
 def _wanted(keys: Sequence[Key], scope: Scope, span: Span) -> Iterator[tuple[str, Expression]]:
-    """The keys once, then what else the element and the subscription have, then the total."""
+    """Yield the keys once, then the other columns of the element and the subscription, then the total."""
     common = {column.name for key in keys for column in key}
     first = {key[0].name for key in keys}
     yield from ((own, column) for own, column in scope[0] if column.name in first)

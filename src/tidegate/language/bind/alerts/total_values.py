@@ -1,4 +1,4 @@
-"""Weights and thresholds of alerts on totals: whole numbers."""
+"""Weights and thresholds of alerts on totals, which are whole numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.schema import Type
 
 
 def weight_of(counted: Counted, scope: Scope) -> Expression:
-    """What an element weighs, BIGINT; 1 if elements are only counted."""
+    """Return the weight of an element as BIGINT; 1 if elements are only counted."""
     if counted.weight is None:
         return Literal(1, Type.BIGINT, counted.span)
     weight = bind_expression(counted.weight, alert_context(scope, "WHEN"))
@@ -32,7 +32,7 @@ def weight_of(counted: Counted, scope: Scope) -> Expression:
 
 
 def threshold_of(counted: Counted, scope: Scope) -> Expression:
-    """The total that makes an alarm, BIGINT; a literal if it is constant."""
+    """Return the total that raises an alarm as BIGINT; a literal if it is constant."""
     threshold = bind_expression(counted.threshold, alert_context(scope, "WHEN"))
     span = counted.threshold.span
     if not threshold.type.is_integer:
@@ -48,7 +48,7 @@ def threshold_of(counted: Counted, scope: Scope) -> Expression:
 
 
 def whole_threshold(threshold: Expression) -> int:
-    """The number that a threshold is; a QueryError if it depends on columns."""
+    """Return the number of a constant threshold; raise a QueryError if it depends on columns."""
     if columns_of(threshold):
         hint = "write a number; CREATE ALERTS name FROM stream t, subscription r takes thresholds from subscriptions"
         raise QueryError("Q213", "the threshold of CREATE ALERT is constant", threshold.span, hint=hint)
@@ -62,7 +62,7 @@ def _whole(threshold: Expression) -> int:
 
 
 def _constant(expression: Expression, what: str, span: Span, *, least: int = 1) -> Literal:
-    """The value of an expression that reads nothing."""
+    """Return the value of an expression that reads no columns."""
     found = evaluate(expression, pa.RecordBatch.from_pydict({}), 1)
     if found.errors is not None:
         reason = ERRORS[int(found.errors[0])].replace("_", " ")

@@ -1,4 +1,4 @@
-"""WHEN of an alert on a total, as it is written: what is counted, and the threshold."""
+"""WHEN of an alert on a total, as written: the counted expression and the threshold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """TOTAL(weight), or COUNT(*) if there is no weight, and what it must reach, or with `beyond` exceed."""
+    """TOTAL(weight), or COUNT(*) without a weight, and the threshold to reach or, with `beyond`, to exceed."""
 
     weight: Expression | None
     threshold: Expression
@@ -25,7 +25,7 @@ class Counted:
 
 
 def refuse_counted(node: Expression | None, place: str) -> None:
-    """Refuse TOTAL and COUNT where single elements are meant."""
+    """Refuse TOTAL and COUNT where only single elements make sense."""
     for each in _counted_in(node):
         hint = "what is counted stands in WHEN; WHERE and the others are about single elements"
         message = f"{each.name.text.upper()} cannot stand in the {place} of an alert"
@@ -33,7 +33,7 @@ def refuse_counted(node: Expression | None, place: str) -> None:
 
 
 def counted_by(when: Expression) -> Counted | None:
-    """What WHEN says; None if it counts nothing."""
+    """Return the count and threshold of WHEN; None if it counts nothing."""
     match when:
         case Operation(operator, (left, right)) if operator in _MIRRORED and is_counted(left):
             return _counted(left, operator, right, when)

@@ -1,4 +1,4 @@
-"""From a written alert on totals to a logical plan: CREATE ALERT; and what CREATE ALERTS shares with it."""
+"""Bind CREATE ALERT on totals to a logical plan, and dispatch CREATE ALERTS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.language.syntax import CreateTotalAlert
 
 
 def bind_total(statement: CreateTotalAlert, around: BindContext) -> Plan:
-    """The plan of an alert on a total, or of one for each subscription; its rows are alarms."""
+    """Return the plan of an alert on a total, or of one for each subscription; its rows are alarms."""
     for source in statement.sources:
         refuse_source(source, around, counts=True)
     _refuse_number(statement)
@@ -73,7 +73,7 @@ def _refuse_number(statement: CreateTotalAlert) -> None:
 
 
 def _within(statement: CreateTotalAlert) -> int | None:
-    """How long elements count; None: for ever."""
+    """Return how long elements count; None: for ever."""
     match statement.within:
         case None:
             return None

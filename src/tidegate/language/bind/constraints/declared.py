@@ -24,12 +24,12 @@ from tidegate.schema import Field, Schema, Type
 
 
 def key_of(statement: CreateSource, schema: Schema) -> tuple[str, ...]:
-    """The columns of KEY, as they are declared."""
+    """Return the columns of KEY, with their declared names."""
     return _columns(statement.key, statement.name.text, schema)
 
 
 def constraints_of(statement: CreateSource, schema: Schema) -> tuple[Constraint, ...]:
-    """The constraints of a stream; the streams that they refer to need not be known yet."""
+    """Return the constraints of a stream; the streams that they refer to need not be known yet."""
     _refuse_equal_names(statement.constraints)
     made: list[Constraint] = []
     for clause in statement.constraints:
@@ -126,9 +126,9 @@ def _refuse_without_order(field: Field, span: Span) -> None:
 
 
 def check_references(made: CreateSource, catalog: Catalog, before: Iterable[CreateSource]) -> None:
-    """Check what a new stream refers to as far as it is known, and what others refer to in it.
+    """Check the references of a new stream to known streams, and those of other streams to it.
 
-    `before` are the streams that the text made earlier: what is wrong with them is shown there.
+    `before` are the streams that the text created earlier; their errors are reported at their own position.
     """
     written = {each.name.text.lower(): each for each in before}
     for stream in catalog:
@@ -144,7 +144,7 @@ def check_references(made: CreateSource, catalog: Catalog, before: Iterable[Crea
 def refuse_unknown_reference(
     made: CreateSource, catalog: Catalog, made_later: Container[str], after: Iterable[CreateSource]
 ) -> None:
-    """Refuse to refer to a stream that there is not, nor will be in this text; `after` may have been meant."""
+    """Refuse a reference to a stream that neither exists nor is created later; `after` serves the hint."""
     meant = [each.name.text for each in after if not each.is_table]
     for clause in made.constraints:
         if isinstance(clause, ReferenceClause) and not _is_known(clause.other, catalog, made_later):
@@ -152,7 +152,7 @@ def refuse_unknown_reference(
 
 
 def known_constraints(stream: SourceStream, around: BindContext, span: Span) -> tuple[Constraint, ...]:
-    """The constraints of a stream that is read at a place, with the names that other streams have in the catalog."""
+    """Return the constraints of a stream that is read here, with the catalog's names of other streams and columns."""
     return tuple(
         _resolved(stream, each, around, span) if isinstance(each, Reference) else each for each in stream.constraints
     )
@@ -168,7 +168,10 @@ def _resolved(stream: SourceStream, reference: Reference, around: BindContext, s
 
 
 def referrers(name: str, catalog: Catalog) -> list[str]:
-    """The streams that refer to one, but for those that it refers to itself: else neither of them could ever go."""
+    """Return the streams that refer to this one, except those that it refers to itself.
+
+    Without the exception, streams that refer to each other could never be dropped.
+    """
     reached = _reached(name, catalog)
     return [
         stream.name
@@ -178,7 +181,7 @@ def referrers(name: str, catalog: Catalog) -> list[str]:
 
 
 def _reached(name: str, catalog: Catalog) -> set[str]:
-    """A stream and all that it refers to, through others, too; in lower case."""
+    """Return a stream and all streams that it refers to, directly or through others, in lower case."""
     reached: set[str] = set()
     ahead = {name.lower()}
     while ahead:
@@ -194,7 +197,7 @@ def _references(stream: Stream) -> Iterator[Reference]:
 
 
 def _written(statement: CreateSource | None, reference: Reference) -> ReferenceClause | None:
-    """Where a constraint was written, if that is in this text."""
+    """Return the clause of a constraint, if this text contains it."""
     for clause in statement.constraints if statement else ():
         if isinstance(clause, ReferenceClause) and same(clause.other.text, reference.other):
             columns = tuple(name.text for name in clause.other_columns)

@@ -1,4 +1,4 @@
-"""Written conditions taken apart: terms of a conjunction, negations pushed inwards to the queries in them."""
+"""Decomposition of written conditions: terms of a conjunction, with negations pushed inwards to subqueries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tidegate.language import syntax
 from tidegate.language.syntax import Exists, Expression, InQuery, Operation, Quantified, QueryExpression, QueryValue
 
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-"""Comparisons, and those that are true where they are false."""
+"""Comparisons, and their negations."""
 
 _STRICT = frozenset({*INVERSE, "+", "-", "*", "/", "%", "div", "negate", "||", "like"})
-"""Operators that are unknown if an argument is."""
+"""Operators that are unknown if an argument is unknown."""
 
 
 def queries_in(node: object) -> Iterator[QueryExpression]:
-    """The queries in an expression, but not those inside of them."""
+    """Yield the queries in an expression, but not those nested in them."""
     match node:
         case QueryValue() | Exists():
             yield node
@@ -36,7 +36,7 @@ def has_query(node: Expression) -> bool:
 
 
 def terms(condition: Expression) -> Iterator[Expression]:
-    """What must all be true for the condition to be true; terms that have queries begin with no NOT."""
+    """Yield the terms that must all be true for the condition to be true; terms with queries have no leading NOT."""
     match condition:
         case Operation("and", arguments):
             for argument in arguments:
@@ -49,7 +49,7 @@ def terms(condition: Expression) -> Iterator[Expression]:
 
 
 def negated(node: Expression) -> Expression:
-    """The opposite of a condition, with NOT as far inside as it goes."""
+    """Return the negation of a condition, with NOT as far inside as possible."""
     match node:
         case Operation("not", (argument,)):
             return argument
@@ -66,7 +66,7 @@ def negated(node: Expression) -> Expression:
 
 
 def only_value(term: Expression) -> QueryValue | None:
-    """The query in a term that is unknown whenever that query has no row; None if it is not that simple."""
+    """Return the only query in a term that is unknown whenever that query has no row; None for other terms."""
     match term:
         case Operation(operator=operator) if operator in INVERSE or operator == "like":
             found = list(queries_in(term))

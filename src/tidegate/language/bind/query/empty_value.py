@@ -1,4 +1,4 @@
-"""What a query that stands for a value gives where it has no elements: COUNT is 0, other aggregates are NULL."""
+"""The value of a query in an expression while it has no elements: COUNT is 0, other aggregates are NULL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tidegate.language import syntax
 from tidegate.language.bind.query.groups import Call as AggregateCall
 
 _STRICT = frozenset({"+", "-", "*", "/", "%", "div", "negate", "||"})
-"""Functions that are NULL if an argument is."""
+"""Functions that are NULL if an argument is NULL."""
 
 
 def value_of_nothing(value: Expression, calls: Sequence[AggregateCall], made: Iterable[str]) -> Expression | None:
-    """What the value of a query without GROUP BY is, of no elements; None if that needs the columns `made` for it.
+    """Return the value of a query without GROUP BY over no elements; None if it needs columns of `made`.
 
     Columns of the elements themselves are NULL.
     """
@@ -36,7 +36,7 @@ def value_of_nothing(value: Expression, calls: Sequence[AggregateCall], made: It
 
 
 def is_null_constant(expression: Expression) -> bool:
-    """Whether a constant is known to be NULL."""
+    """Return whether a constant is known to be NULL."""
     match expression:
         case Literal(value=value):
             return value is None
@@ -48,7 +48,7 @@ def is_null_constant(expression: Expression) -> bool:
 
 
 def may_be_true(condition: Expression) -> bool:
-    """Whether a condition is true, or may be, since it reads columns or fails."""
+    """Return whether a condition is true, or may be true because it reads columns or fails."""
     if columns_of(condition):
         return True
     found = evaluate(condition, pa.RecordBatch.from_pylist([{}]), 1)
@@ -56,7 +56,7 @@ def may_be_true(condition: Expression) -> bool:
 
 
 def without_having(query: syntax.Query) -> syntax.Query:
-    """A query of one value with its HAVING inside of that: it is NULL where there would be no row."""
+    """Move the HAVING of a one-value query into the value, which is NULL where there would be no row."""
     match query:
         case syntax.Select(items=(syntax.Item() as item,), group_by=(), having=having) if having is not None:
             case = syntax.CaseWhen(None, ((having, item.expression),), None, item.span)

@@ -1,4 +1,4 @@
-"""From written to typed expressions."""
+"""Bind written expressions to typed expressions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ AggregateNode = syntax.FunctionCall | syntax.CountStar
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an expression stands: what columns, aggregates, aliases of SELECT and queries in it mean.
+    """The meaning of columns, aggregates, aliases of SELECT and queries in an expression.
 
-    `outer` are the columns of the queries around, the nearest first.
+    `outer` are the columns of the enclosing queries, the nearest first.
     """
 
     scope: Scope
@@ -34,7 +34,7 @@ class Context:
 
 
 def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> Context:
-    """The context of a place where no aggregate can stand."""
+    """Return the context of a place where aggregates and queries are refused."""
 
     def refuse(node: AggregateNode) -> Expression:
         raise QueryError("Q107", f"an aggregate cannot stand in {place}", node.span, hint=hint)
@@ -47,7 +47,7 @@ def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> 
 
 
 def bind_expression(node: syntax.Expression, context: Context) -> Expression:
-    """The typed expression over the columns of the plan that a written one means."""
+    """Return the typed expression, over the columns of the plan, for a written one."""
     match node:
         case syntax.Constant():
             return literal(node)
@@ -87,12 +87,12 @@ def bind_expression(node: syntax.Expression, context: Context) -> Expression:
 
 
 def bind_condition(node: syntax.Expression, context: Context) -> Expression:
-    """An expression that must be true or false."""
+    """Bind an expression that must be true or false."""
     return _condition(bind_expression(node, context), node.span)
 
 
 def literal(node: syntax.Constant) -> Literal:
-    """A constant with the narrowest type that holds it."""
+    """Return a constant with the narrowest type that holds it."""
     match node.value:
         case None:
             return Literal(None, Type.NULL, node.span)
@@ -113,7 +113,7 @@ def _column(node: syntax.ColumnReference, context: Context) -> Expression:
     try:
         return find_column(context.scope, node)
     except QueryError as error:
-        # As in other systems: an alias counts only if the streams have no such column.
+        # As in other systems, an alias counts only if the streams have no such column.
         alias = context.aliases.get(node.name.text.lower()) if node.qualifier is None else None
         found = replace(alias, span=node.span) if alias is not None else _outer_column(node, context)
         if found is None or error.code == "Q103":
@@ -193,7 +193,7 @@ def _one_of(argument: Expression, options: tuple[Expression, ...], span: Span) -
 
 
 def _any_of(terms: list[Expression], span: Span) -> Expression:
-    """The OR of many terms, as a tree that is only logarithmically deep."""
+    """Return the OR of many terms, as a tree of logarithmic depth."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2

@@ -1,4 +1,4 @@
-"""GROUP BY and aggregates: what stands below an Aggregate, and what may stand above it."""
+"""GROUP BY and aggregates: the expressions below an Aggregate, and those allowed above it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An aggregate that the query asks for, and the column that will hold it."""
+    """An aggregate of the query, and the column that will hold it."""
 
     function: AggregateFunction
     arguments: tuple[Expression, ...]
@@ -37,7 +37,7 @@ class Call:
     result: Column
 
     def over(self, names: Mapping[Expression, str]) -> AggregateCall:
-        """The call over the columns that hold the arguments."""
+        """Return the call over the columns that hold the arguments."""
         columns = tuple(names[argument] for argument in self.arguments)
         call = AggregateCall(self.function.name, columns[0] if columns else None, self.result.name, self.result.type)
         user = None if AGGREGATES.get(self.function.name) is self.function else self.function
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(slots=True)
 class Aggregates:
-    """Collects the aggregates of SELECT and HAVING while these are bound, each once."""
+    """The aggregates of SELECT and HAVING, collected while these are bound, each once."""
 
     scope: Scope
     taken: tuple[str, ...]
@@ -70,7 +70,7 @@ class Aggregates:
         return self.calls[-1].result
 
     def has_count(self, expression: Expression) -> bool:
-        """Whether an expression is the result of COUNT."""
+        """Return whether an expression is the result of COUNT."""
         return any(call.result == expression for call in self.calls if call.function.name == "count")
 
     def _arguments(
@@ -84,7 +84,7 @@ class Aggregates:
 
 
 def _written(function: AggregateFunction, node: AggregateNode) -> tuple[syntax.Expression, ...]:
-    """The arguments, NULL where FILTER leaves an element out: aggregates ignore NULL."""
+    """Return the arguments, NULL where FILTER excludes an element, because aggregates ignore NULL."""
     condition = node.filter
     match node:
         case syntax.CountStar(span=span):
@@ -102,7 +102,7 @@ def _where(condition: syntax.Expression, value: syntax.Expression) -> syntax.Exp
 
 
 def _checked_count(function: AggregateFunction, node: syntax.FunctionCall) -> tuple[syntax.Expression, ...]:
-    """What stands between the parentheses, if it is as much as the function takes."""
+    """Return the arguments, if their number is right."""
     wanted, given = function.arguments + function.options, len(node.arguments)
     if given == wanted:
         return node.arguments
@@ -122,7 +122,7 @@ def _option(function: AggregateFunction, written: syntax.Expression) -> Option:
 
 
 def _is_distinct(function: AggregateFunction, node: AggregateNode) -> bool:
-    """Whether each value counts once; the smallest, the greatest, the first and the last do not depend on that."""
+    """Return whether each value counts once; this does not matter for MIN, MAX, FIRST and LAST."""
     if isinstance(node, syntax.CountStar) or not node.distinct or function.sweep in ("min", "max") or function.by_time:
         return False
     if function.arguments > 1:
@@ -134,7 +134,7 @@ def _is_distinct(function: AggregateFunction, node: AggregateNode) -> bool:
 def bind_keys(
     written: Sequence[syntax.Expression], items: Sequence[Item], aggregates: Aggregates
 ) -> tuple[Expression, ...]:
-    """The expressions to group by, each once; they may name columns of the result or count them."""
+    """Return the expressions to group by, each once; they may be aliases or positions of columns of the result."""
     keys = [_typed(_key(node, items, aggregates), Type.STRING, node.span) for node in written]
     return tuple(dict.fromkeys(keys))
 
@@ -157,25 +157,25 @@ def _key(node: syntax.Expression, items: Sequence[Item], aggregates: Aggregates)
 
 
 def aliases(items: Sequence[Item]) -> dict[str, Expression]:
-    """What the aliases that a SELECT gives stand for; the first counts."""
+    """Return the expressions of the aliases of a SELECT; the first of equal aliases counts."""
     return {item.name.lower(): item.expression for item in reversed(items) if item.is_alias}
 
 
 def _typed(expression: Expression, instead: Type, span: Span) -> Expression:
-    """The expression, with a real type also where it is the bare NULL."""
+    """Return the expression, with a concrete type instead of that of a bare NULL."""
     return coerce(expression, instead, span) if expression.type is Type.NULL else expression
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A plan with one row for each group, and the columns of it that hold the keys."""
+    """A plan with one row for each group, and its columns that hold the keys."""
 
     plan: Plan
     keys: Mapping[Expression, Column]
     """Computed keys only: a key that is a column keeps its name."""
 
     def over(self, expression: Expression, others: Iterable[str] = ()) -> Expression:
-        """The expression over the groups instead of their elements; it may read other columns too."""
+        """Rewrite the expression over the groups instead of their elements; it may also read other columns."""
         known = {*self.plan.schema.names, *others}
         result = transform(expression, lambda e: replace(self.keys[e], span=e.span) if e in self.keys else e)
         for part in walk(result):
@@ -195,7 +195,7 @@ def group(plan: Plan, keys: tuple[Expression, ...], calls: Sequence[Call], span:
 
 
 def _names(plan: Plan, keys: tuple[Expression, ...], calls: Sequence[Call]) -> dict[Expression, str]:
-    """What keys and arguments are called below the Aggregate: columns keep their names."""
+    """Return the names of keys and arguments below the Aggregate; columns keep their names."""
     names: dict[Expression, str] = {}
     taken = {*plan.schema.names, *(call.result.name for call in calls)}
     arguments = (argument for call in calls for argument in call.arguments)
@@ -213,13 +213,13 @@ def _aggregate(
         columns = tuple(Output(k, Column(k, plan.schema.type_of(k))) for k in keys)
         return Distinct(Map(plan, columns, span), span)
     made = [call.over(names) for call in calls]
-    # HAVING alone groups too: some column must say that there is a group.
+    # HAVING alone also groups: some column must show that there is a group.
     made = made or [AggregateCall("count", None, unique("count", plan.schema.names), Type.BIGINT)]
     return Aggregate(plan, keys, tuple(made), span)
 
 
 def _columns(keys: tuple[Expression, ...], names: Mapping[Expression, str]) -> dict[Expression, Column]:
-    """Columns by what they stand for, where smaller keys inside of larger ones are columns already."""
+    """Return the columns by their expressions, in which smaller keys inside larger ones are already columns."""
     columns: dict[Expression, Column] = {}
     computed = [k for k in keys if not isinstance(k, Column)]
     for key in sorted(computed, key=lambda k: sum(1 for _ in walk(k))):

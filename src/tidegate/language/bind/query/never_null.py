@@ -1,4 +1,4 @@
-"""Which columns are never NULL, as far as a plan tells."""
+"""Columns that are known never to be NULL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tidegate.expressions.nodes import Column, Expression, Literal
 
 
 def is_never_null(expression: Expression, plan: Plan) -> bool:
-    """Whether an expression over the columns of a plan is known to have a value always.
+    """Return whether an expression over the columns of a plan is known to be never NULL.
 
     Examples
     --------

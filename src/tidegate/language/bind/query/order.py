@@ -16,7 +16,7 @@ from tidegate.schema import Schema, Type
 
 
 def bind_ordered(query: syntax.Ordered, around: BindContext, bind_query: QueryBinder) -> Plan:
-    """The first rows of a query at every instant, in the order that it asks for."""
+    """Return the first rows of a query at every instant, in the requested order."""
     limit = query.limit
     if limit is None:
         span = query.order[0].span.to(query.order[-1].span)
@@ -35,7 +35,7 @@ def bind_ordered(query: syntax.Ordered, around: BindContext, bind_query: QueryBi
         Order(column, each.descending, each.nulls_first or False)
         for column, each in zip(columns, query.order, strict=False)
     )
-    # Without an order, any that does not depend on arrival will do.
+    # Without ORDER BY, any order that does not depend on arrival is right.
     order = order or tuple(Order(name) for name in plan.schema.names)
     keys = columns[len(query.order) :]
     warn_instants(query.query, plan, LIMITED, around)
@@ -54,7 +54,7 @@ def _refuse_unordered(type_: Type, span: Span) -> None:
 def _columns(
     query: syntax.Query, wanted: tuple[Expression, ...], around: BindContext, bind_query: QueryBinder
 ) -> tuple[Plan, tuple[str, ...], Schema]:
-    """A plan, which of its columns hold what is wanted, and those that the query selects itself."""
+    """Return a plan, its columns for the wanted expressions, and the schema that the query itself selects."""
     plan = bind_query(query, around)
     schema = plan.schema
     found = [_selected(each, schema) for each in wanted]
@@ -70,7 +70,7 @@ def _columns(
 
 
 def _selected(wanted: Expression, schema: Schema) -> str | None:
-    """The column of the result that an expression names or counts."""
+    """Return the column of the result that an expression gives by name or position."""
     match wanted:
         case syntax.Constant(value=int() as number, span=span) if not isinstance(number, bool):
             if not 1 <= number <= len(schema):
@@ -84,7 +84,7 @@ def _selected(wanted: Expression, schema: Schema) -> str | None:
 
 
 def _extensible(query: syntax.Query, wanted: Expression, schema: Schema) -> syntax.Select:
-    """A SELECT that can select more columns, to order by them."""
+    """Return a SELECT that can have additional columns to order by."""
     if isinstance(query, syntax.Select) and not query.distinct:
         return query
     what = "SELECT DISTINCT" if isinstance(query, syntax.Select) else "several queries"

@@ -1,7 +1,7 @@
-"""Marks of which it need not be known whether they are unknown or false, or unknown or true.
+"""Simplification of marks that need not distinguish unknown from false, or unknown from true.
 
-WHERE and HAVING keep rows for which a condition is true. Below AND and OR alone, a mark that is unknown may
-as well be false; below a NOT, it may as well be true. That leaves two cases of each mark instead of three.
+WHERE and HAVING keep rows for which a condition is true. Below AND and OR alone, an unknown mark may as well be
+false; below a NOT, it may as well be true. This leaves two cases of each mark instead of three.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.language.bind.query.unnesting import Lookup, Mark
 def narrow_marks(
     steps: Sequence[Lookup | Mark], conditions: Sequence[Expression], elsewhere: Iterable[Expression]
 ) -> list[Lookup | Mark]:
-    """Return the steps, with marks that are never unknown where the conditions are the only ones to read them."""
+    """Return the steps, with marks that are never unknown where only the conditions read them."""
     read = [*elsewhere, *(part for step in steps for part in _expressions(step))]
     others = frozenset(name for expression in read for name in columns_of(expression))
     return [_narrowed(step, conditions) if step.column.name not in others else step for step in steps]
@@ -34,7 +34,7 @@ def _narrowed(step: Lookup | Mark, conditions: Sequence[Expression]) -> Lookup |
 
 
 def _signs(condition: Expression, name: str, *, sign: bool | None) -> Iterator[bool | None]:
-    """Yield for each place of a column whether it stands below an even number of NOTs; None: below anything else."""
+    """Yield, for each occurrence of a column, whether it is below an even number of NOTs; None: below anything else."""
     match condition:
         case Column(name=own):
             if own == name:

@@ -1,4 +1,4 @@
-"""From a written query to a logical plan."""
+"""Bind a written query to a logical plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHANGES = {"istream": Change.INSERTED, "dstream": Change.DELETED, "dstream last
 
 
 def bind_query(query: syntax.Query, around: BindContext) -> Plan:
-    """The plan of a query; its columns have the names and types that the result has."""
+    """Return the plan of a query, with the column names and types of its result."""
     match query:
         case syntax.UnionAll(queries=queries, span=span):
             return settled(union_all([_unsettled(each, around) for each in queries], queries, span))
@@ -55,12 +55,12 @@ def bind_query(query: syntax.Query, around: BindContext) -> Plan:
 
 
 def _unsettled(query: syntax.Query, around: BindContext) -> Plan:
-    # A bare NULL takes the type of the column that it is united with.
+    # A bare NULL takes the type of the column with which UNION ALL aligns it.
     return _select(query, around) if isinstance(query, syntax.Select) else bind_query(query, around)
 
 
 def defined(query: syntax.WithQuery, around: BindContext) -> BindContext:
-    """What a query can read behind its definitions."""
+    """Return the context of a query after the definitions of its WITH."""
     seen: set[str] = set()
     for definition in query.definitions:
         name = definition.name.text
@@ -77,14 +77,14 @@ def defined(query: syntax.WithQuery, around: BindContext) -> BindContext:
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    """A SELECT without its last step: what its items stand over, and what binds it to the query around it."""
+    """A SELECT before its projection: the plan of its items, and their correlation with the enclosing query."""
 
     plan: Plan
     items: list[Item]
     correlation: tuple[Expression, ...] = ()
     is_grouped: bool = False
     nothing: tuple[Expression | None, ...] = ()
-    """Of a query that aggregates, what its items are of no elements; None: that is not known."""
+    """The values of the items of an aggregating query over no elements; None: unknown."""
 
 
 def _select(select: syntax.Select, around: BindContext) -> Plan:
@@ -168,7 +168,7 @@ def _items(written: Sequence[syntax.Item | syntax.Star], context: Context) -> li
 
 
 def _where(read: Read, condition: syntax.Expression | None, around: BindContext) -> tuple[Plan, tuple[Expression, ...]]:
-    """The elements for which a condition is true, and the terms of it that read columns of the outer query."""
+    """Return the elements for which a condition is true, and its terms that read columns of the outer query."""
     if condition is None:
         return read.plan, ()
     queries = _subqueries(read.scope, read.plan, around)
@@ -206,7 +206,7 @@ def _filtered(plan: Plan, terms: Sequence[Expression]) -> Plan:
     return Filter(plan, predicate, predicate.span)
 
 
-# ---- queries inside of expressions
+# ---- queries inside expressions
 
 
 def _subqueries(scope: Scope, plan: Plan, around: BindContext) -> Subqueries:
@@ -232,7 +232,7 @@ def _inner(query: syntax.Query, around: BindContext) -> Inner:
 
 
 def _apart(inner: Inner, around: BindContext) -> Inner:
-    """The query with names for its columns that cannot be those of the query around it."""
+    """Rename the columns of an inner query so that they differ from those of the enclosing query."""
     aliases_ = (visible.alias for scope in around.outer for visible in scope)
     prefix, taken = unique("subquery", aliases_), tuple(around.outer_names)
     plan = inner.plan
@@ -251,7 +251,7 @@ def _apart(inner: Inner, around: BindContext) -> Inner:
 
 
 def _equality(term: Expression, plan: Plan) -> tuple[Expression, Expression]:
-    """The inner and the outer side of a condition between a grouped query and the one around it."""
+    """Return the inner and the outer side of a condition between a grouped query and the enclosing one."""
     own = frozenset(plan.schema.names)
     match term:
         case Call("=", (a, b)):

@@ -1,4 +1,4 @@
-"""UNION, EXCEPT and INTERSECT, and the types that columns of a result finally have."""
+"""UNION, EXCEPT and INTERSECT, and the final types of the columns of a result."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _RULES = {
 
 
 def union_all(plans: Sequence[Plan], queries: Sequence[syntax.Query], span: Span) -> Plan:
-    """All elements of all plans, with the names of the first and types that hold the values of all."""
+    """Return all elements of all plans, with the names of the first and types that hold the values of all."""
     return Union(_aligned(plans, queries, "union all"), span)
 
 
 def set_operation(operator: str, plans: Sequence[Plan], queries: Sequence[syntax.Query], span: Span) -> Plan:
-    """UNION, EXCEPT and INTERSECT of two plans, with the names of the first and types that hold the values of both."""
+    """Return the UNION, EXCEPT or INTERSECT of two plans, with the names of the first and common types."""
     left, right = _aligned([settled(plan) for plan in plans], queries, operator)
     if operator == "union":
         return Distinct(Union((left, right), span), span)
@@ -43,7 +43,7 @@ def _aligned(plans: Sequence[Plan], queries: Sequence[syntax.Query], operator: s
 
 
 def settled(plan: Plan) -> Plan:
-    """The plan with columns that are the bare NULL as STRING: a result has no columns without a type."""
+    """Cast bare NULL columns to STRING, because a result has no columns without a type."""
     known = (Field(f.name, Type.STRING if f.type is Type.NULL else f.type) for f in plan.schema)
     return _as(plan, Schema(tuple(known)), plan.span)
 
@@ -66,7 +66,7 @@ def _common(a: Field, b: Field, span: Span, word: str) -> Type:
 
 
 def _as(plan: Plan, target: Schema, span: Span) -> Plan:
-    """The plan with other names and wider types for its columns, if it has not got them."""
+    """Return the plan with these column names and wider types; the plan itself if it already has them."""
     match plan:
         case _ if plan.schema == target:
             return plan

@@ -38,7 +38,7 @@ from tidegate.time import CHRONON
 
 
 def read_from(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> Read:
-    """The pairs of all elements of all sources, and the names of their columns."""
+    """Return the combinations of elements of all sources, and the names of their columns."""
     read = _source(sources[0], around, (), bind_query)
     for source in sources[1:]:
         span = read.plan.span.to(source.span)
@@ -47,7 +47,7 @@ def read_from(sources: Sequence[syntax.Source], around: BindContext, bind_query:
 
 
 def read_apart(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> list[Read]:
-    """The elements of each source for itself, and the names of their columns."""
+    """Return the elements of each source separately, and the names of their columns."""
     reads: list[Read] = []
     for source in sources:
         before = tuple(visible for read in reads for visible in read.scope)
@@ -81,7 +81,7 @@ def _source(source: syntax.Source, around: BindContext, before: Scope, bind_quer
             read = replace(read, unwindowed=unwindowed(source, plan), is_lookup=is_lookup(source, plan))
             if alias is not None:
                 return read
-            # Columns of a subquery without a name still go by the names that they have inside it.
+            # Columns of a subquery without an alias keep the names that they have inside it.
             return replace(read, scope=(replace(read.scope[0], origins=_origins(plan)),))
 
 
@@ -90,7 +90,7 @@ def _anonymous(before: Scope, span: Span) -> Name:
 
 
 def _origins(plan: Plan) -> tuple[str, ...]:
-    """What the columns of a plan are called inside it, with the name of the stream they come from."""
+    """Return the names of the columns of a plan inside it, qualified with their stream."""
     while not isinstance(plan, Map):
         if len(inputs(plan)) != 1:
             return ()
@@ -99,7 +99,7 @@ def _origins(plan: Plan) -> tuple[str, ...]:
 
 
 def _named(plan: Plan, alias: Name, stream: str | None, before: Scope, around: BindContext) -> Read:
-    """Call the columns of a plan alias.column, so that they are unique beside those of other streams."""
+    """Rename the columns of a plan to alias.column, so that they differ from those of other streams."""
     if any(same(visible.alias, alias.text) for visible in before):
         hint = f"give it another alias: {alias.text} AS {unique(alias.text, [alias.text])}"
         raise QueryError("Q105", f"there are two '{alias.text}' in this FROM", alias.span, hint=hint)
@@ -130,7 +130,7 @@ def _scan(stream: SourceStream, span: Span, around: BindContext) -> Scan:
 
 
 def _as_read_here(plan: Plan, span: Span) -> Plan:
-    """The plan with all its places set to where it is read: its own are in some other text."""
+    """Move all positions of the plan to where it is read, because its own are in another text."""
     return rewrite(plan, lambda node: replace(node, span=span))
 
 
@@ -176,7 +176,7 @@ def _window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -
 
 
 def _key(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]) -> str:
-    """The column to partition by; it is one of the stream itself."""
+    """Return the column to partition by; it must belong to the stream itself."""
     qualifier = column.qualifier
     if qualifier is not None and not any(same(known, qualifier.text) for known in qualifiers):
         hint = "a window partitions by columns of its own stream: write the column alone"
@@ -189,7 +189,7 @@ def _key(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]
 
 
 def _is_relation(plan: Plan) -> bool:
-    """Whether rows are valid while they are in some table, hence for no known time."""
+    """Return whether rows are valid while they are in a table, hence for an unknown time."""
     match plan:
         case Scan(validity=validity):
             return validity is Validity.RELATION
@@ -226,7 +226,7 @@ def _joined(join: syntax.JoinClause, left: Read, right: Read, around: BindContex
 
 
 def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
-    """Elements without a partner, with NULLs in the partner's place."""
+    """Return elements without a partner, with NULLs in the partner's columns."""
     alone = SemiJoin(kept, other, join.predicate, anti=True, span=join.span)
     outputs = (
         Output(f.name, Column(f.name, f.type) if f.name in kept.schema else Literal(None, f.type)) for f in join.schema
@@ -235,7 +235,7 @@ def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
 
 
 def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression, Scope]:
-    """Equal columns of the same name; without a qualifier, such a name means that of the side that is kept."""
+    """Return the equality of the USING columns, and the scope; an unqualified name means the preserved side."""
     if join.kind is JoinKind.FULL:
         hint = "write ON, and COALESCE(a.x, b.x) for the column of either"
         raise QueryError("Q002", "USING in a FULL JOIN is not supported yet", join.using[0].span, hint=hint)

@@ -1,4 +1,4 @@
-"""Queries inside of expressions become joins, semi-joins and anti-joins (Dayal 1987; PIPES, section 9.2)."""
+"""Unnest queries in expressions into joins, semi-joins and anti-joins (Dayal 1987; PIPES, section 9.2)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NULL = Literal(None, Type.NULL)
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A query in an expression: its plan, what it selects, and what must hold between it and the query around it."""
+    """A query in an expression: its plan, its selected values, and its correlation with the enclosing query."""
 
     plan: Plan
     values: tuple[Expression, ...]
     correlation: tuple[Expression, ...] = ()
     is_single: bool = False
-    """Whether it has at most one row at every instant, for one row of the query around it."""
+    """True if it has at most one row at every instant, for one row of the enclosing query."""
     nothing: Expression | None = _NULL
-    """Its value while it has no row; None if that is not known."""
+    """Its value while it has no row; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class _Membership:
 
     @property
     def certain(self) -> Expression:
-        """When a row decides."""
+        """The condition under which a row decides."""
         return conjunction((*self.correlation, self.compared))
 
     @property
     def possible(self) -> Expression | None:
-        """When a row decides, or might; None: that is the same."""
+        """The condition under which a row decides or might decide; None: the same as `certain`."""
         if not self.unknowable:
             return None
         either = self.compared
@@ -66,19 +66,19 @@ class _Membership:
 
 @dataclass(slots=True)
 class Subqueries:
-    """Binds the queries in the expressions of one SELECT, and collects the columns that they need."""
+    """Binder of the queries in the expressions of one SELECT; it collects the columns that they need."""
 
     inner: Callable[[syntax.Query], Inner]
     plan: Plan
-    """What the expressions stand over, for what is known of its columns."""
+    """The plan below the expressions, for what is known about its columns."""
     counts: Callable[[Expression], bool] = lambda _: False
-    """Which expressions are counts, and so never NULL."""
+    """A test whether an expression is a count, and so never NULL."""
     steps: list[Lookup | Mark] = field(default_factory=list)
 
     # ---- conditions
 
     def conditions(self, condition: syntax.Expression, context: Context) -> tuple[list[Expression], list[Test]]:
-        """The terms of a condition: those that can be evaluated, and those that are semi-joins."""
+        """Split a condition into terms to evaluate, and terms that become semi-joins."""
         plain: list[Expression] = []
         tests: list[Test] = []
         for term in terms(condition):
@@ -102,7 +102,7 @@ class Subqueries:
         return None if only_value(term) is None else self._comparison(term, context)
 
     def _comparison(self, term: syntax.Expression, context: Context) -> Test | None:
-        """A semi-join, unless the comparison may be true while the query has no row, as it may be with a COUNT."""
+        """Return a semi-join, unless the comparison may be true while the query has no row, as with a COUNT."""
         found: list[Inner] = []
 
         def value(node: syntax.QueryExpression) -> Expression:
@@ -118,7 +118,11 @@ class Subqueries:
         return Test(inner.plan, conjunction((*inner.correlation, predicate)), anti=False, span=term.span)
 
     def _membership(self, node: syntax.InQuery | syntax.Quantified, context: Context) -> _Membership:
-        """IN and ANY are true if a row compares; NOT IN and ALL are false if one does with the opposite."""
+        """Return the comparison of IN, ANY and ALL with a row.
+
+        IN and ANY are true if it is true for a row. NOT IN and ALL are false if it is; for ALL it is the opposite
+        comparison.
+        """
         argument = bind_expression(node.argument, context)
         inner = self.inner(node.query)
         (value,) = _one_column(inner, node)
@@ -132,7 +136,7 @@ class Subqueries:
     # ---- values
 
     def value(self, node: syntax.QueryExpression, context: Context) -> Expression:
-        """A query as a part of a larger expression: a column that some step will make."""
+        """Return the column for a query inside a larger expression; a step will compute it."""
         match node:
             case syntax.QueryValue():
                 inner = self._single(node)

@@ -1,4 +1,4 @@
-"""Semi-joins, anti-joins and joins in the place of queries inside of expressions."""
+"""Semi-joins, anti-joins and joins that replace queries inside expressions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, column
 from tidegate.schema import Type
 
 Over = Callable[[Expression, Iterable[str]], Expression]
-"""An expression as it is above a grouping, where further columns may be read."""
+"""A function that rewrites an expression for use above a grouping, where it may read further columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition that is a semi-join, or an anti-join.
+    """A condition that becomes a semi-join or an anti-join.
 
-    NOT IN and ALL are unknown, hence not true, as well where one of the `unknowable` sides of
-    their comparison is NULL, for rows for which `held` is true.
+    NOT IN and ALL are also unknown, hence not true, if one of the `unknowable` sides of their comparison is NULL for
+    a row for which `held` is true.
     """
 
     right: Plan
@@ -38,7 +38,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A column that holds the value of a query, or that of no elements while it has no row."""
+    """A column with the value of a query, or with the value over no elements while it has no row."""
 
     right: Plan
     predicate: Expression
@@ -49,9 +49,9 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A column that says whether a query has a row for which the predicate is true.
+    """A column that states whether a query has a row for which the predicate is true.
 
-    With `possible`, it is unknown where there is none, but one for which `possible` is true.
+    With `possible`, it is unknown if there is no such row, but one for which `possible` is true.
     """
 
     right: Plan
@@ -61,7 +61,7 @@ class Mark:
 
 
 def with_tests(plan: Plan, tests: Iterable[Test], over: Over) -> Plan:
-    """The elements for which all tests are true."""
+    """Return the elements for which all tests are true."""
     for test in tests:
         plan = _with_test(plan, test, over)
     return plan
@@ -72,7 +72,7 @@ def _with_test(plan: Plan, test: Test, over: Over) -> Plan:
     outside = [side for side in test.unknowable if not columns_of(side) & own]
     if not outside:
         return _compared(plan, test, over)
-    # Where the outer side is NULL, any row makes the test unknown; elsewhere its equality can be a key.
+    # If the outer side is NULL, any row makes the test unknown; otherwise its equality can serve as a key.
     null, *more = (over(is_null(side), ()) for side in outside)
     for other in more:
         null = resolve("or", (null, other), span)
@@ -84,7 +84,7 @@ def _with_test(plan: Plan, test: Test, over: Over) -> Plan:
 
 
 def _compared(plan: Plan, test: Test, over: Over) -> Plan:
-    """The elements for which a test is true, except for an outer side of its comparison that is NULL."""
+    """Return the elements for which a test is true, ignoring NULL on the outer side of its comparison."""
     right, span = test.right, test.span
     own = frozenset(right.schema.names)
     plan = SemiJoin(plan, right, _over(plan, right, test.predicate, over), test.anti, span)
@@ -99,7 +99,7 @@ def _compared(plan: Plan, test: Test, over: Over) -> Plan:
 
 
 def with_steps(plan: Plan, steps: Iterable[Lookup | Mark], over: Over) -> Plan:
-    """The plan with the columns that queries in expressions need; each of its elements as often as before."""
+    """Add the columns that queries in expressions need; the number of copies of each element stays."""
     for step in steps:
         predicate = _over(plan, step.right, step.predicate, over)
         match step:
@@ -120,7 +120,7 @@ def _over(plan: Plan, right: Plan, predicate: Expression, over: Over) -> Express
 
 
 def refuse_unknown(expression: Expression, known: Iterable[str]) -> None:
-    """Refuse columns of an outer query where they cannot be had."""
+    """Refuse columns of an outer query where they are not available."""
     names = frozenset(known)
     if not columns_of(expression) <= names:
         message = "a column of the outer query cannot be read here"
@@ -153,7 +153,7 @@ def _marked(plan: Plan, mark: Mark) -> Plan:
 
 
 def _and(source: Plan, plan: Plan, output: Output, span: Span) -> Plan:
-    """The columns of a plan, from a source that has them, and one more."""
+    """Return the columns of a plan from a source that has them, and one more."""
     return Map(source, (*(Output(f.name, Column(f.name, f.type)) for f in plan.schema), output), span)
 
 

@@ -1,4 +1,4 @@
-"""SET shedding and WITH (shedding = …): what queries may leave out, and when."""
+"""SET shedding and WITH (shedding = …): the work that queries may leave out, and when."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST = 2**53  # beyond this, numbers of a record are not exact
 
 
 def with_set(shedding: Shedding, name: Name, value: Name) -> Shedding:
-    """What queries may leave out after a SET of one of the `SETTINGS`."""
+    """Return the shedding after a SET of one of the `SETTINGS`."""
     return _read(shedding, SETTINGS[name.text.lower()], name, value)
 
 
 def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
-    """What a query may leave out that has these options; what they do not say is as SET says `otherwise`."""
+    """Return the shedding of a query with these options; `otherwise`, from SET, gives the rest."""
     given = () if options is None else options.given
     shedding = otherwise if options is None else replace(otherwise, span=options.span)
     seen: set[str] = set()
@@ -93,7 +93,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "budget": ("budget", _budget, "a whole number of comparisons, for instance 100000, or none"),
     "approximate": ("approximate", _yes, "yes or no"),
 }
-"""Options by name: which field of `Shedding` each is, how its text is read, and what would be right."""
+"""Options by name: the field of `Shedding`, a function that reads its text, and a hint with a valid value."""
 
 SETTINGS = {"shedding": "shedding", "target_delay": "target_delay", "shedding_budget": "budget"}
-"""Which option each of the settings of a program is."""
+"""The option for each of the settings of a program."""

@@ -1,4 +1,4 @@
-"""What a statement that runs says of the work it may leave out: WITH (…) behind it, and UTILITY BY in it."""
+"""Shedding of a statement that runs: WITH (…) after it, and UTILITY BY in it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tidegate.language.bind.shedding.utility import bind_utility
 
 
 def plain(query: syntax.Query) -> syntax.Query:
-    """The query without what it says of how it is run."""
+    """Return the query without the clauses on how it runs."""
     if isinstance(query, syntax.QueryWithOptions):
         query = query.query
     return query if _utility(query) is None else _without_utility(query)
 
 
 def early_clause(query: syntax.Query) -> Span | None:
-    """Return where a query says EMIT EARLY."""
+    """Return the position of EMIT EARLY in a query; None if it has none."""
     return query.early if isinstance(query, syntax.QueryWithOptions) else None
 
 
 def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
-    """What a query may leave out that runs."""
+    """Return the shedding of a query that runs."""
     options = query.options if isinstance(query, syntax.QueryWithOptions) else None
     query = query.query if isinstance(query, syntax.QueryWithOptions) else query
     shedding, utility = shedding_of(options, around.catalog.shedding), _utility(query)
@@ -76,7 +76,7 @@ def _without_utility(query: syntax.Query) -> syntax.Query:
 
 
 def _scope(query: syntax.Query, around: BindContext) -> Scope:
-    """The names in the FROM of the outermost SELECT."""
+    """Return the names in the FROM of the outermost SELECT."""
     match query:
         case syntax.Select(sources=sources):
             return read_from(sources, around, bind_query).scope

@@ -1,4 +1,4 @@
-"""UTILITY BY: what results are worth, by the rows that they are made of."""
+"""UTILITY BY: the utility of results, by the rows that they consist of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTANCE = "WORTH ('gold' = 10, ELSE = 1)"
 
 
 def bind_utility(clause: UtilityClause, scope: Scope) -> Utility:
-    """What results are worth, over the columns of FROM."""
+    """Return the utility of results, over the columns of FROM."""
     context = without_aggregates(scope, "UTILITY BY", hint="each row is worth something by itself; write its columns")
     types = tuple(_type(each, context) for each in clause.types)
     _refuse_repeated(types, scope)
@@ -67,7 +67,7 @@ def _refuse_no_number(type_: Expression) -> None:
 
 
 def _alike(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The types of rows as values of one type, whose constants WORTH has."""
+    """Cast the types of rows to one type, which the constants of WORTH must have."""
     span = types[0].span.to(types[-1].span)
     alike = unify(types, span)
     if alike is None:
@@ -87,7 +87,7 @@ def _alike(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_Key, float], ...], float]:
-    """The utility of each value, and that of all others."""
+    """Return the utility of each value, and that of all others."""
     known: dict[_Key, float] = {}
     otherwise: float | None = None
     for each in worth:

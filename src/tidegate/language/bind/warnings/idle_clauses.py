@@ -1,4 +1,4 @@
-"""Warnings about clauses of time that leave out nearly all rows, or that have no effect."""
+"""Warnings about time clauses that leave out nearly all rows, or that have no effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def warn_of_time_clauses(source: syntax.StreamReference | syntax.Subquery, plan:
 
 
 def _length(window: syntax.AnyWindow | None, plan: Plan) -> int | None:
-    """For how long each row is valid, if that is the same for all and known."""
+    """Return how long each row is valid, if this is known and the same for all rows."""
     match window:
         case _ if not is_chronon(plan):
             return None

@@ -1,6 +1,6 @@
-"""Warnings about streams without a window: their rows are valid for one instant, which is seldom meant.
+"""Warnings about streams without a window: their rows are valid for one instant, which is seldom intended.
 
-`WINDOW(NOW)` says that it is meant.
+`WINDOW(NOW)` states the intention.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def unwindowed(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> 
 
 
 def is_lookup(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> bool:
-    """Whether a source holds rows to look up, like a table or the last row of each key, not a stretch of time.
+    """Return whether a source holds rows to look up, like a table or the last row of each key.
 
-    A stream without a window that is joined with one is looked up when its rows come: that is a usual wish.
+    A join of such a source with a stream without a window looks up each row of the stream as it arrives. This is a
+    common use, so it causes no warning.
     """
     if source.window is None:
         return not is_chronon(plan)
@@ -46,7 +47,7 @@ def is_lookup(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> b
 
 
 def warn_unwindowed(names: Iterable[Name], so: str, around: BindContext) -> None:
-    """Warn about sources without a window, saying what follows from it; about each place once."""
+    """Warn about sources without a window and the consequence `so`, once per position."""
     for name in names:
         message = f"{name.text} has no window: its rows are valid for one instant, so {so}"
         written = "" if name.text == "this subquery" else f"{name.text} "

@@ -1,1 +1,1 @@
-"""The sweep over starts and ends, exact sums, and slots of time."""
+"""Kernels of aggregation: the sweep over starts and ends, exact sums, and slots of time."""

@@ -1,4 +1,4 @@
-"""Where the accumulators of a group stand in its row of integers, and how rows move to a wider layout."""
+"""Layout of the accumulators of a group in its row of integers, and moves to a wider layout."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tidegate.physical.common.kernels.compiled import compiled
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A row: number of elements, numbers of values, special counters of doubles, digits of sums.
+    """Layout of a row: number of elements, numbers of values, special counters of doubles, digits of sums.
 
-    `counted` columns have a number of values; the first of them are summed and have a kind, and
-    digits [low, low + size).
+    `counted` columns have a number of values. The first of them are summed; these have a kind, and digits [low, low +
+    size).
     """
 
     counted: int
@@ -34,26 +34,26 @@ class Layout:
 
     @property
     def fixed(self) -> int:
-        """The width of what is before the digits."""
+        """Return the width of the part before the digits."""
         return 1 + self.counted + SPECIALS * self.kinds.count(DOUBLE)
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where the digits of each summed column begin, and at last the width of a row."""
+        """Return where the digits of each summed column begin, and finally the width of a row."""
         return tuple(accumulate(self.sizes, initial=self.fixed))
 
     def specials(self) -> tuple[int, ...]:
-        """Where the special counters of each summed column begin."""
+        """Return where the special counters of each summed column begin."""
         before = accumulate((SPECIALS * kind for kind in self.kinds), initial=1 + self.counted)
         return tuple(before)[: len(self.kinds)]
 
     def table(self, wanted: Sequence[int]) -> Ints:
-        """The columns as the sweep's program has them; `wanted` tells whose sum is wanted as a double."""
+        """Return the columns as the sweep's program needs them; `wanted` says whose sum is wanted as a double."""
         rows = zip(self.kinds, self.places, self.sizes, self.lows, self.specials(), wanted, strict=False)
         return np.array(list(rows), np.int64).reshape(len(self.kinds), 6)
 
     def covering(self, needs: Sequence[tuple[int, int]]) -> Layout:
-        """Wide enough for more numbers, which are made of the given digits, and for their carries."""
+        """Return a layout that also has room for numbers made of the given digits, and for their carries."""
         lows, sizes = list(self.lows), list(self.sizes)
         for column, (low, high) in enumerate(needs):
             if self.kinds[column] == DOUBLE:
@@ -67,7 +67,7 @@ class Layout:
 
 
 def moved(sums: Ints, old: Layout, new: Layout, *, rows: int) -> Ints:
-    """Accumulators in another layout that covers all digits in use, with zeros for further groups."""
+    """Move accumulators to a layout that covers all digits in use, and add zeros for further groups."""
     wide = np.zeros((rows, new.places[-1]), np.int64)
     known = len(sums)
     wide[:known, : old.fixed] = sums[:, : old.fixed]
@@ -93,7 +93,7 @@ def trimmed(sums: Ints, layout: Layout, groups: Ints) -> tuple[Ints, Layout]:
 
 @compiled
 def _used(sums: Ints, groups: Ints, at: int, size: int) -> tuple[int, int]:
-    """The digits [first, last) outside of which all are zero; (0, 0) if all are."""
+    """Return the digits [first, last) outside of which all are zero; (0, 0) if all are."""
     first, last = size, 0
     for group in groups:
         for k in range(size):

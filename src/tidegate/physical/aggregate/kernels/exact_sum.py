@@ -1,11 +1,11 @@
 """Exact sums: numbers as digits of 32 bits in 64-bit integers, added and subtracted without error.
 
-A sum is a row of digits: digit k weighs 2^(32 k - 1074) for doubles, 2^(32 k) for integers. Digits
-are signed and have 31 spare bits, so that carries wait until `normalise`: up to 2^30 numbers may be
-added or subtracted in between. A row covers only the digits [low, low + size) that its numbers use.
+A sum is a row of digits: digit k weighs 2^(32 k - 1074) for doubles, 2^(32 k) for integers. Digits are signed and have
+31 spare bits, so carries can wait until `normalise`: up to 2^30 numbers may be added or subtracted in between. A row
+covers only the digits [low, low + size) that its numbers use.
 
-Because nothing is rounded before the end, a result depends on the numbers alone, never on their
-order: it is what `math.fsum` gives. NaN and the infinities are counted beside the digits.
+Nothing is rounded before the end, so a result depends on the numbers alone, never on their order: it equals
+`math.fsum`. NaN and the infinities are counted separately.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 Flags = npt.NDArray[np.uint8]
 
 LOWEST_EXPONENT = -1074
-"""The exponent of the smallest double: the unit of digit 0."""
+"""Exponent of the smallest double: the unit of digit 0."""
 
 INTEGER_DIGITS = 2
-"""Digits of a sum of 64-bit integers: the upper one has room for 2^31 of them."""
+"""Digits of a sum of 64-bit integers; the upper one has room for 2^31 of them."""
 
 SPECIALS = 3
 """Counters of a sum of doubles: NaN, infinity, minus infinity."""
@@ -36,7 +36,7 @@ _GREATEST_EXPONENT = 1023
 
 @compiled
 def digits_needed(doubles: Ints, present: Flags) -> tuple[int, int]:
-    """The digits [low, high) that the doubles, given by their bits, are made of; (0, 0) for none."""
+    """Return the digits [low, high) that the doubles, given by their bits, are made of; (0, 0) for none."""
     low, high = 64, -1
     for row in range(len(doubles)):
         exponent = (doubles[row] >> 52) & _NOT_FINITE
@@ -48,19 +48,19 @@ def digits_needed(doubles: Ints, present: Flags) -> tuple[int, int]:
 
 @inlined
 def add_integer(sums: Ints, group: int, at: int, number: int, sign: int) -> None:
-    """Add an integer (sign 1) to the digits from `at` of a group's row, or take it away (sign -1)."""
+    """Add an integer (sign 1) to the digits from `at` of a group's row, or subtract it (sign -1)."""
     sums[group, at] += sign * (number & _MASK)
     sums[group, at + 1] += sign * (number >> 32)
 
 
 @inlined
 def add_double(sums: Ints, group: int, at: int, low: int, specials: int, double: int, sign: int) -> None:
-    """Add a double, given by its bits (sign 1), to a group's row, or take it away (sign -1)."""
+    """Add a double, given by its bits (sign 1), to a group's row, or subtract it (sign -1)."""
     exponent = (double >> 52) & _NOT_FINITE
     fraction = double & _FRACTION
     if exponent == _NOT_FINITE:
         sums[group, specials + (0 if fraction != 0 else 1 if double >= 0 else 2)] += sign
-    elif double << 1 != 0:  # zero uses no digit at all, so none may be there for it
+    elif double << 1 != 0:  # zero uses no digits, so the row may have none for it
         place = max(exponent, 1) - 1
         signed = -sign if double < 0 else sign
         if exponent > 0:
@@ -77,7 +77,7 @@ def add_double(sums: Ints, group: int, at: int, low: int, specials: int, double:
 def normalise(sums: Ints, at: int, size: int) -> None:
     """Carry in every row, so that all digits but the last lie in [-2^31, 2^31).
 
-    Signed digits: a small negative sum has zeros above, as a small positive one has.
+    Digits are signed, so a small negative sum has zeros above it, like a small positive one.
     """
     for group in range(len(sums)):
         for k in range(at, at + size - 1):
@@ -88,7 +88,7 @@ def normalise(sums: Ints, at: int, size: int) -> None:
 
 @inlined
 def integer_of(sums: Ints, group: int, at: int) -> tuple[int, bool]:
-    """The sum of integers, and whether it fits into 64 bits (else the number means nothing)."""
+    """Return the sum of integers, and whether it fits into 64 bits; if not, the number is meaningless."""
     upper = sums[group, at + 1] + (sums[group, at] >> 32)
     fits = -(1 << 31) <= upper < (1 << 31)
     return (upper << 32) | (sums[group, at] & _MASK), fits
@@ -96,7 +96,7 @@ def integer_of(sums: Ints, group: int, at: int) -> tuple[int, bool]:
 
 @inlined
 def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: Ints) -> float:
-    """The sum of digits that weigh 2^(unit + 32 k), rounded once: half to even, to infinity if too large.
+    """Return the sum of digits that weigh 2^(unit + 32 k), rounded once: half to even, to infinity if too large.
 
     `scratch` has room for two digits more than the sum.
     """
@@ -106,7 +106,7 @@ def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: In
         top -= 1
     second = scratch[top - 1] if top > 0 else np.int64(0)
     third = scratch[top - 2] if top > 1 else np.int64(0)
-    # The 64 bits from the leading one on; how long the top digit is, its exponent as a double tells.
+    # Take the 64 bits from the leading one on; the exponent of the top digit as a double gives its length.
     shift = min(1054 - int(np.float64(scratch[top]).view(np.int64) >> 52), 31)
     window = (np.uint64(scratch[top]) << np.uint64(32)) | np.uint64(second)
     window = (window << np.uint64(shift)) | np.uint64((third << shift) >> 32)
@@ -130,7 +130,7 @@ def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: In
 
 @inlined
 def special_of(sums: Ints, group: int, at: int) -> float:
-    """What NaN and infinities make of a sum; zero if there are none."""
+    """Return the value that NaN and infinities give the sum; zero if there are none."""
     special = 0.0
     if sums[group, at + 1] > 0:
         special += np.inf
@@ -143,7 +143,7 @@ def special_of(sums: Ints, group: int, at: int) -> float:
 
 @inlined
 def magnitude(sums: Ints, group: int, at: int, size: int, scratch: Ints) -> bool:
-    """Write the absolute value as digits from 0 to 2^32 - 1; tell whether the sum is negative."""
+    """Write the absolute value as digits from 0 to 2^32 - 1; return whether the sum is negative."""
     carry = np.int64(0)
     for k in range(size):
         digit = sums[group, at + k] + carry

@@ -1,8 +1,8 @@
-"""The best value of the elements that are valid, for each group, as time goes on.
+"""Best value among the valid elements of each group, as time advances.
 
-Of a group's elements only those matter that no other beats: another that stays valid at least as
-long and is at least as good. What remains is a frontier: the longer valid, the strictly worse. The
-first is the best now; when it ends, the next is. Good is a large code; for MIN, codes are turned round.
+An element matters only if no other element dominates it, that is, stays valid at least as long and is at least as good.
+The remaining elements form a frontier: the longer valid, the strictly worse. The first is the best now; when it ends,
+the next one is. A greater code is better; for MIN, codes are reversed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Frontiers(NamedTuple):
 
 @compiled
 def spread(sizes: Ints, bounds: Ints, ends: Ints, codes: Ints, frontiers: Frontiers, column: int) -> None:
-    """Lay out a column's frontiers with room behind each for the new elements of its group."""
+    """Lay out the frontiers of a column, with room after each for the new elements of its group."""
     source = 0
     for group in range(len(bounds) - 1):
         size = sizes[group] if group < len(sizes) else 0
-        at = source + bounds[group]  # all rows and all new elements of the groups before
+        at = source + bounds[group]  # after all rows and all new elements of earlier groups
         frontiers.head[column, group], frontiers.tail[column, group] = at, at + size
         frontiers.end[column, at : at + size] = ends[source : source + size]
         frontiers.code[column, at : at + size] = codes[source : source + size]
@@ -39,7 +39,7 @@ def spread(sizes: Ints, bounds: Ints, ends: Ints, codes: Ints, frontiers: Fronti
 
 @compiled
 def gather(frontiers: Frontiers, column: int, groups: Ints) -> tuple[Ints, Ints, Ints]:
-    """Sizes, ends and codes of a column's frontiers for the given groups, one after the other."""
+    """Return sizes, ends and codes of a column's frontiers for the given groups, concatenated."""
     sizes = np.empty(len(groups), np.int64)
     for i in range(len(groups)):
         sizes[i] = frontiers.tail[column, groups[i]] - frontiers.head[column, groups[i]]
@@ -55,7 +55,7 @@ def gather(frontiers: Frontiers, column: int, groups: Ints) -> tuple[Ints, Ints,
 
 @inlined
 def insert(head: Ints, tail: Ints, ends: Ints, codes: Ints, column: int, group: int, end: int, code: int) -> None:
-    """Let one more element in, unless one there beats it; those that it beats go."""
+    """Insert an element unless another one dominates it; remove those that it dominates."""
     first, last = head[column, group], tail[column, group]
     after, above = first, last
     if first < last and ends[column, last - 1] < end:
@@ -76,7 +76,7 @@ def insert(head: Ints, tail: Ints, ends: Ints, codes: Ints, column: int, group: 
 
 @inlined
 def _replace(values: Ints, column: int, first: int, last: int, tail: int, value: int) -> None:
-    """Put one value in the place of values [first, last), moving those up to `tail`."""
+    """Replace values [first, last) by one value, and move those up to `tail`."""
     if last == first:
         for at in range(tail, last, -1):
             values[column, at] = values[column, at - 1]

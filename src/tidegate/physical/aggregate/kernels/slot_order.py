@@ -1,7 +1,7 @@
-"""What depends on the order of the values that are live in each slot: quantiles, and the first few elements.
+"""Compute what depends on the order of the live values in each slot: quantiles, and the first few elements.
 
-Elements are given in order within their group. A Fenwick tree over their ranks counts those that are
-live, so that the k-th is found in logarithmic time.
+Elements are given in order within their group. A Fenwick tree over their ranks counts the live ones, so the k-th is
+found in logarithmic time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Doubles = npt.NDArray[np.float64]
 def quantiles(
     numbers: Ints, order: Ints, slots: Slots, spans: Spans, *, is_double: bool, share: tuple[int, int]
 ) -> tuple[Doubles, Mask]:
-    """The value at a share (numerator, denominator) of the way through the live ones, and where there is none.
+    """Return the value at a share (numerator, denominator) of the live values, and where there is none.
 
-    The numbers are integers, or doubles by their bits; between two of them the result is interpolated,
-    exactly, and rounded once.
+    The numbers are integers, or doubles by their bits. Between two of them, the result is interpolated exactly and
+    rounded once.
     """
     bounds, ranks = distribute(slots.group[spans.first], order, len(slots.bounds) - 1)
     return _quantiles(numbers, is_double, *share, bounds, ranks, *events(spans, slots.total), slots.bounds)
@@ -32,7 +32,7 @@ def quantiles(
 
 @inlined
 def _count(tree: Ints, base: int, size: int, rank: int, sign: int) -> None:
-    """Count an element (sign 1), or no longer (sign -1)."""
+    """Add an element to the count (sign 1), or remove it (sign -1)."""
     at = rank + 1
     while at <= size:
         tree[base + at - 1] += sign
@@ -41,7 +41,7 @@ def _count(tree: Ints, base: int, size: int, rank: int, sign: int) -> None:
 
 @inlined
 def _select(tree: Ints, base: int, size: int, number: int) -> int:
-    """The rank of the live element of this number, counted from 0."""
+    """Return the rank of the live element with this number, counted from 0."""
     step = 1
     while 2 * step <= size:
         step *= 2
@@ -73,7 +73,7 @@ def _quantiles(
             for at in range(start_bounds[slot], start_bounds[slot + 1]):
                 _count(tree, base, size, rank[start_order[at]], 1)
                 count += 1
-            # Those that end with the last slot of the group before end here, too, but belong to that one.
+            # Elements that end with the last slot of the previous group have this slot as their end; skip them.
             for at in range(end_bounds[slot], end_bounds[slot + 1]):
                 if slot > slot_bounds[group]:
                     _count(tree, base, size, rank[end_order[at]], -1)
@@ -92,7 +92,7 @@ def _quantiles(
 def _between(
     below: int, above: int, is_double: bool, part: int, denominator: int, row: Ints, scratch: Ints,  # noqa: FBT001
 ) -> float:  # fmt: skip
-    """The value part / denominator of the way from one number to another."""
+    """Return the value part / denominator of the way from one number to another."""
     result = np.int64(below).view(np.float64) if is_double else float(below)
     if part != 0 and below != above:
         if is_double and not (wide.is_finite(below) and wide.is_finite(above)):
@@ -125,10 +125,10 @@ def _interpolated(
 def first_few(
     order: Ints, ties: Ints, slots: Slots, spans: Spans, *, offset: int, count: int
 ) -> tuple[Ints, Spans]:  # fmt: skip
-    """The elements that are among so many first ones, in the order, after the offset, and in which slots.
+    """Return the first `count` elements in the order, after the offset, and the slots in which they are among these.
 
-    Elements of the same number in `ties` as the last of them are found as well. An element appears once
-    for every unbroken row of slots.
+    Elements with the same number in `ties` as the last of them are returned as well. An element occurs once for every
+    unbroken sequence of slots.
     """
     bounds, ranks = distribute(slots.group[spans.first], order, len(slots.bounds) - 1)
     element, first, last = _first_few(bounds, ranks, ties, *events(spans, slots.total), slots.bounds, offset, count)
@@ -141,7 +141,7 @@ def _first_few(
     slot_bounds: Ints, offset: int, count: int,
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
     rank, tree = np.empty(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
-    piece = np.full(len(ranks), -1)  # the piece of each element that was found last
+    piece = np.full(len(ranks), -1)  # the latest piece of each element
     found, first, last = _room(2 * len(ranks) + 16)
     filled = 0
     for group in range(len(bounds) - 1):

@@ -15,19 +15,19 @@ Doubles = npt.NDArray[np.float64]
 
 
 def integer_sums(numbers: Ints, spans: Spans, count: int) -> tuple[Ints, Mask]:
-    """The sum in each slot, and whether it fits into 64 bits."""
+    """Return the sum in each slot, and whether it fits into 64 bits."""
     return _integer_sums(numbers, *events(spans, count))
 
 
 def double_sums(numbers: Ints, spans: Spans, count: int, *, is_double: bool) -> Doubles:
-    """The sum in each slot as a double; the numbers are integers, or doubles by their bits."""
+    """Return the sum in each slot as a double; the numbers are integers, or doubles by their bits."""
     low, high = digits_needed(numbers, np.ones(len(numbers), np.uint8)) if is_double else (0, 0)
     size = high - low + 1 if is_double else INTEGER_DIGITS
     return _double_sums(numbers, is_double, low, max(size, 1), *events(spans, count))
 
 
 def variances(numbers: Ints, spans: Spans, count: int, *, is_double: bool, sample: bool) -> tuple[Doubles, Mask]:
-    """The variance in each slot, of a sample or of all there is, and where there is none."""
+    """Return the variance in each slot, of a sample or of the population, and where there is none."""
     low, high = wide.places(numbers, is_double)
     return _variances(numbers, is_double, low >> 5, high, sample, *events(spans, count))
 

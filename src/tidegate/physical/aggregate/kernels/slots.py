@@ -1,8 +1,7 @@
-"""Slots: time cut where the elements of a group begin or end, so that nothing changes within a slot.
+"""Slots: time cut where elements of a group begin or end, so that nothing changes within a slot.
 
-All groups have slots of their own, numbered one group after the other. An element is live in the slots
-[first, last); what is asked of a group at an instant is then asked of a slot, and neither groups nor
-times matter any more.
+Each group has slots of its own, numbered group after group. An element is live in the slots [first, last). A question
+about a group at an instant becomes a question about a slot, independent of groups and times.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from tidegate.physical.common.kernels.groups import by_group, distribute
 Flags = npt.NDArray[np.uint8]
 
 CARRIED = -(2**63)
-"""The time of what was already so when the slots begin."""
+"""Start of an element that is live from before the first slot."""
 
 
 class Slots(NamedTuple):
-    """The group and first instant of each slot; a group's are [bounds[group], bounds[group + 1])."""
+    """Group and first instant of each slot; the slots of a group are [bounds[group], bounds[group + 1])."""
 
     bounds: Ints
     group: Ints
@@ -31,12 +30,12 @@ class Slots(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Return the number of slots."""
         return len(self.group)
 
 
 class Spans(NamedTuple):
-    """Elements by the slots in which they are live: [first, last) of each."""
+    """Slots [first, last) in which each element is live."""
 
     first: Ints
     last: Ints
@@ -46,10 +45,10 @@ class Spans(NamedTuple):
 
 
 def cut(groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, until: int) -> tuple[Slots, Spans]:
-    """Slots for elements by their group and validity; groups that are carried over begin with a slot for that.
+    """Cut time into slots, given the groups and validities of elements; `carried` groups get an initial slot.
 
-    An element whose start is CARRIED is live from the first slot of its group on; ends at or after
-    `until` are those of the last slot.
+    An element whose start is CARRIED is live from the first slot of its group on. An element that ends at or after
+    `until` is live through the last slot.
     """
     new, ending = np.flatnonzero(starts > CARRIED), np.flatnonzero(ends < until)
     owners = np.concatenate([carried, groups[new], groups[ending]])
@@ -64,7 +63,7 @@ def cut(groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, un
 
 @compiled
 def _numbered(bounds: Ints, order: Ints, times: Ints) -> tuple[Slots, Ints]:
-    """One slot for all events of a group at one time."""
+    """Make one slot for all events of a group at one time."""
     starts, of_event = np.empty(len(bounds), np.int64), np.empty(len(order), np.int64)
     group, time = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     filled = 0
@@ -81,7 +80,7 @@ def _numbered(bounds: Ints, order: Ints, times: Ints) -> tuple[Slots, Ints]:
 
 
 class Events(NamedTuple):
-    """Elements by the slot in which they begin to be live, and by the slot in which they no longer are."""
+    """Elements by the slot in which they start to be live, and by the first slot in which they are no longer."""
 
     start_bounds: Ints
     start_order: Ints
@@ -95,17 +94,17 @@ def events(spans: Spans, count: int) -> Events:
 
 
 def counts(spans: Spans, count: int) -> Ints:
-    """How many elements are live in each slot."""
+    """Return the number of live elements in each slot."""
     begun, ended = (np.bincount(each, minlength=count + 1) for each in spans)
     return np.cumsum(begun - ended)[:count]
 
 
 @compiled
 def first_of(order: Ints, spans: Spans, count: int) -> Ints:
-    """Of the elements that are live in each slot, the first one in the order; -1 where there is none.
+    """Return the first live element in the order for each slot, or -1 if there is none.
 
-    Elements are painted in this order over the slots that have no colour yet. `after` leads from a
-    slot to the next one without a colour.
+    The elements claim, in this order, the slots that no earlier one has claimed. `after` leads from a slot to the next
+    unclaimed one.
     """
     first, last = spans
     winner, after = np.full(count, -1), np.arange(count + 1)
@@ -121,14 +120,14 @@ def first_of(order: Ints, spans: Spans, count: int) -> Ints:
 @compiled
 def _next(after: Ints, slot: int) -> int:
     while after[slot] != slot:
-        after[slot] = after[after[slot]]  # halve the way for those who come later
+        after[slot] = after[after[slot]]  # path halving: shorten later searches
         slot = after[slot]
     return slot
 
 
 @compiled
 def merged(order: Ints, codes: Ints, spans: Spans) -> tuple[Ints, Spans]:
-    """Each code once in every slot: an element for it, and its slots. The order is by code, then first slot."""
+    """Return each code once in every slot: an element with it, and its slots; `order` is by code, then first slot."""
     first, last = spans
     kept, begins, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     filled = 0

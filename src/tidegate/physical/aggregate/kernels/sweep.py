@@ -1,8 +1,8 @@
-"""The sweep: all aggregates of all groups as functions of time, in one pass over starts and ends.
+"""Sweep: compute all aggregates of all groups as functions of time, in one pass over starts and ends.
 
-Groups are swept one after the other. At an instant all starts and ends of the group at that instant
-are applied; if the result is another one then, the piece before is closed. A group's digits of exact
-sums, counters and frontiers of best values are all that is kept between sweeps, with the ends to come.
+Groups are swept one after the other. At each instant, all starts and ends of the group at that instant are applied; if
+the result changes, the previous piece is closed. Between sweeps, a group keeps only its digits of exact sums, counters,
+frontiers of best values, and the ends to come.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tidegate.time import BEGINNING
 Flags = npt.NDArray[np.uint8]
 
 COUNT_ALL, COUNT, SUM_INTEGER, SUM_DOUBLE, AVERAGE, BEST = range(6)
-"""What a call computes; its operand is the number of a counted column or, for BEST, of a frontier."""
+"""Operations of calls; the operand is the number of a counted column or, for BEST, of a frontier."""
 
 VALUE, NULL, OVERFLOW = range(3)
-"""What a result is; only a VALUE has a meaningful number."""
+"""Status of a result; only a VALUE has a meaningful number."""
 
 INTEGER, DOUBLE = range(2)
 """Kinds of summed columns."""
@@ -33,11 +33,11 @@ _NEVER = 2**63 - 1
 
 
 class Program(NamedTuple):
-    """What to compute, and where a group's accumulators stand in its row of integers.
+    """Calls to compute, and the places of a group's accumulators in its row of integers.
 
-    `columns` has for each summed column: kind, first digit's place, digits, lowest digit, place of
-    the special counters, whether a double is wanted. `calls` has operation and operand. A row begins
-    with the number of elements, then numbers of values of the counted columns, the summed ones first.
+    `columns` has for each summed column: kind, place of the first digit, number of digits, lowest digit, place of the
+    special counters, whether a double is wanted. `calls` has operation and operand. A row begins with the number of
+    elements, then has the numbers of values of the counted columns, the summed ones first.
     """
 
     columns: Ints
@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Elements that become valid, in the order given by `order`, a group's from its bound on."""
+    """Elements that become valid, in the order given by `order`; those of a group start at its bound."""
 
     bounds: Ints
     order: Ints
@@ -61,7 +61,7 @@ class Starts(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Elements that cease to be valid; only looked at where elements are counted."""
+    """Elements that cease to be valid; used only if elements are counted."""
 
     bounds: Ints
     order: Ints
@@ -71,7 +71,7 @@ class Ends(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Per group: accumulators, the end of its last element (if none are counted), start of what is not emitted."""
+    """Per group: accumulators, the end of its last element (if none are counted), and since when it was not emitted."""
 
     sums: Ints
     until: Ints
@@ -79,7 +79,7 @@ class Groups(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Results with their validities; `number` and `status` by call, `fresh` if none was emitted of it before."""
+    """Results with their validities; `number` and `status` are by call, `fresh` if no part was emitted before."""
 
     group: Ints
     start: Ints
@@ -90,7 +90,7 @@ class Pieces(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Pieces, in the first `filled` places, which groups are alive, and which had an event at all."""
+    """Pieces, in the first `filled` places, which groups are alive, and which had an event."""
 
     pieces: Pieces
     filled: int
@@ -102,11 +102,11 @@ class Swept(NamedTuple):
 def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontiers: Frontiers, watermark: int) -> Swept:
     """Advance all groups to just before the watermark, changing `groups` and `frontiers` in place.
 
-    Emits every piece that is closed, and of the open piece the part before the watermark; where the
-    program holds back, only if that piece began in this sweep and is wanted early, or has overflowed:
-    that is told once, at the beginning.
+    Emit every piece that is closed, and the part of the open piece before the watermark. If the program holds back,
+    emit that part only if the piece began in this sweep and either is wanted early or has overflowed: an overflow is
+    reported once, when it begins.
     """
-    # What the loop uses is taken out of the tuples before: inside, each access would count references.
+    # Unpack the tuples before the loop: inside it, each access would count references.
     columns, calls, keeps_count, holds_back, early = program
     start_bounds, start_order, start_time, start_end, start_values, start_present, codes, coded = starts
     end_bounds, end_order, end_time, end_values, end_present = ends
@@ -179,7 +179,7 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
 
 @compiled
 def _room(most: int, calls: int) -> Pieces:
-    """Room for as many pieces as there can be at most; memory that is not used is not there."""
+    """Return room for the largest possible number of pieces; memory pages that are never touched cost nothing."""
     group, start, end = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     number, status = np.empty((calls, most), np.int64), np.empty((calls, most), np.uint8)
     return Pieces(group, start, end, np.empty(most, np.uint8), number, status)
@@ -187,7 +187,7 @@ def _room(most: int, calls: int) -> Pieces:
 
 @inlined
 def _count(columns: Ints, sums: Ints, group: int, values: Ints, present: Flags, row: int, sign: int) -> None:
-    """Let an element take part (sign 1) or no longer (sign -1)."""
+    """Add an element to the accumulators (sign 1), or remove it (sign -1)."""
     sums[group, 0] += sign
     for column in range(len(present)):
         if present[column, row]:
@@ -246,7 +246,7 @@ def _double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -
 
 @inlined
 def _bits(double: float) -> np.int64:
-    """The bits of a double, of one NaN and one zero, so that equal results have equal bits."""
+    """Return the bits of a double, with one NaN and one zero, so that equal results have equal bits."""
     return np.float64(np.nan if double != double else double + 0.0).view(np.int64)  # noqa: PLR0124 - NaN
 
 

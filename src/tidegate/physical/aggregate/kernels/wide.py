@@ -1,7 +1,7 @@
-"""Wide integers as digits of 32 bits in 64-bit integers: what exact variances and quantiles are computed with.
+"""Wide integers as digits of 32 bits in 64-bit integers, for exact variances and quantiles.
 
-A number is a magnitude, the place of its lowest bit and a sign; a double's lowest place is that of the
-smallest double. Digits may be negative or too large until they are carried, as in `exact_sum`.
+A number is a magnitude, the place of its lowest bit and a sign; place 0 of a double is that of the smallest double.
+Digits may be negative or too large until they are carried, as in `exact_sum`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _FRACTION = (1 << 52) - 1
 _NOT_FINITE = 0x7FF
 
 _FINER = 5
-"""Digits below the point of a quotient: with these, one of any divisor up to 2^62 has 96 bits at least."""
+"""Digits after the point of a quotient: with them, a quotient by any divisor up to 2^62 has at least 96 bits."""
 
 
 @inlined
 def is_finite(bits: int) -> bool:
-    """Whether the double of these bits is finite."""
+    """Return whether the double with these bits is finite."""
     return (bits >> 52) & _NOT_FINITE != _NOT_FINITE
 
 
 @inlined
 def parts(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: FBT001 - Numba takes it by position
-    """Magnitude, place and sign of a finite double, given by its bits, or of an integer."""
+    """Return magnitude, place and sign of a finite double, given by its bits, or of an integer."""
     sign = -1 if number < 0 else 1
     if is_double:
         exponent = (number >> 52) & _NOT_FINITE
@@ -45,7 +45,7 @@ def parts(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: 
 
 @compiled
 def places(numbers: Ints, is_double: bool) -> tuple[int, int]:  # noqa: FBT001 - Numba takes it by position
-    """The lowest and the highest place of the finite numbers that are not zero; (0, 0) if there are none."""
+    """Return the lowest and the highest place of the finite nonzero doubles; (0, 0) if none, or for integers."""
     low, high = 1 << 20, -1
     if not is_double:
         return 0, 0
@@ -58,8 +58,8 @@ def places(numbers: Ints, is_double: bool) -> tuple[int, int]:  # noqa: FBT001 -
 
 @inlined
 def add(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) -> None:
-    """Add a number to digits of which the first is digit `low`, or take it away."""
-    if whole != 0:  # zero uses no digit at all, so none may be there for it
+    """Add a number to digits of which the first is digit `low`, or subtract it."""
+    if whole != 0:  # zero uses no digits, so there may be none for it
         shift, at = np.uint64(place & 31), (place >> 5) - low
         lower = (whole & np.uint64(_MASK)) << shift
         upper = (whole >> np.uint64(32)) << shift
@@ -70,7 +70,7 @@ def add(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) -> None
 
 @inlined
 def add_square(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) -> None:
-    """Add the square of a number, or take it away."""
+    """Add the square of a number, or subtract it."""
     lower, upper = whole & np.uint64(_MASK), whole >> np.uint64(32)
     add(digits, low, lower * lower, 2 * place, sign)
     add(digits, low, lower * upper, 2 * place + 32, sign)
@@ -80,14 +80,14 @@ def add_square(digits: Ints, low: int, whole: np.uint64, place: int, sign: int) 
 
 @inlined
 def add_product(digits: Ints, low: int, whole: np.uint64, place: int, sign: int, weight: int) -> None:
-    """Add a number so many times; the weight is less than 2^31."""
+    """Add a number `weight` times; the weight is less than 2^31."""
     add(digits, low, (whole & np.uint64(_MASK)) * np.uint64(weight), place, sign)
     add(digits, low, (whole >> np.uint64(32)) * np.uint64(weight), place + 32, sign)
 
 
 @inlined
 def used(digits: Ints, size: int) -> int:
-    """How many digits there are without leading zeros."""
+    """Return the number of digits without leading zeros."""
     while size > 0 and digits[size - 1] == 0:
         size -= 1
     return size
@@ -95,24 +95,24 @@ def used(digits: Ints, size: int) -> int:
 
 @inlined
 def quotient(row: Ints, size: int, first: int, second: int, unit: int, scratch: Ints) -> float:
-    """The number in the carried digits of a row, over the product of two divisors below 2^31, rounded once.
+    """Return the number in the carried digits of a row, divided by two divisors below 2^31, rounded once.
 
-    `row` is an array of one row with room for the digits after the point, which stand before the others;
-    `scratch` has room for two digits more. Digit 0 of the number weighs 2^unit.
+    `row` is an array of one row with room for the digits after the point, which come before the others; `scratch` has
+    room for two digits more. Digit 0 of the number weighs 2^unit.
     """
     digits = row[0]
     for at in range(size - 1, -1, -1):
         digits[at + _FINER] = digits[at]
     digits[:_FINER] = 0
     rest = _divide(digits, size + _FINER, first) | _divide(digits, size + _FINER, second)
-    if rest != 0:  # more than the digits say, and too little to be among them
+    if rest != 0:  # a remainder below the last digit, which still matters for rounding
         digits[0] |= 1
     length = used(digits, size + _FINER)
     if length == 0:
         return 0.0
     lowest = unit - 32 * _FINER
     top = lowest + 32 * (length - 1) + int(np.float64(digits[length - 1]).view(np.int64) >> 52) - 1023
-    if top < LOWEST_EXPONENT:  # below all doubles: the nearest is zero, or the smallest one
+    if top < LOWEST_EXPONENT:  # below all doubles: the nearest is zero, or the smallest double
         half = top == LOWEST_EXPONENT - 1
         more = digits[length - 1] & (digits[length - 1] - 1) != 0 or used(digits, length - 1) > 0
         return 5e-324 if half and more else 0.0
@@ -121,13 +121,13 @@ def quotient(row: Ints, size: int, first: int, second: int, unit: int, scratch: 
 
 @inlined
 def room_of_quotient(size: int) -> int:
-    """How many digits a row needs for a quotient of so many digits."""
+    """Return how many digits a row needs for the quotient of a number with `size` digits."""
     return size + _FINER
 
 
 @inlined
 def _divide(digits: Ints, size: int, divisor: int) -> int:
-    """Divide in place; what remains."""
+    """Divide in place, and return the remainder."""
     rest = 0
     for at in range(size - 1, -1, -1):
         both = (rest << 32) | digits[at]
@@ -140,7 +140,7 @@ def _divide(digits: Ints, size: int, divisor: int) -> int:
 def spread_of(
     first_sum: Ints, first_size: int, second_sum: Ints, second_size: int, count: int, row: Ints, scratch: Ints,
 ) -> int:  # fmt: skip
-    """Write count times the sum of squares, less the square of the sum, into a row; how many digits it has."""
+    """Write count times the sum of squares, minus the square of the sum, into a row; return its number of digits."""
     digits = row[0]
     magnitude(second_sum, 0, 0, second_size, scratch)
     length = used(scratch, second_size + 2)
@@ -163,7 +163,7 @@ def spread_of(
             digit = digits[i + j] - np.int64(product & np.uint64(_MASK)) + borrow
             digits[i + j] = digit & _MASK
             borrow = digit >> 32
-        # No square of a sum is more than the sum of squares so many times: the borrow ends within the digits.
+        # The square of a sum is at most count times the sum of squares, so the borrow ends within the digits.
         at = i + size
         digit = digits[at] - np.int64(carry) + borrow
         digits[at] = digit & _MASK

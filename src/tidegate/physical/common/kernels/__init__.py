@@ -1,1 +1,1 @@
-"""Kernels that several features use: hashes, groups, orders of values and of time."""
+"""Kernels that several features use: hashing, grouping, order of values, order of time."""

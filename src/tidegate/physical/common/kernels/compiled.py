@@ -1,8 +1,8 @@
-"""Decorators of loops that run as machine code, with their types kept."""
+"""Decorators that compile loops to machine code and keep their types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,25 +10,37 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_SOURCES = [(p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(Path(__file__).parent.rglob("*.py"))]
+Stamp = tuple[tuple[str, int, int], ...]
+"""Path, time of change and size of files."""
+
+_PHYSICAL = Path(__file__).parents[2]
+
+
+def _stamp_of(files: Iterable[Path]) -> Stamp:
+    return tuple((str(each), each.stat().st_mtime_ns, each.stat().st_size) for each in sorted(files))
+
+
+_KERNELS = _stamp_of(_PHYSICAL.glob("*/kernels/*.py"))
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call, keep the result on disk, and let other threads run meanwhile."""
+    """Compile at the first call, cache the result on disk, and release the GIL while it runs."""
     return _kept(njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
-    """Compile into those who call it: a call of its own would count references of all its arrays."""
+    """Compile into the callers: a call of its own would count references of all its arrays."""
     return _kept(njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function))
 
 
 def _kept(machine_code: Any) -> Any:
-    """Let what is kept on disk be valid as long as no kernel's source changes.
+    """Tie the cache on disk to the sources of all kernels, and to those next to the function.
 
-    Numba looks at the source of the function alone, not of those that are compiled into it, and would
-    run old machine code after a change of those.
+    Numba checks only the source of the function itself, not of functions that are compiled into it, and would run old
+    machine code after a change of those.
     """
-    if hasattr(machine_code, "_cache"):  # not where compilation is switched off
-        machine_code._cache._cache_file._source_stamp = _SOURCES  # noqa: SLF001 - there is no public way
+    if hasattr(machine_code, "_cache"):  # not if compilation is disabled
+        own = Path(machine_code.py_func.__code__.co_filename)
+        more = () if own.is_relative_to(_PHYSICAL) else _stamp_of(own.parent.glob("*.py"))
+        machine_code._cache._cache_file._source_stamp = _KERNELS + more  # noqa: SLF001 - there is no public way
     return machine_code

@@ -1,4 +1,4 @@
-"""Rows by their key: an exact number for each group, and rows in order of group and time."""
+"""Group rows by key: an exact number for each group, and rows in the order of group and time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.physical.common.kernels.compiled import compiled
 
 
 class Grouping(NamedTuple):
-    """The group of each new row, and for each group not known before the first row of it."""
+    """Group of each new row, and the first row of each group that was not known before."""
 
     groups: Ints
     founders: Ints
@@ -24,9 +24,8 @@ class Grouping(NamedTuple):
 def group_rows(known: Sequence[pa.Array], new: Sequence[pa.Array], *, groups: int, rows: int) -> Grouping:
     """Number the groups of new rows: known groups keep their position, new ones follow.
 
-    `known` are the keys of the known groups, all different; both are canonical (see `canonical`).
-    Numbers come from dictionaries, not from hashes, so that two keys never share one; NULL is a
-    value like others.
+    `known` are the keys of the known groups, all different. Both must be canonical (see `canonical`). Numbers come from
+    dictionaries, not from hashes, so two keys never share one. NULL is a value like others.
 
     Examples
     --------
@@ -46,9 +45,9 @@ def group_rows(known: Sequence[pa.Array], new: Sequence[pa.Array], *, groups: in
 
 
 def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
-    """Codes 0, 1, … of the new values in order of appearance, those of known values or -1, how many there are.
+    """Return codes 0, 1, … of the new values in order of appearance, those of known values or -1, and their number.
 
-    The known are looked up among the new, not the other way round: the new are few and stay in cache.
+    Known values are looked up among the new ones, not vice versa: the new ones are few and stay in the CPU cache.
     """
     if is_collection(new.type):
         known, new = identity(known), identity(new)
@@ -59,7 +58,7 @@ def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
 
 @compiled
 def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
-    """Codes become positions: of a known group where there is one, else behind them."""
+    """Turn codes into positions: that of the known group if there is one, else a position after the known groups."""
     position, founders = np.full(size, -1), np.empty(size, np.int64)
     for group in range(len(matches)):
         if matches[group] >= 0:
@@ -75,29 +74,29 @@ def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
 
 
 def canonical(column: pa.Array) -> pa.Array:
-    """The same column with equal values written alike: floats with one NaN and one zero, maps in order of keys."""
+    """Return the column with equal values represented alike: one NaN, one zero, maps in the order of keys."""
     if is_collection(column.type):
         return normal(column)
     return one_zero_one_nan(column) if pa.types.is_floating(column.type) else column
 
 
 def positions(ids: Ints, wanted: Ints) -> Ints:
-    """Where the wanted ids stand among ids in ascending order."""
+    """Return the positions of the wanted ids among ids in ascending order."""
     if not len(wanted) or ids[-1] - ids[0] > 8 * len(ids) + 1024:
         return np.searchsorted(ids, wanted)
-    table = np.empty(ids[-1] - ids[0] + 1, np.int64)  # where most ids are still alive, looking up is faster
+    table = np.empty(ids[-1] - ids[0] + 1, np.int64)  # if most ids are still in use, a table is faster
     table[ids - ids[0]] = np.arange(len(ids))
     return table[wanted - ids[0]]
 
 
 def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
-    """Rows in order of group and time: where each group begins, and the rows."""
+    """Sort rows by group and time; return where each group begins, and the rows."""
     return distribute(groups, np.argsort(times, kind="stable"), count)
 
 
 @compiled
 def distribute(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
-    """A counting sort: stable, so that rows in some order stay so within their group."""
+    """Sort rows by group with a stable counting sort; return where each group begins, and the rows."""
     bounds = np.zeros(count + 1, np.int64)
     for row in rows:
         bounds[groups[row] + 1] += 1

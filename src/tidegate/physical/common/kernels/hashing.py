@@ -1,11 +1,10 @@
 """Hashes of rows that are the same in every process, on every machine and in every version.
 
-State in checkpoints is laid out by these hashes and rows are spread over buckets by them, so what
-is computed here must never change. Values that SQL calls equal have equal hashes: 0.0 and -0.0,
-all NaN, and integers of either width.
+State in checkpoints is laid out by these hashes and rows are distributed over buckets by them, so the results must
+never change. Values that are equal in SQL have equal hashes: 0.0 and -0.0, all NaN, and integers of either width.
 
-The upper half of a hash orders the groups of a join's run (see `runs`), the lower half chooses the
-bucket: within one bucket the upper half is still spread evenly.
+The upper half of a hash orders the groups of a join's run (see `runs`), the lower half chooses the bucket. So within
+one bucket, the upper half is still evenly distributed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 Hashes = npt.NDArray[np.uint64]
 
 NULL_HASH = 0x9AE16A3B2F90404F
-"""Stands for NULL in every column."""
+"""Hash of NULL in every column."""
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
-    """One hash for each row of the columns, of which there must be at least one.
+    """Return one hash for each row of the columns; there must be at least one column.
 
-    The hash of a single column of integers, floats, booleans or times without NULL is a bijection
-    of its values: rows are equal exactly if their hashes are.
+    The hash of a single column of integers, floats, booleans or times without NULL is a bijection of its values: rows
+    are equal exactly if their hashes are.
 
     Examples
     --------
@@ -48,13 +47,13 @@ def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
 
 
 def bucket_of(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
-    """The bucket, 0 to `buckets` - 1, of each hash."""
+    """Return the bucket, 0 to `buckets` - 1, of each hash."""
     low = hashes & np.uint64(0xFFFFFFFF)
     return ((low * np.uint64(buckets)) >> np.uint64(32)).astype(np.int32)
 
 
 def fixed_values(column: pa.Array, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """The values of a column of fixed width as they lie in memory; where it is NULL, anything."""
+    """Return the values of a column of fixed width as they lie in memory; arbitrary where NULL."""
     if not len(column):
         return read_only(np.empty(0, dtype))
     width = column.type.bit_width // 8
@@ -69,7 +68,7 @@ def _hash_column(column: pa.Array) -> Hashes:
 
 
 def _hash_values(column: pa.Array) -> Hashes:
-    """Hashes of the values; where it is NULL, anything."""
+    """Return hashes of the values; arbitrary where NULL."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), NULL_HASH, np.uint64)
@@ -94,7 +93,7 @@ def _hash_strings(column: pa.Array) -> Hashes:
 
 
 def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values; to the compiler of kernels, arrays that can be written are another type."""
+    """Return a read-only view; to the compiler of kernels, writable arrays are another type."""
     if values.flags.writeable:
         values = values.view()
         values.flags.writeable = False
@@ -103,7 +102,7 @@ def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @inlined
 def mix(bits: Any) -> Any:
-    """A bijection of 64 bits in which every bit depends on every other (the finaliser of SplitMix64)."""
+    """Mix 64 bits bijectively so that every bit depends on every other (the finaliser of SplitMix64)."""
     bits = np.uint64(bits) + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -136,7 +135,7 @@ def _hash_floats(values: Any) -> Any:
 
 @compiled
 def _hash_texts(ends: Any, content: Any) -> Any:
-    """Eight bytes at a time; the length goes in too, as the last word is filled up with zeros."""
+    """Hash eight bytes at a time; the length is included because the last word is padded with zeros."""
     hashes = np.empty(len(ends) - 1, np.uint64)
     for row in range(len(hashes)):
         at, end = np.uint64(ends[row]), np.uint64(ends[row + 1])
@@ -158,7 +157,7 @@ def _hash_texts(ends: Any, content: Any) -> Any:
 
 @compiled
 def _combine(hashes: Any, others: Any) -> Any:
-    """Hashes of longer rows; the order of the columns counts."""
+    """Combine hashes of rows with those of a further column; the order of the columns matters."""
     combined = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):
         combined[row] = mix((hashes[row] * np.uint64(0xD6E8FEB86659FD93)) ^ others[row])

@@ -1,4 +1,4 @@
-"""Rows in the order in which they came, in chunks that never change: state that grows is not written again."""
+"""Journal of rows in the order of arrival, in chunks that never change, so that old rows are not written again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from tidegate.physical.common.arrays import Columns
 
 _MOST = 16
-"""Chunks that there may be before some of them become one."""
+"""Number of chunks above which some are merged."""
 
 _SHARE = 2
-"""A chunk becomes one with those behind it if it is not larger than all of them by more than this."""
+"""Ratio up to which a chunk is merged with all chunks after it."""
 
 
 class Chunk(NamedTuple):
-    """The rows from `begin` to before `end`, counted from the first one that there ever was."""
+    """Rows from `begin` to before `end`, counted from the first row ever appended."""
 
     begin: int
     end: int
@@ -28,11 +28,11 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Journal:
-    """The last rows of those that there have been."""
+    """Most recent of all rows appended so far."""
 
     names: tuple[str, ...]
     end: int = 0
-    """How many rows there have been."""
+    """Number of rows appended so far."""
     chunks: list[Chunk] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Journal:
         return Journal(self.names, self.end, list(self.chunks))
 
     def append(self, *columns: npt.NDArray[Any]) -> None:
-        """Add rows, of which copies are kept."""
+        """Append copies of rows."""
         rows = len(columns[0])
         if rows:
             kept = {name: column.copy() for name, column in zip(self.names, columns, strict=True)}
@@ -62,16 +62,16 @@ class Journal:
         self.chunks[place:] = [Chunk(some[0].begin, self.end, self._joined(some))]
 
     def skip(self, rows: int) -> None:
-        """Let rows pass that nobody will ask for, nor for those before them."""
+        """Skip rows that are not needed, and drop all rows before them."""
         self.chunks = []
         self.end += rows
 
     def drop(self, begin: int) -> None:
-        """Forget chunks whose rows are all before this one."""
+        """Drop chunks whose rows are all before this one."""
         self.chunks = [chunk for chunk in self.chunks if chunk.end > begin]
 
     def since(self, begin: int) -> list[npt.NDArray[Any]]:
-        """The columns from a row on."""
+        """Return the columns from a row on."""
         late = [chunk for chunk in self.chunks if chunk.end > begin]
         columns = self._joined(late)
         first = begin - late[0].begin if late else 0
@@ -84,12 +84,12 @@ class Journal:
         return {name: np.concatenate([*none, *(chunk.columns[name] for chunk in chunks)]) for name in self.names}
 
     def to_columns(self, name: str) -> dict[str, Columns]:
-        """The chunks as parts; the first row of each is in its name."""
+        """Return the chunks as parts; the name of each contains its first row."""
         return {f"{name} {chunk.begin}": chunk.columns for chunk in self.chunks}
 
 
 def journal_from(name: str, names: tuple[str, ...], parts: Mapping[str, Columns], end: int | None = None) -> Journal:
-    """The journal that had these parts, among others."""
+    """Return the journal whose parts are among these."""
     own = [(int(key.removeprefix(f"{name} ")), part) for key, part in parts.items() if key.startswith(f"{name} ")]
     chunks = [Chunk(begin, begin + len(part[names[0]]), part) for begin, part in sorted(own, key=lambda each: each[0])]
     last = chunks[-1].end if chunks else 0
@@ -97,6 +97,6 @@ def journal_from(name: str, names: tuple[str, ...], parts: Mapping[str, Columns]
 
 
 def same_or_new(before: Columns | None, now: Columns) -> Columns:
-    """What was written before if it is the same, or a copy of what is now."""
+    """Return what was saved before if it is equal, else a copy of the current columns."""
     same = before is not None and all(np.array_equal(before[name], column) for name, column in now.items())
     return before if before is not None and same else {name: column.copy() for name, column in now.items()}

@@ -1,4 +1,4 @@
-"""Values of any ordered type as 64-bit integers in the same order, and back."""
+"""Codes: values of any ordered type as 64-bit integers in the same order, and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """Codes of several columns (anything where NULL), and how to turn codes into values again."""
+    """Codes of several columns (arbitrary where NULL), and a function that decodes them."""
 
     codes: tuple[Ints, ...]
     decode: Decode
@@ -32,8 +32,8 @@ class Coded:
 def order_codes(columns: Sequence[pa.Array]) -> Coded:
     """Code columns of one type: a code is smaller, equal or greater as its value is.
 
-    Codes of strings hold among these columns only; NaN is the greatest of floats, -0.0 equals 0.0.
-    Arrays and maps have no order of their own; here they get one that depends on nothing but them.
+    Codes of strings are valid among these columns only. NaN is the greatest float; -0.0 equals 0.0. Arrays and maps
+    have no order in SQL; here they get one that depends only on their values.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def order_codes(columns: Sequence[pa.Array]) -> Coded:
 
 
 def integers(column: pa.Array) -> Ints:
-    """A column of integers, truth values, times or durations as 64-bit integers; 0 where NULL."""
+    """Return a column of integers, booleans, times or durations as 64-bit integers; 0 where NULL."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if pa.types.is_boolean(column.type):
@@ -65,22 +65,22 @@ def integers(column: pa.Array) -> Ints:
 
 
 def doubles(column: pa.Array) -> npt.NDArray[np.float64]:
-    """A column of numbers as doubles; 0 where NULL."""
+    """Return a column of numbers as doubles; 0 where NULL."""
     wide = column.cast(pa.float64())
     return np.array(wide.fill_null(0.0) if wide.null_count else wide)
 
 
 def presence(column: pa.Array) -> Flags:
-    """1 where the column has a value, 0 where it is NULL."""
+    """Return 1 where the column has a value, 0 where it is NULL."""
     if not column.null_count:
         return np.ones(len(column), np.uint8)
     return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
 
 
 def sorted_by(keys: Sequence[Ints]) -> Ints:
-    """Rows in the order of several codes, the most important first; in any order where all are equal.
+    """Return the order of rows by several codes, the most important first; ties may be in any order.
 
-    To sort by the first one alone is much faster, and often leaves few rows to be sorted by the others.
+    Sorting by the first code alone is much faster, and often leaves few rows to sort by the others.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def sorted_by(keys: Sequence[Ints]) -> Ints:
 
 
 def classes(order: Ints, keys: Sequence[Ints]) -> Ints:
-    """For rows in the order of some codes: a number for each row, the same for rows that are equal in all of them.
+    """Return a number for each row, the same for rows with equal codes; `order` sorts the rows by the codes.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _floats(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
 
 
 def _flip_negative(bits: Ints) -> Ints:
-    """Order the bits of negative floats; its own inverse."""
+    """Turn the bits of floats into ordered integers; its own inverse."""
     return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
 
 

@@ -1,7 +1,7 @@
 """Rows that wait for their time: a few sorted runs, consumed from the front.
 
-A run never changes once it is made: what was consumed of it is an offset kept beside it. So only
-what is new has to be written, and a step reads only the rows whose time has come.
+A run never changes once it is made; an offset says how much of it was consumed. So only new rows have to be written,
+and a step reads only the rows whose time has come.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 MOST_RUNS = 8
-"""With more runs than this, runs are merged."""
+"""Number of runs above which runs are merged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +32,13 @@ class Run:
         return self.rows.slice(self.consumed)
 
     def until(self, time: int) -> int:
-        """How many rows are before the time."""
+        """Return the number of rows before the time."""
         return int(np.searchsorted(self.rows.column(0).to_numpy(), time))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """Runs, oldest first; `made` counts all that there ever were, to give each a name of its own."""
+    """Runs, oldest first; `made` counts all runs ever made, so that each gets a unique name."""
 
     name: str
     runs: tuple[Run, ...] = ()
@@ -46,7 +46,7 @@ class Schedule:
 
     @staticmethod
     def load(name: str, chunks: Mapping[str, pa.RecordBatch], figures: Mapping[str, int]) -> Schedule:
-        """Find the runs of a schedule again among chunks; `figures` are those of `figures()`."""
+        """Restore the runs of a schedule from chunks; `figures` are those of `figures()`."""
         named = sorted((n for n in figures if n.startswith(f"{name}.")), key=lambda n: int(n.rpartition(".")[2]))
         return Schedule(name, tuple(Run(n, chunks[n], figures[n]) for n in named), figures.get(name, 0))
 
@@ -57,14 +57,14 @@ class Schedule:
         return {run.name: run.rows for run in self.runs}
 
     def add(self, rows: pa.RecordBatch) -> Schedule:
-        """Let more rows wait; they may come in any order."""
+        """Add rows, in any order."""
         if not rows.num_rows:
             return self
         more = self._with_run(self.runs, [rows])
         return more if len(more.runs) <= MOST_RUNS else more.merged()
 
     def take_before(self, time: int) -> tuple[Schedule, list[pa.RecordBatch]]:
-        """Part from the rows whose time is before the given one: sorted, one batch of each run."""
+        """Split off the rows before a time: sorted, one batch from each run."""
         ends = [run.until(time) for run in self.runs]
         due = [r.rows.slice(r.consumed, e - r.consumed) for r, e in zip(self.runs, ends, strict=True) if e > r.consumed]
         if not due:
@@ -77,7 +77,7 @@ class Schedule:
         return replace(self, runs=(*runs, run), made=self.made + 1)
 
     def merged(self) -> Schedule:
-        """With the youngest runs made one: so many that sizes grow geometrically, two at least."""
+        """Merge the newest runs, at least two, so that sizes grow geometrically."""
         sizes = [run.waiting for run in self.runs]
         first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
         return self._with_run(self.runs[:first], [run.rest() for run in self.runs[first:]])

@@ -1,4 +1,4 @@
-"""Rows in the order of time, in which ties are broken by values: no order of arrival matters."""
+"""Sort rows by time and break ties by values, so that the order of arrival does not matter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Arrived(NamedTuple):
 
 
 def in_order(groups: Ints, times: Ints, columns: Sequence[pa.Array], *, count: int) -> Arrived:
-    """Rows by group and time; of one instant by their values, ascending, NULL last.
+    """Sort rows by group and time; at one instant by their values, ascending, NULL last.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Runs: immutable elements of one side of a join, grouped by the hash of their key.
 
-The rows of a run are sorted by (hash, start); each hash has its *group* of rows. Groups are found
-through *slots*: a run of g groups has g slots, slot s holds the groups whose hash lies in the s-th
-of g equal parts of all hashes, which is about one group. A run is two chunks, written once:
+The rows of a run are sorted by (hash, start); each hash has its *group* of rows. Groups are found through *slots*: a
+run of g groups has g slots, and slot s holds the groups whose hash lies in the s-th of g equal parts of all hashes,
+about one group. A run consists of two chunks, written once:
 
     rows     valid_from, valid_to, then the columns given by the operator
     groups   hash; first: first row of the group; slot: first group at or after slot number i
@@ -26,11 +26,11 @@ from tidegate.time import FOREVER
 Positions = npt.NDArray[np.int32]
 
 SAMPLE = 512
-"""So many ends of a run, at most, are looked at to foresee when most of its rows will be expired."""
+"""Number of ends of a run that are sampled, at most, to predict when most of its rows will have expired."""
 
 
 class Index(NamedTuple):
-    """What kernels read of a run."""
+    """Columns of a run that kernels read."""
 
     start: Times
     end: Times
@@ -41,7 +41,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run, the longest validity in it, when all of it is expired, and when so much that a rewrite pays."""
+    """Run, its longest validity, when all of it has expired, and when enough has expired that a rewrite pays."""
 
     rows: pa.RecordBatch
     groups: pa.RecordBatch
@@ -67,13 +67,13 @@ class Run:
 
 
 def build_run(elements: Batch, hashes: Hashes) -> Run:
-    """Sort the elements, of which there must be some, into a run."""
+    """Sort the elements into a run; there must be at least one."""
     order, groups = _arrange(hashes, _by_start(elements.start))
     return _run(elements.take(order), groups)
 
 
 def merge_runs(runs: Sequence[Run], watermark: int) -> Run | None:
-    """One run with all rows of several that are valid at or after the watermark, if there are any."""
+    """Merge the rows that are valid at or after the watermark into one run; None if there are none."""
     indexes = [run.index for run in runs]
     sizes = np.array([len(run) for run in runs])
     order, groups = _merge(
@@ -102,20 +102,23 @@ def _run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run
 
 
 def _longest(start: Times, end: Times) -> int:
-    """The longest validity, at most FOREVER: from the beginning to the end of time it does not fit 64 bits."""
+    """Return the longest validity, at most FOREVER, because the whole of time does not fit into 64 bits."""
     lengths = end - start
     return FOREVER if lengths.min() < 0 else min(int(lengths.max()), FOREVER)
 
 
 def _stale(end: Times) -> int:
-    """When three quarters are expired, if the others live on for longer than it takes to come to that."""
+    """Return when three quarters of the rows have expired, if the others live on for longer than that takes.
+
+    Otherwise, return when all have expired.
+    """
     sample = np.sort(end[:: -(-len(end) // SAMPLE)])
     first, most, last = int(sample[0]), int(sample[len(sample) * 3 // 4]), int(end.max())
     return most if last - most > most - first else last
 
 
 def _by_start(start: Times) -> Positions:
-    """The order by start; most streams have it already."""
+    """Return the order by start; most streams are in this order already."""
     if (start[1:] >= start[:-1]).all():
         return np.arange(len(start), dtype=np.int32)
     return np.argsort(start, kind="stable").astype(np.int32)
@@ -123,13 +126,13 @@ def _by_start(start: Times) -> Positions:
 
 @inlined
 def slot_of(hash_: Any, slots: Any) -> Any:
-    """The part of all hashes, of so many equal ones, that a hash lies in."""
+    """Return which of `slots` equal parts of all hashes a hash lies in."""
     return np.int64(((hash_ >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
 
 
 @compiled
 def _arrange(hashes: Any, by_start: Any) -> Any:
-    """The order of rows by (hash, start), and the groups."""
+    """Return the order of rows by (hash, start), and the groups."""
     count = len(hashes)
     bounds = np.zeros(count + 1, np.int32)
     for row in range(count):
@@ -152,7 +155,7 @@ def _arrange(hashes: Any, by_start: Any) -> Any:
 
 @compiled
 def _sort_slot(order: Any, ordered: Any) -> None:
-    """Sort the rows of a slot by hash, keeping the order within each hash; there are very few hashes."""
+    """Sort the rows of a slot by hash, keeping the order within each hash; a slot has very few hashes."""
     rows, hashes = order.copy(), ordered.copy()
     done, least = 0, hashes[0]
     for hash_ in hashes:
@@ -170,7 +173,7 @@ def _sort_slot(order: Any, ordered: Any) -> None:
 
 @compiled
 def _groups(ordered: Any) -> Any:
-    """Hash and first row of each group, of rows in the order of their hashes, and the slots."""
+    """Return hash and first row of each group, given the ascending hashes of the rows, and the slots."""
     count = 0
     for row in range(len(ordered)):
         count += row == 0 or ordered[row] != ordered[row - 1]
@@ -199,7 +202,7 @@ def _slots(hash_: Any) -> Any:
 
 @compiled
 def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_ends: Any, watermark: Any) -> Any:
-    """The order of the rows of several runs, one below the other, by (hash, start), without expired ones."""
+    """Return the order of the rows of several concatenated runs by (hash, start), without expired ones."""
     runs = len(row_ends)
     group, row, stop = np.zeros(runs, np.int64), np.zeros(runs, np.int64), np.zeros(runs, np.int64)
     for run in range(1, runs):
@@ -227,7 +230,7 @@ def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_en
 
 @compiled
 def _merge_rows(start: Any, end: Any, row: Any, stop: Any, watermark: Any, order: Any, count: Any) -> Any:
-    """Append the rows of one group of each run, by start."""
+    """Append the rows of one group of each run, by start; return the new number of rows."""
     while True:
         best = -1
         for run in range(len(row)):

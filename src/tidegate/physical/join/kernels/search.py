@@ -16,16 +16,16 @@ from tidegate.physical.join.kernels.terms import Ranges
 from tidegate.time import FOREVER
 
 FEW = 1024
-"""There is room for so many pairs at least; more is not taken at once, as memory has to be fetched."""
+"""Least room for pairs; it is not larger because fresh memory has to be fetched."""
 
 LANE = 64
-"""So many rows of a run are tested in one go."""
+"""Number of rows of a run that are tested in one go."""
 
 
 class Operands(NamedTuple):
-    """What the terms read of a run: a column for each of them.
+    """Columns of a run that the terms read, one for each.
 
-    A row passes untested where one of the bits (Arrow's validity) is 0; no bits: all are 1.
+    A row passes untested where one of the bits (Arrow's validity) is 0. Empty bits mean that all are 1.
     """
 
     first: npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ class Operands(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """A run whose rows search partners."""
+    """Run whose rows search for partners."""
 
     index: Index
     ranges: Ranges
@@ -46,7 +46,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Searched:
-    """A run in which partners are searched; `longest` is the longest validity of its rows."""
+    """Run in which partners are searched; `longest` is the longest validity of its rows."""
 
     index: Index
     operands: Operands
@@ -63,12 +63,12 @@ class Found(NamedTuple):
 
 
 def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
-    """All pairs of rows that have equal hashes, overlap, and fulfil the terms; at `most` so many at a time."""
+    """Yield all pairs of rows that have equal hashes, overlap, and fulfil the terms; at most `most` at a time."""
     cursor = np.array([0, -1, -1])
     size = max(FEW, len(probe.index.start))
     while cursor[0] < len(probe.index.hash):
         found = _room(min(size, most))
-        size *= 8  # where many pairs have been found there may be more
+        size *= 8  # after many pairs, more are likely
         count = _search(probe.index, run.index, run.longest, probe.ranges, run.operands, cursor, found)
         if count:
             yield Found(found.probe[:count], found.row[:count], found.start[:count], found.end[:count])
@@ -80,7 +80,7 @@ def _room(size: int) -> Found:
 
 @compiled
 def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
-    """Fill the block and say how full it is; the cursor (group, row, position) says where to go on."""
+    """Fill the block and return the number of pairs; the cursor (group, row, position) says where to continue."""
     run_start, run_end, first = run.start, run.end, operands.first
     terms, room, count = ranges.shape[1], len(found.probe), np.int64(0)
     all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
@@ -128,13 +128,16 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
 
 @inlined
 def _rows(first: Any, group: Any, rows: Any) -> Any:
-    """The rows of a group: the first, and the one after the last."""
+    """Return the rows of a group: the first, and the one after the last."""
     return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
 
 
 @inlined
 def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
-    """Whether a term holds for a row that is still valid: mostly none, and this can be vectorised."""
+    """Return whether a term holds for any row that is still valid.
+
+    Mostly it holds for none, and this loop can be vectorised.
+    """
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
     count = 0
     for i in range(len(values)):
@@ -145,7 +148,7 @@ def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
 
 @inlined
 def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -> Any:
-    """Append the rows that are still valid; how many there are then."""
+    """Append the rows that are still valid; return the new count."""
     for i in range(len(ends)):
         rows[count] = position + i
         count += ends[i] > start
@@ -154,7 +157,7 @@ def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -
 
 @inlined
 def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
-    """Append those of them for which a term holds."""
+    """Append the rows that are still valid and for which a term holds; return the new count."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
     for i in range(len(ends)):
         x = shift + factor * values[i]
@@ -165,7 +168,7 @@ def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values:
 
 @inlined
 def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
-    """Leave out appended rows for which a term does not hold."""
+    """Remove appended rows for which a term does not hold; return the new count."""
     kept = begin
     for i in range(begin, end):
         rows[kept] = rows[i]
@@ -175,7 +178,7 @@ def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
 
 @inlined
 def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any) -> Any:
-    """Append valid rows for which all terms hold, or which are not to be tested."""
+    """Append valid rows for which all terms hold, or which cannot be tested; return the new count."""
     terms = len(ranges)
     for i in range(len(ends)):
         row = rows[count] = position + i
@@ -201,7 +204,7 @@ def _is_clear(bits: Any, row: Any) -> Any:
 
 @inlined
 def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
-    """The group of a hash, or -1."""
+    """Return the group of a hash, or -1."""
     groups = len(hashes)
     group = np.int64(slots[slot_of(hash_, groups)])
     while group < groups and hashes[group] < hash_:
@@ -211,7 +214,7 @@ def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
 
 @inlined
 def _after(times: Any, low: Any, high: Any, limit: Any) -> Any:
-    """The first position in [low, high) with a time after the limit; it is looked for near `low` first."""
+    """Return the first position in [low, high) with a time after the limit, searching near `low` first."""
     step = 1
     while low + step < high and times[low + step] <= limit:
         low += step

@@ -1,9 +1,8 @@
 """Terms of a join's predicate as ranges, so that one loop without branches tests them all.
 
-A term compares something computed from one value of each side with a constant, or the two values
-with each other. All comparisons that SQL knows come down to `low <= x <= high`, or the contrary,
-with x = shift + factor · (value of the run). NaN lies outside of every range and is greater than
-every number: what is not at most c is greater than c, or NaN.
+A term compares something computed from one value of each side with a constant, or the two values with each other. Every
+SQL comparison becomes `low <= x <= high`, or its negation, with x = shift + factor · (value of the run). NaN lies
+outside every range and is greater than every number: a value that is not at most c is greater than c, or NaN.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import fixed_values
 
 MOST_TERMS = 3
-"""So many terms are tested while searching."""
+"""Number of terms that are tested during the search."""
 
 Ranges = npt.NDArray[np.float64]
 """By row and term: shift, factor, low, high, and 1 if x must lie outside."""
 
 
 class Combine(IntEnum):
-    """What a term makes of the two values."""
+    """Combination of the two values in a term."""
 
-    NOTHING = 0  # it compares the one with the other
+    NOTHING = 0  # it compares one with the other
     SUM = 1
     PRODUCT = 2
-    MAGNITUDE = 3  # of the sum; only compared by order, as two numbers have the same
+    MAGNITUDE = 3  # of the sum; only for ordering comparisons, as two numbers have the same magnitude
 
 
 class Compare(IntEnum):
-    """How a term compares; the greatest of all numbers is NaN."""
+    """Comparison in a term; NaN is greater than all numbers."""
 
     EQUAL = 0
     UNEQUAL = 1
@@ -57,7 +56,7 @@ class Term(NamedTuple):
 
 
 def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> Ranges:
-    """The ranges of probing rows; there is a column of doubles for each term, NULL where it is not to be tested."""
+    """Return the ranges of probing rows, given a column of doubles for each term, NULL where it cannot be tested."""
     ranges = np.empty((rows, len(terms), 5))
     for number, (column, term) in enumerate(zip(columns, terms, strict=True)):
         _fill(ranges[:, number], fixed_values(column, np.float64), *term)
@@ -86,14 +85,14 @@ def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any,
 
 @inlined
 def _range(compare: Any, constant: Any) -> Any:
-    """The range in which x compares so with the constant, and whether it is rather outside of it."""
+    """Return the range in which the comparison of x with the constant is true, and whether to negate it."""
     negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
     if compare in (Compare.EQUAL, Compare.UNEQUAL):
-        if np.isnan(constant):  # the opposite of all numbers
+        if np.isnan(constant):  # the negation of all numbers
             return -np.inf, np.inf, not negated
         return constant, constant, negated
     if compare in (Compare.AT_MOST, Compare.GREATER):
-        if np.isnan(constant):  # everything is at most NaN: the opposite of nothing
+        if np.isnan(constant):  # everything is at most NaN: the negation of nothing
             return np.inf, -np.inf, not negated
         return -np.inf, constant, negated
     if np.isnan(constant):  # all numbers are less than NaN

@@ -1,8 +1,8 @@
-"""The runs of both sides of a join as chunks, few enough to search and rarely rewritten.
+"""Runs of both sides of a join as chunks, few enough to search and rarely rewritten.
 
-New elements become a run of their own. When there are many, the newest are merged, and with them
-the next older one as long as it is not much larger: so every row is rewritten a number of times
-that grows with the logarithm of the state (O'Neil et al. 1996, log-structured merge trees).
+New elements become a run of their own. When there are many runs, the newest are merged, together with the next older
+one as long as it is not much larger. So a row is rewritten a number of times that grows with the logarithm of the state
+(O'Neil et al. 1996, log-structured merge trees).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _DIRECTORY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """When runs are merged."""
+    """Rules for merging runs."""
 
     few: int = 6
-    """So many runs of a side are never merged."""
+    """Number of runs of a side up to which none are merged."""
 
     ratio: int = 2
-    """An older run is merged with newer ones unless it is more than so many times as large."""
+    """Ratio of sizes up to which an older run is merged with newer ones."""
 
     most_rows: int = 1 << 22
-    """No run becomes larger than this by merging: it bounds the time of one merge."""
+    """Number of rows that a merged run may have at most; it bounds the time of one merge."""
 
 
 TIERS = Tiers()
@@ -45,18 +45,18 @@ TIERS = Tiers()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """A run and its number, which no other run of its side has had while there are any."""
+    """Run and its number, which is unique on its side among the runs kept at one time."""
 
     number: int
     run: Run
 
 
 Side = tuple[Stored, ...]
-"""The runs of one side, oldest first."""
+"""Runs of one side, oldest first."""
 
 
 def load_runs(chunks: Mapping[str, pa.RecordBatch]) -> tuple[Side, Side]:
-    """The runs of the left and the right side."""
+    """Return the runs of the left and the right side."""
     sides: tuple[list[Stored], list[Stored]] = ([], [])
     if DIRECTORY in chunks:
         for side, number, *figures in zip(*(c.to_pylist() for c in chunks[DIRECTORY].columns), strict=True):
@@ -66,7 +66,7 @@ def load_runs(chunks: Mapping[str, pa.RecordBatch]) -> tuple[Side, Side]:
 
 
 def save_runs(left: Side, right: Side) -> dict[str, pa.RecordBatch]:
-    """The inverse of `load_runs`."""
+    """Return the chunks from which `load_runs` restores these runs."""
     chunks: dict[str, pa.RecordBatch] = {}
     entries = []
     for side, stored in ((0, left), (1, right)):
@@ -81,7 +81,7 @@ def save_runs(left: Side, right: Side) -> dict[str, pa.RecordBatch]:
 
 
 def renew(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Side:
-    """The runs after new elements have come; without those that are expired at the watermark."""
+    """Return the runs after new elements have arrived, without those that have expired at the watermark."""
     number = 1 + max((each.number for each in side), default=-1)
     arrived = [] if new is None else [Stored(number, new)]
     live = [each for each in (*side, *arrived) if each.run.last_end > watermark]
@@ -94,7 +94,7 @@ def renew(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Side:
 
 
 def _to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
-    """How many of the newest runs become one."""
+    """Return how many of the newest runs to merge."""
     if len(sizes) <= tiers.few:
         return 0
     count, rows = 1, sizes[-1]
@@ -106,7 +106,7 @@ def _to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
 
 
 def _compact(side: Iterable[Stored], number: int, watermark: int) -> list[Stored]:
-    """Rewrite runs of which most is expired; the rest of such a run may stay valid for long."""
+    """Rewrite runs that have mostly expired; their other rows may stay valid for long."""
     kept: list[Stored] = []
     for each in side:
         if each.run.stale > watermark:

@@ -1,4 +1,4 @@
-"""Whom to decide on: those whose child has come or does not come any more, found without a look at the others."""
+"""Select the elements to decide on: those whose child has arrived or can no longer arrive. The others are not read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidegate.physical.keyed_join.kernels.rows import BLOCK
 from tidegate.physical.keyed_join.kernels.table import Floor, Table
 
 ASKED = 1
-"""What is said of an element that is listed."""
+"""Flag of an element that is in the list."""
 
 
 def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
-    """Ask those whose child has come or has been decided on.
+    """Ask parents whose child has arrived or has been decided on.
 
-    Where parents are counted, new children are told that their key has occurred before: `counter` have come.
+    If parents are counted, record at new children that their key has occurred before: `counter` parents have arrived.
     """
     if child.fresh == child.count and not len(decided):
         return asked
@@ -33,7 +33,7 @@ def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Posi
 
 
 def ask_overdue(table: Table, place: int, edge: int, limits: Patience, asked: int) -> int:
-    """Ask those who need not wait for a child any longer."""
+    """Ask parents that need not wait for a child any longer."""
     if limits.rows < 0 and max(limits.time, limits.low, limits.watermark) == LEAST:
         return asked
     if limits.rows >= 0:
@@ -62,7 +62,7 @@ def _ask_below_limit(table: Table, place: int, column: int, limit: int, asked: i
 
 @compiled
 def ask_new(component: Any, fresh: Any, count: Any, asked: Any, said: Any) -> Any:
-    """Ask all that are new; how many they are."""
+    """Ask all new elements; return their number."""
     found = 0
     for row in range(fresh, count):
         if component[row] == UNKNOWN:
@@ -73,7 +73,7 @@ def ask_new(component: Any, fresh: Any, count: Any, asked: Any, said: Any) -> An
 
 @inlined
 def _ask(row: Any, asked: Any, said: Any, count: Any) -> Any:
-    """List an element, if it is not listed; how many they are."""
+    """List an element, unless it is listed; return the length of the list."""
     if said[row]:
         return count
     asked[count], said[row] = row, ASKED
@@ -86,7 +86,7 @@ def _ask_parents(
     child_ints: Any, child_key: Any, child_component: Any, fresh: Any, after: Any, decided: Any,
     base: Any, counter: Any, soonest: Any, asked: Any, said: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Ask those who wait for new children, which they are told of, or for one that has been decided on."""
+    """Ask parents that wait for a new child, which is linked to them, or for a child that has been decided on."""
     keys, head, edges, new = ints[key], heads[place], len(heads), after - fresh
     high, wanted, child_high = ints[HIGH], child_ints[child_key], child_ints[HIGH]
     children = np.empty(new + len(decided), np.int32)
@@ -97,7 +97,7 @@ def _ask_parents(
         its = child_component[children[i]]
         children[active], rows[active] = children[i], rows[i]
         active += (rows[i] >= 0) & ((i >= new) | (its < GONE) | (its == COLD))
-    while active:  # all chains go on by one: steps that do not need each other wait for memory at once
+    while active:  # advance all chains by one, so that their independent memory accesses overlap
         left = 0
         for i in range(active):
             child, row = children[i], rows[i]
@@ -107,7 +107,7 @@ def _ask_parents(
                     child_ints[base, child] = min(child_ints[base, child], counter)
                     child_ints[base + 2, child] = min(child_ints[base + 2, child], ints[START, row])
                 pointers[row, place] = child
-                missing = its == UNKNOWN  # then there is nothing to be decided yet, nor if another has not come
+                missing = its == UNKNOWN  # then nothing can be decided, nor if another child is missing
                 for edge in range(edges if its == YES else 0):
                     missing |= pointers[row, edge] < 0
                 if not missing:
@@ -128,7 +128,7 @@ def _ask_below(
     ints: Any, column: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
     least: Any, known: Any, fresh: Any, limit: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Ask those who lack a child and are below a limit; in most blocks nobody is."""
+    """Ask elements that lack a child and are below a limit. Most blocks have none, and are skipped."""
     values, children = ints[column], pointers[:, place]
     for row in range(known, fresh):
         if component[row] == UNKNOWN and children[row] < 0:
@@ -150,7 +150,7 @@ def _ask_ending(
     ints: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
     soonest: Any, fresh: Any, watermark: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Ask those who lack a child and are not valid after a watermark."""
+    """Ask elements that lack a child and are not valid after a watermark."""
     high, children = ints[HIGH], pointers[:, place]
     for block in range((fresh + BLOCK - 1) // BLOCK):
         if soonest[block] > watermark:

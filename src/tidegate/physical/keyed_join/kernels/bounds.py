@@ -1,4 +1,4 @@
-"""Below which value of an ordered column nothing arrives any more."""
+"""Lower bounds of the later values of an ordered column."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _NONE = np.empty(0, np.int64)
 
 
 class Stairs(NamedTuple):
-    """Running maxima by position (arrival number or start), and the largest value that is far enough behind.
+    """Running maxima by position (arrival number or start), and the largest value that is settled.
 
-    `slack` is how far that was. When it grows, what was concluded from the smaller one is forgotten.
+    A value is settled if its position is at least `slack` before the position reached. When the slack grows,
+    conclusions from the smaller one are discarded.
     """
 
     low: int = LEAST
@@ -26,7 +27,7 @@ class Stairs(NamedTuple):
     value: Ints = _NONE
 
     def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> Stairs:
-        """Take in more elements; all of them at or before `reached` minus the slack are far enough behind."""
+        """Add elements. Those at or before `reached` minus the slack are settled."""
         low = LEAST if slack > self.slack else self.low
         low, is_behind, *risen = _risen(self.position, self.value, position, value, reached - slack, low)
         if not is_behind:
@@ -38,9 +39,9 @@ class Stairs(NamedTuple):
 
 @compiled
 def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
-    """The largest value up to a position, and the stairs above it behind that; those before are stairs already.
+    """Return the largest settled value, and the running maxima after it. `before` are running maxima already.
 
-    And whether positions are in order and none is before those that were there: else nothing is done.
+    Also return whether positions are in order and none is less than the last of `before`. If not, nothing is changed.
     """
     last = before[-1] if len(before) else LEAST
     for each in position:
@@ -66,7 +67,7 @@ def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: A
 
 
 class Order(NamedTuple):
-    """The stairs of one key column by arrival number and by time."""
+    """Running maxima of one key column, by arrival number and by time."""
 
     rows: Stairs = Stairs()
     time: Stairs = Stairs()
@@ -80,6 +81,6 @@ class Order(NamedTuple):
         return Order(rows, time)
 
     def low(self, bound: Bound) -> int:
-        """No later element has a key below this."""
+        """Return the lower bound of the keys of later elements."""
         rows = LEAST if bound.rows is None else self.rows.low
         return max(rows, LEAST if bound.time is None else self.time.low)

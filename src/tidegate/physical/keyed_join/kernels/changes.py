@@ -1,4 +1,4 @@
-"""What has changed in a table, for the log of it."""
+"""Changes of a table, for its log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidegate.physical.keyed_join.kernels.model import GONE
 
 
 class Changes(NamedTuple):
-    """Where elements are that are new or not as they were, the rows of those that are new, and of those removed.
+    """Positions of new or changed elements, the rows of new ones, and the rows of removed ones.
 
-    `gone` are the rows of the log that do not count any more.
+    `gone` are the rows of the log that are no longer valid.
     """
 
     at: Ints
@@ -24,12 +24,12 @@ class Changes(NamedTuple):
 
 
 Removed = tuple[Ints, Ints]
-"""Rows, and which rows of the log have them."""
+"""Rows, and their rows in the log."""
 
 
 @compiled
 def unlike(component: Any, was: Any) -> Any:
-    """Which elements are not as they were; the log knows them then."""
+    """Return the positions of elements whose component has changed, and record the current components in `was`."""
     at = np.empty(len(component), np.int64)
     count = 0
     for row in range(len(component)):
@@ -42,7 +42,7 @@ def unlike(component: Any, was: Any) -> Any:
 
 @compiled
 def removed(component: Any, noted: Any, row: Any) -> Any:
-    """Those that are gone, which the log has; it knows that they are removed then."""
+    """Return the elements that are gone but still in the log, and mark them as removed from it."""
     rows, gone = np.empty(len(component), np.int64), np.empty(len(component), np.int64)
     count = 0
     for at in range(len(component)):

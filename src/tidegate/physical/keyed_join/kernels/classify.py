@@ -1,4 +1,4 @@
-"""Which component elements belong to, now that all of a batch is there."""
+"""Assign elements to components, after all elements of a batch have been added."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidegate.physical.keyed_join.kernels.table import Table
 
 
 class Terms(NamedTuple):
-    """By what is decided: how long children are waited for over each edge, and what becomes of who waits in vain.
+    """Rules for decisions: how long to wait for children over each edge, and the state for waits that time out.
 
-    `late` is the component of those whose children do not come by a constraint. New children are told of parents
-    that have been waiting: for each stream, `counters` says how many have come.
+    `late` is the component of elements whose children cannot arrive because of a constraint. `counters` is the number
+    of arrivals of each stream; it is recorded at new children whose parents have been waiting.
     """
 
     patience: Sequence[Patience]
@@ -32,10 +32,10 @@ class Terms(NamedTuple):
 
 
 def classify(graph: Graph, tables: Sequence[Table], terms: Terms, *, came_back: bool) -> list[Positions]:
-    """Set the components of all that are Unknown, and answer for each stream which are Yes now.
+    """Set the components of all Unknown elements; return for each stream the positions of those that are Yes now.
 
-    Several streams that all is reached from together are not chained yet, unless elements have come back.
-    What is not kept may be gone at once.
+    If several streams together cover a tree, they are not chained yet, unless cold elements have returned. Elements
+    that are not kept may become Gone at once.
     """
     if graph.shape == "tree":
         found = _by_children(graph, tables, terms)
@@ -52,7 +52,7 @@ def classify(graph: Graph, tables: Sequence[Table], terms: Terms, *, came_back: 
 
 @compiled
 def _unknown(waiting: Any, component: Any, fresh: Any) -> Any:
-    """All that are Unknown."""
+    """Return the positions of all Unknown elements."""
     asked = np.empty(len(waiting) + len(component) - fresh, np.int32)
     asked[: len(waiting)] = waiting
     count = len(waiting)
@@ -64,14 +64,14 @@ def _unknown(waiting: Any, component: Any, fresh: Any) -> Any:
 
 @compiled
 def _look_again(at: Any, soonest: Any) -> None:
-    """Some of them may become what is not kept."""
+    """Mark blocks for the next sweep, as some of their elements may not be kept."""
     for row in at:
         soonest[row // BLOCK] = LEAST
 
 
 @compiled
 def _complete(at: Any, component: Any) -> Any:
-    """Which are Yes."""
+    """Return the positions of elements that are Yes."""
     yes = np.empty(len(at), np.int32)
     count = 0
     for row in at:
@@ -81,7 +81,7 @@ def _complete(at: Any, component: Any) -> Any:
 
 
 def _by_children(graph: Graph, tables: Sequence[Table], terms: Terms) -> list[Positions]:
-    """In a tree, what the children are says all; most elements wait on, and nobody looks at them."""
+    """Decide by the children, which is enough in a tree. Most elements continue to wait, and are not read."""
     patience, late, keeps_no, counters = terms
     promoted, decided = [NOBODY] * len(tables), [NOBODY] * len(tables)
     for stream in graph.children_first:
@@ -107,12 +107,12 @@ def _by_children(graph: Graph, tables: Sequence[Table], terms: Terms) -> list[Po
 
 
 _MISSING, _LATE, _NEVER = 2 * ASKED, 4 * ASKED, 8 * ASKED
-"""What is said of an element, too: a child is missing, may not come by a constraint, or never comes."""
+"""Further flags of an element: a child is missing, cannot arrive because of a constraint, or never arrives."""
 
 
 @compiled
 def _complete_leaves(component: Any, ints: Any, fresh: Any, count: Any) -> Any:
-    """New elements that need no children are complete, if they are ever valid; where they are."""
+    """Make new elements without children Yes, if they are ever valid; return their positions."""
     yes, start, end = np.empty(count - fresh, np.int32), ints[START], ints[END]
     found = 0
     for row in range(fresh, count):
@@ -129,10 +129,10 @@ def _consult(
     late: Any, yes: Any, no: Any, key: Any, seen: Any, place: Any, child_ints: Any, child_component: Any,
     rows: Any, time: Any, least: Any, watermark: Any,
 ) -> Any:  # fmt: skip
-    """Take one child of each who is asked into account, and decide after the last one.
+    """Apply one child of each listed element, and decide after the last child.
 
-    When it is valid is taken over: without it, nobody has use for the parent. Who is complete and who does not wait
-    any more is listed; these then are what `yes` and `no` say.
+    The parent takes over the validity of its child, as it cannot join without it. Return the positions of elements that
+    are complete, and of all that have been decided. They get the components `yes` and `no`.
     """
     low, high, children, is_last = ints[LOW], ints[HIGH], pointers[:, place], place == pointers.shape[1] // 2 - 1
     below_low, below_high = child_ints[LOW], child_ints[HIGH]
@@ -151,7 +151,7 @@ def _consult(
             if its != YES:
                 told |= _MISSING if its == UNKNOWN else _LATE if its == COLD else _NEVER
         else:
-            told |= _MISSING  # a column that does not matter is not read: memory takes the time here
+            told |= _MISSING  # read no column that does not matter: memory access dominates here
             if (rows >= 0 and ints[seen, row] <= rows) or (time > LEAST and ints[START, row] < time):
                 told |= _LATE
             if least > LEAST and ints[key, row] < least:

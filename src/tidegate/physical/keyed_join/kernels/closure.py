@@ -1,4 +1,4 @@
-"""In graphs that are no trees: all that is reached from an element must be there, and be the same by all ways."""
+"""Decisions in graphs that are not trees: every element reached must exist, and be the same along all paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.physical.keyed_join.kernels.table import Table
 def until_settled(
     graph: Graph, tables: Sequence[Table], asked: list[Positions], patience: Sequence[Patience], late: int
 ) -> None:
-    """Look at all that is reached; where there are cycles, then let those go who need one that goes."""
+    """Decide from all elements reached. In cyclic graphs, then remove elements that need a removed one."""
     for stream in graph.children_first:
         table, at = tables[stream], asked[stream]
         some, decided = _screened(graph, table, stream, at, patience, late)
@@ -34,7 +34,7 @@ def until_settled(
 
 @compiled
 def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
-    """An element whose child never joins never does; one whose child does not by a constraint does not by it."""
+    """Pass No and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in at:
         child = children[row]
@@ -47,9 +47,9 @@ def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> 
 def _screened(
     graph: Graph, table: Table, stream: int, at: Positions, patience: Sequence[Patience], late: int
 ) -> tuple[Positions, bool]:
-    """Decide on those of which a child does not come any more, or of which there is none; the others, and who is lost.
+    """Decide on elements that lack a child for good, or all children; return the others, and whether any is lost.
 
-    That is nearly all where most elements do not join, and it is much faster than to look at all that is reached.
+    If most elements do not join, this decides nearly all of them, and is much faster than following all edges.
     """
     state = np.zeros(len(at), np.uint8)
     for edge in graph.below[stream]:
@@ -60,7 +60,7 @@ def _screened(
 
 
 _PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
-"""What is said of an element: a child is there, is missing, may not come by a constraint, or never comes."""
+"""Flags of an element: a child is present, is missing, cannot arrive because of a constraint, or never arrives."""
 
 
 @compiled
@@ -68,7 +68,7 @@ def _look(
     at: Any, children: Any, key: Any, seen: Any, start: Any, end: Any,
     rows: Any, time: Any, least: Any, watermark: Any, state: Any,
 ) -> None:  # fmt: skip
-    """Take one child of each element into account."""
+    """Apply one child of each element."""
     for i in range(len(at)):
         row = at[i]
         if children[row] >= 0:
@@ -84,7 +84,7 @@ def _look(
 
 @compiled
 def _settled(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
-    """Set the components of elements as far as direct children say all; the others, and whether anyone is lost."""
+    """Set the components that direct children determine; return the other elements, and whether any is lost."""
     some = np.empty(len(at), np.int32)
     count, lost = 0, False
     for i in range(len(at)):
@@ -104,7 +104,7 @@ def _settled(at: Any, state: Any, start: Any, end: Any, component: Any, late: An
 
 
 class Verdict(NamedTuple):
-    """Of some elements: whether a child is missing, may not come by a constraint, or never; and the validity."""
+    """For each element: whether a child is missing, is late by a constraint, or never arrives; and the validity."""
 
     missing: Mask
     late: Mask
@@ -121,7 +121,7 @@ def _opening(table: Table, at: Positions) -> Verdict:
 def _by_closure(
     graph: Graph, tables: Sequence[Table], stream: int, at: Positions, patience: Sequence[Patience]
 ) -> Verdict:
-    """In other graphs, all that is reached must be there, and be the same by all ways."""
+    """Judge elements by all elements they reach, which must exist and be the same along all paths."""
     table = tables[stream]
     verdict = _opening(table, at)
     reached, conflict = closure(graph, tables, stream, at)
@@ -149,9 +149,9 @@ def _by_closure(
 
 
 def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> tuple[dict[int, Positions], Mask]:
-    """All that is reached from elements over edges to children: for each stream the positions, or -1.
+    """Return all elements reached over edges to children: for each stream the positions, or -1.
 
-    The mask says where two ways lead to different elements of one stream.
+    The mask marks where two paths lead to different elements of one stream.
     """
     reached = {other: np.full(len(at), -1, np.int32) for other in sorted(graph.reached[stream])}
     reached[stream] = at
@@ -177,9 +177,9 @@ def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -
 
 
 def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> None:
-    """Write how long elements are valid with all that is reached from them.
+    """Set the validity of elements together with all elements they reach.
 
-    One that was complete goes if it is not any more: then something below it is expired.
+    An element that was complete and is not any more becomes Gone: something below it has expired.
     """
     reached, _ = closure(graph, tables, stream, at)
     low, high, component = tables[stream]["start"][at], tables[stream]["end"][at], tables[stream]["component"]
@@ -194,7 +194,7 @@ def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) ->
 
 
 def _decide(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
-    """Write components and validities; whether there is anyone who never joins."""
+    """Write components and validities; return whether any element is lost."""
     never = verdict.never | (verdict.low >= verdict.high)
     component: Components = np.full(len(at), YES, np.uint8)
     component[verdict.missing] = UNKNOWN

@@ -1,4 +1,4 @@
-"""When parents with a key have occurred and do not come any more; for keys whose child has not come, too."""
+"""Clusters: when parents with a key occurred, and when no more arrive. Keys may be known before their child."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from tidegate.physical.keyed_join.kernels.table import Table
 
 _NAMES = ("key", "base", "after", "first", "end")
 _KEY, _BASE, _AFTER, _FIRST, _END = range(5)
-"""Where the columns of clusters are."""
+"""Columns of clusters."""
 
 
 @dataclass(slots=True, eq=False)
 class Clusters:
-    """For each key: the number of its first parent, how many came since, when the first started and the last ends.
+    """Clusters of parents by key, for keys without a child.
 
-    They are found by their keys. What is left out ends at the least time, and is removed when room is needed.
+    For each key: the number of its first parent, the number of parents since, when the first starts and the last ends.
+    A removed cluster ends at the least time. Its space is freed when room is needed.
     """
 
     known: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
@@ -38,14 +39,15 @@ class Clusters:
         return cls(*_repacked(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
 
     def to_columns(self) -> dict[str, Ints]:
-        """Those that are not left out."""
+        """Return the clusters that are not removed."""
         known = self.known[: self.count]
         return dict(zip(_NAMES, known[known[:, _END] > LEAST].T.copy(), strict=True))
 
     def add(self, parent: Table, stop: int, child: Table, edge: int, same: int | None) -> None:
-        """Tell new children of parents that came before them, and count new parents, up to a row.
+        """Move clusters to their new children, and count new parents up to row `stop`.
 
-        Parents whose child is there are counted at the child. They have their own numbers, or all of them the same.
+        A parent whose child exists is counted at the child. Parents have their own numbers, or all have the number
+        `same`.
         """
         if parent.fresh == stop and (child.fresh == child.count or not self.count):
             return
@@ -59,7 +61,7 @@ class Clusters:
             self.known, self.slots, self.count = _repacked(self.known, self.count, more)
 
     def forget(self, ending: Ending, horizon: int) -> None:
-        """Leave out keys that do not come any more, and those of parents that are expired."""
+        """Remove keys that no longer arrive, and keys whose parents have expired."""
         if self.count:
             _forget(self.known, self.count, *ending, horizon)
 
@@ -70,7 +72,7 @@ def _count(
     ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
     child_ints: Any, child_key_at: Any, base_at: Any, fresh: Any, child_count: Any,
 ) -> Any:  # fmt: skip
-    """Change clusters; how many rows they have then."""
+    """Update clusters; return their number."""
     key, number, start, end = ints[key_at], ints[NUMBER], ints[START], ints[END]
     base, after, first = child_ints[base_at], child_ints[base_at + 1], child_ints[base_at + 2]
     child_key = child_ints[child_key_at]
@@ -102,7 +104,7 @@ def _count(
 
 @compiled
 def _repacked(known: Any, count: Any, more: Any) -> Any:
-    """Clusters without those that are left out, with room for more; their slots, and how many they are."""
+    """Return clusters without the removed ones, with room for more, their slots, and their number."""
     size, left = 64, 0
     for at in range(count):
         left += known[at, _END] > LEAST
@@ -121,7 +123,7 @@ def _repacked(known: Any, count: Any, more: Any) -> Any:
 
 @compiled
 def _free(size: Any) -> Any:
-    """Slots of which none is used."""
+    """Return empty slots."""
     slots = np.empty((size, 2), np.int64)
     slots[:, 1] = -1
     return slots
@@ -129,7 +131,7 @@ def _free(size: Any) -> Any:
 
 @compiled
 def _forget(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
-    """Leave out what does not come any more; columns that say nothing are not read."""
+    """Remove clusters that have ended. Columns without a limit are not read."""
     for at in range(count):
         if known[at, _END] <= horizon or counter - known[at, _BASE] - known[at, _AFTER] > gap:
             known[at, _END] = LEAST
@@ -138,10 +140,10 @@ def _forget(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any,
 
 
 class Ending(NamedTuple):
-    """When parents with a key do not come any more.
+    """End of the parents with a key.
 
-    … if since a base more than `gap` of `counter` elements had other keys, if the first of them started
-    before `time`, or if the key is below `low`.
+    No more of them arrive if more than `gap` of `counter` elements since a base had other keys, if the first of them
+    started before `time`, or if the key is below `low`.
     """
 
     counter: int
@@ -151,7 +153,7 @@ class Ending(NamedTuple):
 
 
 _ENDLESS = Ending(0, NEVER, LEAST, LEAST)
-"""Nothing is known."""
+"""No limit is known."""
 
 
 def count_parents(
@@ -161,9 +163,9 @@ def count_parents(
     batch: Mapping[int, int],
     met: Sequence[int] | None,
 ) -> None:
-    """Count the parents of this batch, at their children if these are there.
+    """Count the parents of this batch, at their children if these exist.
 
-    `batch` says for each stream how many they are, and `met` how they are counted, if not by their own numbers.
+    `batch` is the number of new elements of each stream. `met` are the numbers to count by, or None to use their own.
     """
     for edge, each in clusters.items():
         stream, child = graph.edges[edge]
@@ -174,15 +176,15 @@ def count_parents(
 def forget_clusters(
     graph: Graph, clusters: Mapping[int, Clusters], endings: Mapping[int, Ending], horizons: Sequence[int]
 ) -> None:
-    """Leave out keys that do not come any more, and those of parents that are expired."""
+    """Remove keys that no longer arrive, and keys whose parents have expired."""
     for edge, each in clusters.items():
         each.forget(endings.get(edge, _ENDLESS), horizons[graph.edges[edge].parent])
 
 
 def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int], counters: Sequence[int]) -> None:
-    """Tell new children that parents have been waiting for them: their key has occurred before now.
+    """Record at new children that parents have been waiting for them: their key has occurred before.
 
-    Where parents are found by their keys, children are told when their parents are asked.
+    If parents are found by their keys, this happens when the parents are asked.
     """
     for edge in watched:
         parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]

@@ -1,4 +1,4 @@
-"""What left because of a constraint alone: slices that are not searched unless a filter of their keys says so."""
+"""Cold elements, which left because of a constraint alone, in slices that are searched only if a key filter matches."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tidegate.physical.keyed_join.kernels.model import COLD, COLD_YES, GONE, REP
 from tidegate.physical.keyed_join.kernels.table import Table
 
 SLICE = 8192
-"""So many elements make a slice with filters; what has less waits for others, and is searched as it is."""
+"""Elements of a slice with filters. Fewer elements stay loose: they wait for others, and are searched directly."""
 
 _FEWEST, _PART = 1024, 16
-"""Where there are few slices yet, fewer elements make one: so many, or one of so many parts of what slices have."""
+"""Least elements of a slice, and the share of all elements in slices that make one, while there are few slices."""
 
 _MOST_LOOSE = 8
-"""So many loose slices there may be."""
+"""Most loose slices."""
 
 _SLICE_BITS, _DIGEST_BITS = 32, 6
-"""Bits for a key in the filter of a slice, which is as cold as the slice, and in a digest, which stays in memory."""
+"""Bits per key in the filter of a slice, which is as cold as the slice, and in a digest, which stays in memory."""
 
 _DIGESTED = 1 << 17
-"""A digest is for no more keys, unless one slice has more: so many at most are of slices that are over."""
+"""Most keys of a digest, unless one slice has more. It limits the keys of dropped slices that a digest still holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Cold elements in the order of their rows, when all are expired, and where those are that came back.
+    """Cold elements in row order, the last of their ends, and the positions of those that returned.
 
-    With a filter for each key, the columns are not looked at without need; filters are not, where a digest says so.
-    `first` and `last` are rows.
+    With filters by key, the columns are read only if needed. The filters are read only if a digest matches. `first` and
+    `last` are rows.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Slice:
         return self.count - len(self.returned)
 
     def still(self) -> Mask:
-        """Which elements have not come back."""
+        """Return which elements have not returned."""
         mask = np.ones(self.count, np.bool_)
         mask[self.returned] = False
         return mask
@@ -67,9 +67,9 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Digest:
-    """A filter of the keys of some slices, by column: of most keys it knows that none of these slices has them.
+    """Filter of the keys of some slices, by column. It rules out most keys for all these slices.
 
-    `first` and `last` are the numbers of the slices; `held` keys of `room` have been put in.
+    `first` and `last` are the numbers of the slices. `held` of `room` keys have been added.
     """
 
     first: int
@@ -80,7 +80,7 @@ class Digest:
 
     @classmethod
     def of(cls, each: Slice, room: int) -> Digest:
-        """A digest of one slice, with room for more."""
+        """Return a digest of one slice, with room for more."""
         nothing = {name: no_keys(room, _DIGEST_BITS) for name in each.filters}
         return cls(each.number, each.number, room, 0, nothing).with_slice(each)
 
@@ -91,21 +91,21 @@ class Digest:
 
 @dataclass(slots=True, eq=False)
 class Cold:
-    """The cold elements of a stream in slices, in the order in which they left; the last ones may be loose."""
+    """Cold elements of a stream in slices, in the order in which they left. The last slices may be loose."""
 
     slices: list[Slice] = field(default_factory=list)
     numbered: int = 0
-    """So many slices there have been."""
+    """Number of slices made so far."""
     horizon: int = LEAST
-    """What ends until then does not count any more."""
+    """Elements that end at or before this have expired."""
     digests: list[Digest] = field(default_factory=list)
-    """Of all slices that are not loose, in their order."""
+    """Digests of all slices that are not loose, in their order."""
 
     def __len__(self) -> int:
         return sum(each.alive for each in self.slices)
 
     def put(self, columns: Columns) -> None:
-        """Take elements over; with loose ones they become one slice if these are enough, or in too many pieces."""
+        """Add elements, merged with the loose slices if together they fill one, or if there are too many."""
         loose = [each for each in self.slices if each.is_loose]
         parts = [columns]
         if len(columns["row"]) + sum(each.alive for each in loose) >= self._enough() or len(loose) >= _MOST_LOOSE:
@@ -122,7 +122,7 @@ class Cold:
         self._add(columns)
 
     def _enough(self) -> int:
-        """So many elements make a slice: no more slices are searched than with large ones, but for some dozens."""
+        """Return the number of elements that make a slice. Small slices add only some dozens to those searched."""
         full = sum(each.count for each in self.slices if not each.is_loose)
         return min(SLICE, max(_FEWEST, full // _PART))
 
@@ -138,7 +138,7 @@ class Cold:
             self._digest(new)
 
     def _digest(self, new: Slice) -> None:
-        """Put a slice into the last digest, or where that has no room, into a new one: as large as all others."""
+        """Add a slice to the last digest, or, if that is full, to a new one as large as all others together."""
         last = self.digests[-1] if self.digests else None
         if last is not None and last.held + new.count <= last.room:
             self.digests = [*self.digests[:-1], last.with_slice(new)]
@@ -147,7 +147,7 @@ class Cold:
         self.digests = [*self.digests, Digest.of(new, max(new.count, min(known, _DIGESTED)))]
 
     def expire(self, horizon: int) -> None:
-        """Drop slices of which no element is valid any more."""
+        """Drop slices without a valid element."""
         self.horizon = horizon
         if any(s.last_end <= horizon or not s.alive for s in self.slices):
             self.slices = [s for s in self.slices if s.last_end > horizon and s.alive]
@@ -155,7 +155,7 @@ class Cold:
             self.digests = [d for d in self.digests if any(d.first <= number <= d.last for number in numbers)]
 
     def take(self, name: str, keys: Ints) -> list[Columns]:
-        """Take out the elements that have one of the keys in a column."""
+        """Remove and return the elements that have one of the keys in a column."""
         found: list[Columns] = []
         for i, each, hit in self._hits(name, keys):
             found.append({n: column[hit] for n, column in each.columns.items()})
@@ -164,7 +164,7 @@ class Cold:
         return found
 
     def find(self, name: str, keys: Ints) -> tuple[Ints, Ints]:
-        """Of elements that are still valid and have one of the keys in a column: the keys, and the rows."""
+        """Return the keys and rows of valid elements that have one of the keys in a column."""
         found = [np.empty((2, 0), np.int64)]
         for _, each, hit in self._hits(name, keys):
             valid = hit[each.columns["end"][hit] > self.horizon]
@@ -173,7 +173,7 @@ class Cold:
         return known, rows
 
     def _hits(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
-        """Slices by place, and where in them elements are that have one of the keys in a column."""
+        """Yield slices with their position, and where in them elements have one of the keys in a column."""
         all_keys = None
         for i, each, some in self._candidates(name, keys):
             if each.is_loose and all_keys is None:
@@ -184,7 +184,7 @@ class Cold:
                 yield i, each, hit
 
     def _candidates(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
-        """Slices by place, and those of the keys that they may have, if there are any."""
+        """Yield slices with their position, and the keys that they may have, if any."""
         digests, last, digested = iter(self.digests), -1, keys
         for i, each in enumerate(self.slices):
             if each.is_loose:
@@ -198,12 +198,12 @@ class Cold:
                 yield i, each, some
 
     def rows(self) -> Ints:
-        """The rows of all of them."""
+        """Return the rows of all cold elements."""
         return np.concatenate([np.empty(0, np.int64), *(s.columns["row"][s.still()] for s in self.slices)])
 
 
 def chill(table: Table, cold: Cold) -> Ints:
-    """Move cold elements out of a table; their rows."""
+    """Move cold elements out of a table; return their rows."""
     component = table["component"]
     rows = np.flatnonzero((component == COLD) | (component == COLD_YES))
     if len(rows):
@@ -215,7 +215,7 @@ def chill(table: Table, cold: Cold) -> Ints:
 
 
 def mark_repeated(table: Table, cold: Cold) -> None:
-    """Mark new elements of a table that have the key of a cold one: that is remembered, too."""
+    """Mark new elements of a table that have the key of a cold element, which still counts for repeated keys."""
     for edge in table.indexes if cold.slices else ():
         keys, component = (table[name][table.fresh :] for name in (f"key{edge}", "component"))
         known, _ = cold.find(f"key{edge}", keys)
@@ -239,7 +239,7 @@ def _key_set(keys: Any) -> Any:
 
 @compiled
 def _contained(slots: Any, column: Any, returned: Any) -> Any:
-    """Where the keys are that are in the slots, without those that came back before."""
+    """Return the positions of keys that are in the slots, without elements that have returned."""
     found, is_back = np.empty(len(column), np.int64), np.zeros(len(column), np.bool_)
     is_back[returned] = True
     count = 0

@@ -1,4 +1,4 @@
-"""Results: combinations of elements that are complete, each when the last element of it has come."""
+"""Results: combinations of complete elements, each reported when its last element has arrived."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.physical.keyed_join.kernels.table import Table
 
 
 class Partial(NamedTuple):
-    """Combinations of what is reached from some members of a cover: where it is, and when it is valid."""
+    """Combinations of elements reached from some members of a cover: their positions and validity."""
 
     reached: dict[int, Positions]
     low: Ints
@@ -26,7 +26,7 @@ class Partial(NamedTuple):
 
     @classmethod
     def below(cls, graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> Partial:
-        """Elements that are complete, with all that is below them."""
+        """Return complete elements with all elements below them."""
         table = tables[stream]
         low, high = _taken(table["low"], at), _taken(table["high"], at)
         if graph.shape == "tree":
@@ -34,7 +34,7 @@ class Partial(NamedTuple):
         return cls(closure(graph, tables, stream, at)[0], low, high)
 
     def join(self, other: Partial, shared: int, size: int) -> Partial:
-        """Combine with another one what agrees in all that both have and overlaps."""
+        """Join with another partial: pairs that agree in all shared streams and overlap in time."""
         mine, others = (self.reached[shared], self.low, self.high), (other.reached[shared], other.low, other.high)
         here, there, low, high = _pairs(*mine, *others, size)
         agree = np.ones(len(here), np.bool_)
@@ -49,7 +49,7 @@ class Partial(NamedTuple):
 
 
 def combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
-    """All combinations in which an element has become complete just now."""
+    """Return all combinations in which an element has just become complete."""
     cover = graph.covers[0]
     if graph.shape == "tree" and len(cover) == 1:
         return _from_root(graph, tables, cover[0], promoted[cover[0]])
@@ -59,7 +59,7 @@ def combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Posit
     for stream in cover:
         if len(promoted[stream]):
             found.append(_with(graph, tables, promoted, cover, stream))
-        if graph.shape == "tree":  # not before: what is new in later members is not to be found
+        if graph.shape == "tree":  # chain only now, so that earlier members do not find new elements of later members
             tables[stream].chain(tables[stream].count)
     columns = np.empty((len(graph) + 2, sum(len(p.low) for p in found)), np.int64)
     begin = 0
@@ -79,7 +79,7 @@ def _put(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
 
 
 def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
-    """Where two streams have a child in common: each new element with all that have its child."""
+    """Combine each new element with all that have the same child, if two streams share a child."""
     (one, child), (two, _) = graph.edges
     shared, room = tables[child], 4 * max(len(promoted[one]), len(promoted[two])) + 16
     columns, found = np.empty((5, room), np.int64), 0
@@ -99,10 +99,10 @@ def _shared(
     at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, stream: Any, child_stream: Any, member: Any,
     others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, is_new: Any, columns: Any, found: Any,
 ) -> Any:  # fmt: skip
-    """Elements with those that have their child, but for new ones: the rows of all three, and when they are valid.
+    """Append combinations of elements with those that share their child, except new ones: three rows and validity.
 
-    They are put behind what has been found; `is_new` is room to mark new ones, and is left empty. Each loop has
-    steps that do not need each other, so that memory is waited for at once.
+    `is_new` is scratch space to mark new elements, and is cleared at the end. Each loop has independent steps, so that
+    memory accesses overlap.
     """
     for row in new:
         is_new[row] = True
@@ -135,9 +135,10 @@ def _shared(
 def _paired(
     first: Any, children: Any, firsts: Any, pointers: Any, component: Any, is_new: Any, pairs: Any, count: Any
 ) -> Any:
-    """Pair children with parents that are complete and not new, until there is no room: who is next, and how many.
+    """Pair children with complete parents that are not new, until room runs out; return the next child and the count.
 
-    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    The function returns when room runs out because replacing an array inside the loop would cost reference counting in
+    each iteration.
     """
     for i in range(first, len(children)):
         row, before = firsts[i], count
@@ -151,7 +152,7 @@ def _paired(
 
 
 def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:
-    """In a tree in which all is reached from one stream, each complete element of that is one combination."""
+    """Return one combination per complete element of the root, in a tree in which one stream reaches all others."""
     columns = np.empty((len(graph) + 2, len(at)), np.int64)
     _take_columns(tables[root].ints, at, columns, root)
     todo = [(root, at)] if len(at) else []
@@ -167,7 +168,7 @@ def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) 
 
 @compiled
 def _take_columns(ints: Any, at: Any, columns: Any, stream: Any) -> None:
-    """The rows of elements, and when they are valid."""
+    """Copy the rows and validity of elements."""
     for i in range(len(at)):
         columns[stream, i] = ints[ROW, at[i]]
         columns[-2, i], columns[-1, i] = ints[LOW, at[i]], ints[HIGH, at[i]]
@@ -175,7 +176,7 @@ def _take_columns(ints: Any, at: Any, columns: Any, stream: Any) -> None:
 
 @compiled
 def _take_rows(pointers: Any, place: Any, at: Any, ints: Any, columns: Any, stream: Any) -> None:
-    """The rows of their children."""
+    """Copy the rows of their children."""
     for i in range(len(at)):
         columns[stream, i] = ints[ROW, pointers[at[i], place]]
 
@@ -183,7 +184,7 @@ def _take_rows(pointers: Any, place: Any, at: Any, ints: Any, columns: Any, stre
 def _with(
     graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions], cover: tuple[int, ...], stream: int
 ) -> Partial:
-    """Those with new elements of one member: earlier members may be new, too, later ones are not."""
+    """Return combinations with new elements of one member. Earlier members may be new as well, later ones are not."""
     partial = Partial.below(graph, tables, stream, promoted[stream])
     left = [member for member in cover if member != stream]
     while left:
@@ -201,7 +202,7 @@ def _with(
 
 
 def _met(graph: Graph, tables: Sequence[Table], partial: Partial, member: int, edge: int, new: Positions) -> Partial:
-    """Combine with those elements of a member of a cover, but for new ones, that have a child in common."""
+    """Combine with the elements of a member of a cover, except new ones, that have the same child."""
     table, shared = tables[member], graph.edges[edge].child
     known = (partial.reached[shared], partial.low, partial.high, tables[shared].keys[edge])
     there = (table.ints, table.pointers, table.heads, graph.below[member].index(edge), table.component)
@@ -213,7 +214,7 @@ def _met(graph: Graph, tables: Sequence[Table], partial: Partial, member: int, e
 
 
 def _reached(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> dict[int, Positions]:
-    """In a tree, there is one way to each element below those that are complete."""
+    """Follow the edges from complete elements. In a tree, each element below is reached by one path."""
     reached = {stream: at}
     todo = [stream]
     while todo:
@@ -235,7 +236,7 @@ def _taken(column: Any, at: Any) -> Any:
 
 @compiled
 def _complete(component: Any, new: Any) -> Any:
-    """All that are Yes but for new ones."""
+    """Return the positions of all elements that are Yes, except new ones."""
     complete, is_new = np.empty(len(component), np.int32), np.zeros(len(component), np.bool_)
     count = 0
     for row in new:
@@ -251,7 +252,7 @@ def _parents(
     left: Any, left_low: Any, left_high: Any, keys: Any,
     ints: Any, pointers: Any, heads: Any, place: Any, component: Any, new: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """All pairs with parents that are Yes, but for new ones, and when they overlap."""
+    """Return all pairs with parents that are Yes, except new ones, and when they overlap."""
     low, high, head, edges = ints[LOW], ints[HIGH], heads[place], len(heads)
     is_new = np.zeros(count if len(new) else 0, np.bool_)
     for row in new:
@@ -289,7 +290,7 @@ def _longer(pairs: Any) -> Any:
 
 @compiled
 def _pairs(left: Any, left_low: Any, left_high: Any, right: Any, right_low: Any, right_high: Any, size: Any) -> Any:
-    """All pairs of equal positions that overlap, and when they do."""
+    """Return all pairs of equal positions that overlap, and when they do."""
     head, following = np.full(size, -1, np.int32), np.empty(len(left), np.int32)
     for i in range(len(left)):
         following[i] = head[left[i]]

@@ -1,4 +1,4 @@
-"""Filters of keys: small arrays that know of most keys that these have not been put in."""
+"""Filters of keys: small arrays that rule out most keys that were not added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.physical.common.kernels.hashing import mix
 Filter = npt.NDArray[np.uint32]
 
 _WORDS = 8
-"""A block of a filter has so many words of 32 bits, and a key sets one bit in each."""
+"""Words of 32 bits in a block of a filter. A key sets one bit in each word of its block."""
 
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
@@ -22,12 +22,12 @@ _SALTS = np.array(
 
 
 def no_keys(room: int, bits: int) -> Filter:
-    """A blocked Bloom filter with so many bits for each of so many keys, without any."""
+    """Return an empty blocked Bloom filter with `bits` bits for each of `room` keys."""
     return np.zeros(max(room * bits // (32 * _WORDS), 1) * _WORDS, np.uint32)
 
 
 def with_keys(words: Filter, keys: Ints) -> Filter:
-    """The filter with more keys; the one before stays as it was."""
+    """Return the filter with more keys. The given filter does not change."""
     more = words.copy()
     _add(more, keys)
     return more
@@ -35,7 +35,7 @@ def with_keys(words: Filter, keys: Ints) -> Filter:
 
 @compiled
 def maybe(words: Any, keys: Any) -> Any:
-    """Those of the keys that may be in a filter."""
+    """Return the keys that may be in a filter."""
     blocks = len(words) // _WORDS
     some = np.empty(len(keys), np.int64)
     count = 0
@@ -64,7 +64,7 @@ def _add(words: Any, keys: Any) -> None:
 
 @inlined
 def _block(bits: Any, blocks: Any) -> Any:
-    """Where the block of a key begins."""
+    """Return the first word of a key's block."""
     return np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
 
 

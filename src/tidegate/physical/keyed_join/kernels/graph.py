@@ -1,4 +1,4 @@
-"""Join graphs: streams, and edges from many elements of a parent to the one element of a child."""
+"""Join graphs: streams, and edges from many elements of a parent to one element of a child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Shape = Literal["tree", "acyclic", "cyclic"]
 
 
 class Edge(NamedTuple):
-    """A many-one join between two streams, which are given by number."""
+    """Many-to-one join between two streams, given by number."""
 
     parent: int
     child: int
@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """Streams by name and the edges between them; all that is asked of a graph is derived from these.
+    """Streams by name, and the edges between them.
 
     A *cover* is a set of streams from which all others are reached.
 
@@ -46,17 +46,17 @@ class Graph:
 
     @cached_property
     def below(self) -> tuple[tuple[int, ...], ...]:
-        """For each stream, the edges that lead to its children."""
+        """Return, for each stream, the edges to its children."""
         return tuple(tuple(i for i, e in enumerate(self.edges) if e.parent == s) for s in range(len(self)))
 
     @cached_property
     def above(self) -> tuple[tuple[int, ...], ...]:
-        """For each stream, the edges that come from its parents."""
+        """Return, for each stream, the edges from its parents."""
         return tuple(tuple(i for i, e in enumerate(self.edges) if e.child == s) for s in range(len(self)))
 
     @cached_property
     def reached(self) -> tuple[frozenset[int], ...]:
-        """For each stream, all that are reached from it; itself is among them."""
+        """Return, for each stream, the streams reached from it, including itself."""
         found = [{s} for s in range(len(self))]
         for _ in range(len(self)):
             for edge in self.edges:
@@ -65,9 +65,10 @@ class Graph:
 
     @cached_property
     def sources(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of streams: each cover has one of every group, and that is enough.
+        """Return groups of streams: a cover has one stream of every group, and needs no more.
 
-        Without cycles these are the streams without parents; else each may be a cycle that nobody else leads to.
+        Without cycles, each group is a stream without parents. Otherwise a group may be a cycle that no other stream
+        leads to.
         """
         groups = []
         for stream in range(len(self)):
@@ -78,12 +79,12 @@ class Graph:
 
     @cached_property
     def covers(self) -> tuple[tuple[int, ...], ...]:
-        """All minimal covers."""
+        """Return all minimal covers."""
         return tuple(product(*self.sources))
 
     @cached_property
     def singles(self) -> frozenset[int]:
-        """Streams that are covers by themselves."""
+        """Return the streams that are covers by themselves."""
         return frozenset(self.sources[0]) if len(self.sources) == 1 else frozenset()
 
     @cached_property
@@ -95,7 +96,7 @@ class Graph:
 
     @cached_property
     def children_first(self) -> tuple[int, ...]:
-        """The streams in an order in which children precede parents, as far as there are no cycles."""
+        """Return the streams with children before parents, as far as there are no cycles."""
         return tuple(sorted(range(len(self)), key=lambda s: len(self.reached[s])))
 
     @cached_property

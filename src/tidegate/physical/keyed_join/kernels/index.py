@@ -1,4 +1,4 @@
-"""Where the element with a key is: open addressing, changed in place."""
+"""Index of elements by key: open addressing, changed in place."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.model import GONE, REPEATED, Components, Positions
 
 _SLOTS = 16
-"""For so many slots there is one word of marks: eight bits for each key, or more."""
+"""Slots per word of marks: at least eight bits per key."""
 
 
 @dataclass(slots=True, eq=False)
 class KeyIndex:
-    """Slots with a key and a position each, and how many are used; at least twice as many as keys, a power of two.
+    """Slots with a key and a position each; their number is a power of two, and at least twice that of the keys.
 
-    In `marks` a key has two bits of one word. Most keys that are not there are known by them: marks are so few that
-    caches hold them, and slots need not be looked at.
+    A key sets two bits in one word of `marks`. They rule out most absent keys. Marks are small enough for the CPU
+    cache, so slots need not be read.
     """
 
     slots: Ints
@@ -41,20 +41,20 @@ class KeyIndex:
         return 2 * (self.used + more) <= len(self.slots)
 
     def insert(self, keys: Ints, first: int, after: int, component: Components, number: Ints) -> int:
-        """Make the elements of [first, after) be found; of two live ones with one key the earlier one stays.
+        """Insert the elements of [first, after); return how many are repeated.
 
-        Answer how many are repeated.
+        If two live elements have one key, the earlier one stays.
         """
         used, repeated = _insert(self.slots, self.marks, keys, first, after, component, number)
         self.used += used
         return int(repeated)
 
     def find(self, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
-        """Write at each of the positions where the wanted key is, or -1; what is gone is not found."""
+        """Write at each position where the wanted key is, or -1. Elements that are gone are not found."""
         _find_all(self.slots, wanted, at, component, found)
 
     def find_from(self, wanted: Ints, first: int, after: int, component: Components, found: Positions) -> None:
-        """Write for each row of [first, after) where the wanted key is."""
+        """Write for each row of [first, after) where the wanted key is, or -1."""
         _find_from(self.slots, self.marks, wanted, first, after, component, found)
 
 
@@ -66,20 +66,20 @@ def _mixed(key: Any) -> Any:
 
 @inlined
 def home(key: Any, size: Any) -> Any:
-    """The slot at which the search for a key begins."""
+    """Return the slot at which the search for a key starts."""
     return np.int64(_mixed(key) >> np.uint64(16)) & (size - 1)
 
 
 @inlined
 def _mark(key: Any) -> Any:
-    """Two bits for a key, in the word of its mark."""
+    """Return the two bits of a key in its word of marks."""
     bits = _mixed(key)
     return (np.uint64(1) << (bits >> np.uint64(58))) | (np.uint64(1) << ((bits >> np.uint64(52)) & np.uint64(63)))
 
 
 @inlined
 def slot_of(slots: Any, key: Any) -> Any:
-    """The slot of a key, or the free one where it would be."""
+    """Return the slot of a key, or the free slot where it would be."""
     size = len(slots)
     slot = home(key, size)
     while slots[slot, 1] >= 0 and slots[slot, 0] != key:
@@ -120,7 +120,7 @@ def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> N
 
 @compiled
 def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
-    """First look at marks, then at one slot each, so that memory is waited for at once; then where need is."""
+    """Check the marks, then one slot each, and search only where needed. Separate loops let memory accesses overlap."""
     some = np.empty(after - first, np.int32)
     count = 0
     for row in range(first, after):
@@ -142,7 +142,7 @@ def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, comp
 
 @compiled
 def first_chained(head: Any, wanted: Any, at: Any) -> Any:
-    """Where the chains of the keys of some elements begin."""
+    """Return where the chains of the keys of some elements start."""
     firsts = np.empty(len(at), np.int32)
     for i in range(len(at)):
         firsts[i] = head[home(wanted[at[i]], len(head))]
@@ -151,7 +151,7 @@ def first_chained(head: Any, wanted: Any, at: Any) -> Any:
 
 @compiled
 def repeated_rows(component: Any, rows: Any, fresh: Any, count: Any) -> Any:
-    """The rows of new elements that have the key of another one."""
+    """Return the rows of new elements that have the key of another one."""
     found = 0
     for row in range(fresh, count):
         found += component[row] == REPEATED

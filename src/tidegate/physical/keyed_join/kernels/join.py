@@ -1,4 +1,4 @@
-"""A many-one join of streams that keeps synopses: step by step, one batch of all streams at a time."""
+"""Keyed join of streams with synopses. Each step processes one batch of all streams."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ _NONE = Bound()
 _NO_ROWS = np.empty(0, np.int64)
 _NO_ORDER = Order()
 _LEAVES = (np.array([GONE, GONE, GONE], np.uint8), np.array([COLD, COLD_YES, GONE], np.uint8))
-"""What an element is when it need not be kept because of a constraint, by what it is, in lean and in exact joins."""
+"""Component of an element that leaves because of a constraint, by its component before, in lean and in exact joins."""
 
 
 @dataclass(slots=True, eq=False)
 class SynopsisJoin:
-    """The kept elements of all streams; it is changed in place.
+    """Kept elements of all streams; changed in place.
 
-    If it is exact, what leaves because of a constraint gets cold and comes back when a partner arrives;
-    then results are those of the plain join, whatever the constraints. Else it is forgotten.
+    In an exact join, an element that leaves because of a constraint becomes cold, and returns when a partner arrives.
+    Results then equal those of the plain join, whatever the constraints are. Otherwise the element is forgotten.
     """
 
     graph: Graph
     exact: bool
     watched: frozenset[int]
-    """Edges whose clusters may be made use of: parents are counted there."""
+    """Edges whose cluster constraints may be used: their parents are counted."""
     tables: list[Table]
     cold: list[Cold]
     clusters: dict[int, Clusters]
@@ -69,9 +69,9 @@ class SynopsisJoin:
     orders: dict[str, Order] = field(default_factory=dict)
     written: dict[str, Columns] = field(default_factory=dict)
     is_noted: bool = True
-    """Whether the logs have all changes."""
+    """True if the logs have all changes."""
     _nothing: tuple[Ints, ...] = ()
-    """For each stream, no rows."""
+    """An empty array of rows for each stream."""
 
     def __post_init__(self) -> None:
         self._nothing = (_NO_ROWS,) * len(self.tables)
@@ -85,7 +85,7 @@ class SynopsisJoin:
         watched: frozenset[int] = frozenset(),
         same: Sequence[Mapping[int, int]] | None = None,
     ) -> SynopsisJoin:
-        """Nothing; `same` says for each stream which edges have the same key: by edge, the least of them."""
+        """Return an empty join. `same` maps, for each stream, an edge to the first edge with the same key."""
         alike = same or [{}] * len(graph)
         tables = [Table.empty(graph, stream, watched, alike[stream]) for stream in range(len(graph))]
         clusters = {edge: Clusters() for edge in sorted(watched)}
@@ -93,7 +93,7 @@ class SynopsisJoin:
         return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters, logs)
 
     def step(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> Answer:
-        """Take in the next elements of some streams, and answer the combinations that are complete now."""
+        """Process the next elements of some streams; return the combinations that are complete now."""
         self.is_noted = False
         repeated = self._append(batch, moment)
         returned = self._bring_back()
@@ -114,29 +114,29 @@ class SynopsisJoin:
         return Answer(found, repeated, chilled, returned)
 
     def sizes(self) -> tuple[Size, ...]:
-        """What is kept of each stream."""
+        """Return the number of kept elements of each stream."""
         counts = [np.bincount(table["component"], minlength=6) for table in self.tables]
         return tuple(
             Size(int(c[YES]), int(c[UNKNOWN]), int(c[NO]), len(cold)) for c, cold in zip(counts, self.cold, strict=True)
         )
 
     def rows(self, stream: int) -> Ints:
-        """Rows of the elements of a stream that may yet be part of a result, without those that are cold."""
+        """Return the rows of a stream's elements that may still be part of a result, except cold ones."""
         table = self.tables[stream]
         kept: Ints = table["row"][table["component"] <= YES]
         return kept
 
     def cold_rows(self, stream: int) -> Ints:
-        """Rows of the cold elements of a stream."""
+        """Return the rows of a stream's cold elements."""
         return self.cold[stream].rows()
 
     def note(self) -> tuple[Changes, ...]:
-        """Take down what has changed since the last time: for each stream, what is new and what was removed."""
+        """Log the changes since the last call; return for each stream the new and removed elements."""
         self.is_noted = True
         return tuple(log.note(table) for log, table in zip(self.logs, self.tables, strict=True))
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts that never change; one that is as it was the last time is the same object."""
+        """Return the state as named, immutable parts. A part that has not changed is the same object as before."""
         if not self.is_noted:
             self.note()
         self.written = saved.to_columns(self.logs, self.cold, self.clusters, self.orders, self.written)
@@ -163,7 +163,7 @@ class SynopsisJoin:
             table.append({**columns, **known, "was": columns["component"]}, len(columns["row"]))
             table.fresh = 0
             list_waiting(table)
-        join._link()  # noqa: SLF001 - its own
+        join._link()  # noqa: SLF001 - of the same class
         for stream, table in enumerate(join.tables):
             narrow(graph, join.tables, stream, np.arange(table.count, dtype=np.int32))
             table.chain(table.count)
@@ -171,7 +171,7 @@ class SynopsisJoin:
         return join
 
     def _append(self, batch: Mapping[int, Arrivals], moment: Moment) -> tuple[Ints, ...]:
-        """Append what arrived; the rows of those that have the key of another one."""
+        """Append new elements; return the rows of those that have the key of another one."""
         repeated = list(self._nothing)
         for stream, table in enumerate(self.tables):
             table.fresh = table.count
@@ -186,7 +186,10 @@ class SynopsisJoin:
         return tuple(repeated)
 
     def _bring_back(self) -> tuple[Ints, ...]:
-        """Bring back what joins new elements, what joins those, and so on; the rows of all that."""
+        """Move cold elements back that join new ones, then those that join these, and so on.
+
+        The result has their rows, for each stream.
+        """
         if not self.exact or not any(cold.slices for cold in self.cold):
             return self._nothing
         before = [table.count for table in self.tables]
@@ -206,7 +209,7 @@ class SynopsisJoin:
         return tuple(table["row"][count:] for table, count in zip(self.tables, before, strict=True))
 
     def _ways(self) -> list[tuple[int, str, int, str]]:
-        """From which stream, with which key, another one is searched by which key."""
+        """Return the lookups between streams: from stream and key, to stream and key."""
         ways: dict[tuple[int, str, int, str], None] = {}
         for number, edge in enumerate(self.graph.edges):
             parent, child = (self.tables[stream].layout.same[f"key{number}"] for stream in edge)
@@ -215,14 +218,14 @@ class SynopsisJoin:
         return [way for way in ways if self.cold[way[2]].slices]
 
     def _narrow_returned(self, returned: Sequence[Ints]) -> None:
-        """Find out anew how long those are valid that have come back, with all that is below them."""
+        """Recompute the validity of elements that have returned, with all elements below them."""
         for stream, rows in enumerate(returned):
             if len(rows):
                 count = self.tables[stream].count
                 narrow(self.graph, self.tables, stream, np.arange(count - len(rows), count, dtype=np.int32))
 
     def _observe(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> None:
-        """Learn from the order of keys below which none arrives any more."""
+        """Update the lower bounds of keys still to arrive, from the order of keys."""
         for edge, bound in constraints.ordered_parents.items():
             self._observe_order(f"parent{edge}", edge, self.graph.edges[edge].parent, bound, batch, moment)
         for edge, bound in constraints.ordered_children.items():
@@ -237,7 +240,7 @@ class SynopsisJoin:
         self.orders[name] = self.orders.get(name, _NO_ORDER).absorb(*columns, bound, *now)
 
     def _link(self) -> None:
-        """Let new parents know where their children are; in trees, those that have waited are told later."""
+        """Link new parents to their children. In trees, parents that have waited are linked later."""
         for number, edge in enumerate(self.graph.edges):
             parent, child = self.tables[edge.parent], self.tables[edge.child]
             wanted, found = parent.keys[number], parent.children[number]
@@ -279,7 +282,7 @@ class SynopsisJoin:
     def _collect(
         self, moment: Moment, constraints: Constraints, horizons: Sequence[int], *, returned: bool
     ) -> tuple[Ints, ...]:
-        """Let go what need not be kept; the rows of what gets cold."""
+        """Remove elements that need not be kept; return the rows of those that become cold."""
         endings = self._endings(moment, constraints)
         marked = self._expendable(endings, horizons)
         if self.clusters:
@@ -295,7 +298,7 @@ class SynopsisJoin:
         return chilled
 
     def _expendable(self, endings: Mapping[int, Ending], horizons: Sequence[int]) -> list[Positions]:
-        """Let those leave that no later combination can have because of constraints; who they are."""
+        """Let elements leave that, by constraints, no later combination can have; return their positions."""
         marked = [NOBODY] * len(self.tables)
         for stream in {self.graph.edges[edge].child for edge in endings}:
             marked[stream] = expendable(self.graph, self.tables, stream, endings, horizons)

@@ -1,4 +1,4 @@
-"""Which columns the table of a stream has, and where."""
+"""Columns of a stream's table, and their positions."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.model import NEVER, UNKNOWN, YES
 
 START, END, LOW, HIGH, NUMBER, ROW, NOTED = range(7)
-"""Where the first columns are."""
+"""Positions of the first columns."""
 
 _FIRST = ("start", "end", "low", "high", "number", "row", "noted")
 
 GIVEN = -2
-"""Stands for what is always given, instead of what says that nothing is known."""
+"""Marks a column that is always given, in place of a default value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The names of columns of integers, in their order, and what follows from the graph."""
+    """Names of the integer columns in their order, and positions that follow from the graph."""
 
     names: tuple[str, ...]
     one: Mapping[int, int]
-    """For each edge the one under which its key is kept."""
+    """For each edge, the edge under which its key is stored."""
     key: Mapping[int, int]
-    """Where the key of each edge is."""
+    """Column of each edge's key."""
     seen: Mapping[int, int]
-    """Where it says for each edge to a child how many were seen."""
+    """For each edge to a child, the column with the number of child elements seen."""
     base: Mapping[int, int]
-    """Where the first column is of those that count parents, for each edge for which they are counted."""
+    """For each edge whose parents are counted, the first column of the counts."""
     below: tuple[int, ...]
     """Edges to children."""
     keys: Ints
-    """Where their keys are."""
+    """Columns of the keys of these edges."""
     kept: tuple[int, ...]
-    """Edges whose keys are kept; others have the same as one of them."""
+    """Edges whose keys are stored. The others have the same key as one of them."""
     same: Mapping[str, str]
-    """Names of key columns, and the names under which they are kept."""
+    """Names of key columns, and the names under which they are stored."""
     blanks: Ints
-    """What says that nothing is known, for each column that may not be given."""
+    """Default value of each column, or `GIVEN`."""
     chained: bool
-    """Whether parents are found by their keys; else those who wait are listed."""
+    """True if parents are found by their keys. Otherwise waiting elements are listed."""
     most: int
-    """The component up to which elements stay: those that all else is reached from go when they are Yes."""
+    """Greatest component that stays. If a stream reaches all others, its elements are removed once they are Yes."""
 
     @classmethod
     def of(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int]) -> Layout:

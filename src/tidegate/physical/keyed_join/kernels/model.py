@@ -1,4 +1,4 @@
-"""What arrives, what is known of its order, and what is answered."""
+"""Input of the keyed join kernel, constraints on its order, and output."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Components = npt.NDArray[np.uint8]
 
 
 UNKNOWN, YES, NO, GONE, COLD, COLD_YES, REPEATED = range(7)
-"""The component that an element belongs to.
+"""Component of an element.
 
-Unknown: children are missing. Yes: it is complete with all that is below it. No: it never can be. What is
-gone waits for being removed; what is cold leaves because of a constraint alone, and may have to come back
-as what it was. A repeated element has the key of another one.
+Unknown: children are missing. Yes: complete with all elements below it. No: can never be complete. A gone element waits
+to be removed. A cold element leaves because of a constraint alone, and may have to return as what it was. A repeated
+element has the key of another one.
 """
 
 NOBODY: Positions = np.empty(0, np.int32)
-"""No positions."""
+"""Empty array of positions."""
 
 NEVER = 2**62
-"""A number that no stream comes to, and a time after all others."""
+"""Greater than all arrival numbers and all times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """Elements of one stream.
 
-    `keys` has a column for each edge at the stream, by the edge's number: equal codes for equal keys, and in
-    the order of the keys where the order of arrivals is made use of. An element with a missing key does not
-    pass. `number` counts the arrivals of the stream, everywhere, from 1. `row` is how the caller finds it.
+    `keys` has a column for each edge at the stream, by the edge's number: equal codes for equal keys, in key order if
+    the order of arrivals is used. An element with a missing key does not pass. `number` counts all arrivals of the
+    stream, in all buckets, from 1. `row` identifies the element to the caller.
     """
 
     keys: Mapping[int, Ints]
@@ -52,14 +52,14 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """After a batch, for each stream: no later element starts before the watermark, and how many have arrived.
+    """Position of each stream after a batch: the watermark before which no later element starts, and the arrivals.
 
-    `met` are those of them that came here, if it is not all. Equal keys that did not come must not count as others,
-    so clusters are counted among these.
+    `met` counts the arrivals in this bucket, if these are not all. Clusters are counted among them, because equal keys
+    elsewhere must not count as other keys.
 
-    Elements may be taken in later than they arrived, and in another order. Then all that arrived up to the number
-    `settled` have been taken in, and `sure` are so many of those that came that the order does not matter.
-    Where a stream has `ended`, its elements go when their own end is not after that, whatever the watermarks.
+    Elements may be joined later than they arrived, and in another order. Then all elements that arrived up to the
+    number `settled` have been joined, and `sure` counts those of `met` for which the order does not matter. If `ended`
+    is given for a stream, its elements expire when their own end is at or before it, whatever the watermarks.
     """
 
     watermarks: Sequence[int]
@@ -70,13 +70,13 @@ class Moment:
     ended: Sequence[int | None] | None = None
 
     def passed(self, horizons: Sequence[int]) -> list[int]:
-        """For each stream, up to where ends are over."""
+        """Return for each stream the time up to which ends have expired."""
         own = self.ended or [None] * len(horizons)
         return [horizon if end is None else end for horizon, end in zip(horizons, own, strict=True)]
 
 
 def horizons_of(watermarks: Sequence[int]) -> list[int]:
-    """For each stream: whatever arrives later in any other one does not start before this."""
+    """Return for each stream the least start of later elements in all other streams."""
     if len(watermarks) == 1:
         return list(watermarks)
     least, second = sorted(watermarks)[:2]
@@ -85,7 +85,7 @@ def horizons_of(watermarks: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far arrivals may deviate, in rows, in microseconds, or both: then each of them holds."""
+    """Greatest deviation of arrivals, in rows, in microseconds, or both. If both are given, both hold."""
 
     rows: int | None = None
     time: int | None = None
@@ -93,12 +93,12 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What holds, by number of edge.
+    """Constraints in use, by number of edge.
 
-    arriving: a child arrives at most so long after its parents (referential integrity)
-    clustered: parents with equal keys arrive at most so far apart
-    ordered_parents, ordered_children: elements out of the order of this key are at most so far apart
-    keeps_no: streams which remember the keys of elements that can never join, so that parents go at once
+    arriving: a child arrives within the bound after its parents (referential integrity)
+    clustered: parents with equal keys arrive within the bound of each other
+    ordered_parents, ordered_children: elements out of the order of this key are within the bound of each other
+    keeps_no: streams that remember the keys of elements that can never join, so that their parents leave at once
     """
 
     arriving: Mapping[int, Bound] = field(default_factory=dict)
@@ -109,10 +109,11 @@ class Constraints:
 
 
 class Patience(NamedTuple):
-    """How long to wait for a child: it does not come any more to a parent ….
+    """Limits of the wait for a child.
 
-    … that saw at most `rows` elements of its stream, that starts before `time`, whose key is below `low`;
-    nor to one that is not valid after `watermark`, if that says more than that it is expired.
+    The child no longer arrives for a parent that saw at most `rows` elements of its stream, that starts before `time`,
+    or whose key is below `low`. It no longer joins a parent that is not valid after `watermark`. That is set only if it
+    is after the horizon at which the parent expires anyway.
     """
 
     rows: int
@@ -135,11 +136,11 @@ class Combinations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """New combinations, and for each stream rows of elements ….
+    """New combinations, and rows of elements for each stream.
 
-    repeated: whose key another live or cold element has already: a child must be unique, and it is not joined
-    cold: that have got cold
-    returned: that have been cold until now
+    repeated: have a key that another live or cold element has already; a child must be unique, so they are not joined
+    cold: have become cold
+    returned: were cold until now
     """
 
     combinations: Combinations
@@ -150,7 +151,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many elements of a stream are kept, by component; the cold ones are not searched."""
+    """Number of kept elements of a stream, by component."""
 
     yes: int
     unknown: int

@@ -1,8 +1,8 @@
-"""How far arrivals are from the ideal pattern of a constraint: what observers take and what they say.
+"""Observe how far arrivals deviate from the ideal pattern of a constraint.
 
 Each constraint has an observer that measures *distances* of arrivals (`monitor_joins`, `monitor_clusters`,
-`monitor_orders`); `keyed_join.distances` decides from what was observed which distance is counted on. All measure
-on an axis of *places*, integers that are arrival numbers or microseconds:
+`monitor_orders`). `keyed_join.distances` decides from the observations which distance to rely on. All observers
+measure on an axis of *places*, integers that are arrival numbers or microseconds:
 
     kind       in rows: place of an arrival                        in time     distance, in rows | in time
     joins      parent: children so far; child: its own number      its time    place of child - of parent, or 0
@@ -10,13 +10,13 @@ on an axis of *places*, integers that are arrival numbers or microseconds:
                                                                                time since the first
     orders     its own number                                      its time    place - of the first greater value
 
-Numbers begin with 1. The watermark of arrivals in rows is the least place of those to come: the next number,
-or for parents the number of children so far. Where tasks do not know numbers, they take the number of arrivals at
-the end of the batch for all of the batch; a distance is then at least what is needed to be kept between batches.
+Numbers start at 1. The watermark of arrivals in rows is the least place of later arrivals: the next number,
+or for parents the number of children so far. Tasks that do not know the numbers use the number of arrivals at
+the end of the batch for the whole batch. A distance is then at least what must be kept between batches.
 
-What is said of all batches together depends neither on cuts nor on the order in a batch, as long as the limits
-stay the same: what is out of limits does not count even while it is still there. Parts of a stream that are split
-by key are observed one by one, and what is said of them is added up.
+The observations of all batches together depend neither on how batches are cut nor on the order within a batch, as
+long as the limits stay the same: arrivals beyond the limits do not count even while they are still stored. Parts of a
+stream that are split by key are observed separately, and their observations are added up.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tidegate.physical.common.kernels.hashing import Hashes, read_only
 from tidegate.time import FOREVER
 
 UNLIMITED = FOREVER
-"""A limit that nothing exceeds."""
+"""Limit that no distance exceeds."""
 
 _BINS = 64
 
 
 class Arrivals(NamedTuple):
-    """Arrivals of one stream: hashes of keys that are not NULL, places, and the least place of those to come."""
+    """Arrivals of one stream: hashes of keys that are not NULL, places, and the least place of later arrivals."""
 
     key: Hashes
     at: Ints
@@ -50,9 +50,9 @@ class Arrivals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far apart arrivals are observed: up to `kept`; those of a share of the keys, up to `sampled`.
+    """Greatest distance to observe: `kept` for all keys, `sampled` for a share of the keys.
 
-    The share is chosen by the hash of the key, so that all who see a part of a key choose alike.
+    The hash of a key decides whether it is in the share, so that all parts of a stream choose the same keys.
     """
 
     kept: int = UNLIMITED
@@ -61,20 +61,20 @@ class Limits:
 
     @property
     def chosen(self) -> np.uint64:
-        """Keys are chosen whose hash has an upper half below this."""
+        """Return the limit of the sample: a key is in it if the upper half of its hash is less."""
         return np.uint64(round(min(max(self.share, 0.0), 1.0) * 2**32))
 
     @property
     def farthest(self) -> int:
-        """The limit of chosen keys."""
+        """Return the limit of sampled keys."""
         return max(self.kept, self.sampled)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """So many distances, those of zero too, the greatest, and how many there are of each size.
+    """Number of distances, including zeros, the greatest, and a histogram of their sizes.
 
-    The histogram begins with the distances 0, 1, 2 to 3, 4 to 7, and ends with the last that there are.
+    The bins are 0, 1, 2 to 3, 4 to 7, and so on, up to the last bin that is not empty.
     """
 
     events: int = 0
@@ -83,7 +83,7 @@ class Observed:
 
     @classmethod
     def of(cls, distances: Ints) -> Observed:
-        """What is said of these distances.
+        """Summarize distances.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class Observed:
 
 
 def added(several: Iterable[Observed]) -> Observed:
-    """What is said of all of them together: of the parts of a batch, or of batches.
+    """Add up observations of the parts of a batch, or of batches.
 
     Examples
     --------
@@ -111,27 +111,27 @@ def added(several: Iterable[Observed]) -> Observed:
 
 
 def chosen_keys(key: Hashes, limits: Limits) -> Mask:
-    """Which keys are of the chosen share."""
+    """Return which keys are in the sample."""
     return key >> np.uint64(32) < limits.chosen
 
 
 def limits_of(key: Hashes, limits: Limits) -> Ints:
-    """The limit of each key."""
+    """Return the limit of each key."""
     return np.where(chosen_keys(key, limits), limits.farthest, limits.kept)
 
 
 def keyed(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
-    """Two columns of a state, which nobody may change."""
+    """Return two read-only columns of a state."""
     return {"key": _column(key, np.uint64), "at": _column(at, np.int64)}
 
 
 def nothing() -> dict[str, npt.NDArray[Any]]:
-    """Columns without rows."""
+    """Return columns without rows."""
     return keyed([], [])
 
 
 def kept_rows(part: Columns, keep: Mask) -> Columns:
-    """The rows to keep; the same object if these are all."""
+    """Return the rows to keep; the same object if these are all."""
     return part if keep.all() else {name: read_only(column[keep]) for name, column in part.items()}
 
 
@@ -141,7 +141,7 @@ def _column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[Any]:
 
 @compiled
 def _sizes(distances: Any) -> Any:
-    """How many distances need so many binary digits."""
+    """Count distances by their number of binary digits."""
     counts = np.zeros(_BINS, np.int64)
     for distance in distances:
         digits = 0
@@ -154,7 +154,7 @@ def _sizes(distances: Any) -> Any:
 
 @inlined
 def find(table: Any, keys: Any, key: Any) -> Any:
-    """Where the table has the key, or has room for it; the table has the places of keys, -1 where there is room."""
+    """Return the slot of a key in a hash table, or the free slot for it. Slots have positions in `keys`, -1 if free."""
     slot = np.int64(key >> np.uint64(32)) & (len(table) - 1)
     while table[slot] >= 0 and keys[table[slot]] != key:
         slot = (slot + 1) & (len(table) - 1)
@@ -163,7 +163,10 @@ def find(table: Any, keys: Any, key: Any) -> Any:
 
 @compiled
 def numbered(first: Any, second: Any) -> Any:
-    """The table of the different keys of two columns, and these keys; most of it is room, as most look in vain."""
+    """Return a hash table of the distinct keys of two columns, and these keys.
+
+    Most slots stay free, because most lookups find nothing.
+    """
     size = 16
     while size < 8 * (len(first) + len(second)):
         size *= 2

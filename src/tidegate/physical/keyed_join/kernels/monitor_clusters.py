@@ -1,7 +1,7 @@
-"""How long after its first arrival a value arrives again.
+"""Observe how long after its first arrival a value arrives again.
 
-Of each value a *mark* is kept: the place of its first arrival, in rows plus the number of repeats, so that the
-distance of a repeat is its place without its mark. A value that arrives behind its limit is new again.
+For each value a *mark* is kept: the place of its first arrival, in rows plus the number of repeats. The distance of a
+repeat is its place minus the mark. A value that arrives beyond its limit counts as new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOWHERE = -(2**63)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClustersSeen:
-    """Values with their marks, and arrivals that wait for the watermark, as earlier ones may still come."""
+    """Values with their marks, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
     marks: Columns = field(default_factory=nothing)
     pending: Columns = field(default_factory=nothing)
@@ -40,7 +40,7 @@ class ClustersSeen:
         return len(self.marks["key"]) + len(self.pending["key"])
 
     def to_columns(self) -> dict[str, Columns]:
-        """The parts; one that has not changed is the same object as before."""
+        """Return the parts. A part that has not changed is the same object as before."""
         return {"marks": self.marks, "pending": self.pending}
 
     @classmethod
@@ -51,7 +51,7 @@ class ClustersSeen:
 def observe_clusters(
     seen: ClustersSeen, arrivals: Arrivals, limits: Limits, *, in_rows: bool
 ) -> tuple[ClustersSeen, Observed]:
-    """Measure how far values that are settled by the watermark are from their first arrival."""
+    """Measure how far values that the watermark has passed are from their first arrival."""
     settled, pending = _settle(seen.pending, arrivals)
     key, at = settled["key"], settled["at"]
     marks, distance = seen.marks, np.empty(0, np.int64)
@@ -65,7 +65,7 @@ def observe_clusters(
 
 
 def _settle(pending: Columns, arrivals: Arrivals) -> tuple[Columns, Columns]:
-    """What is before the watermark, by place, and the rest."""
+    """Return the arrivals before the watermark, by place, and the rest."""
     key, at = arrivals.key, arrivals.at
     if len(pending["key"]):
         key, at = np.concatenate([pending["key"], key]), np.concatenate([pending["at"], at])
@@ -81,7 +81,7 @@ def _settle(pending: Columns, arrivals: Arrivals) -> tuple[Columns, Columns]:
 def _repeats(
     marked: Any, mark: Any, key: Any, at: Any, step: Any, chosen: Any, farthest: Any, kept: Any
 ) -> tuple[Any, Any, Any]:
-    """Values and marks after the arrivals, which are sorted by place, and the distances of repeats."""
+    """Return values and marks after the arrivals, which are sorted by place, and the distances of repeats."""
     table, keys = numbered(key, key[:0])
     now = np.full(len(keys), _NOWHERE, np.int64)
     values, marks = np.empty(len(marked) + len(keys), np.uint64), np.empty(len(marked) + len(keys), np.int64)

@@ -1,8 +1,8 @@
-"""How long after a parent its child arrives.
+"""Observe how long after a parent its child arrives.
 
-A parent waits for its child, and a child is remembered for parents behind it, for a while: a pair counts if the
-places of the two are not farther apart than the limit of their key. A child that is there before its parent is at
-distance zero. There is one child for each key.
+A parent waits for its child, and a child is remembered for later parents, for a while. A pair counts if the places of
+the two are no farther apart than the limit of their key. A child that precedes its parent has distance zero. Each key
+has one child.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Obser
 _NOWHERE = -(2**63)
 
 _Bounds = tuple[np.uint64, int, int]
-"""Which keys are chosen, their limit, and that of others."""
+"""Upper end of the sample's hashes, the limit of sampled keys, and the limit of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinsSeen:
-    """Parents that wait for a child, and children that parents may still come to."""
+    """Parents that wait for a child, and children that may still get parents."""
 
     parents: Columns = field(default_factory=nothing)
     children: Columns = field(default_factory=nothing)
@@ -35,7 +35,7 @@ class JoinsSeen:
         return len(self.parents["key"]) + len(self.children["key"])
 
     def to_columns(self) -> dict[str, Columns]:
-        """The parts; one that has not changed is the same object as before."""
+        """Return the parts. A part that has not changed is the same object as before."""
         return {"parents": self.parents, "children": self.children}
 
     @classmethod
@@ -44,7 +44,7 @@ class JoinsSeen:
 
 
 def observe_joins(seen: JoinsSeen, parents: Arrivals, children: Arrivals, limits: Limits) -> tuple[JoinsSeen, Observed]:
-    """Measure how far behind their parents children come, of all pairs that the batch completes."""
+    """Measure the distances from parents to children, over all pairs that the batch completes."""
     new_parents, new_children = keyed(parents.key, parents.at), keyed(children.key, children.at)
     waiting, remembered = _pair(seen.parents), _pair(seen.children)
     bounds = (limits.chosen, limits.farthest, limits.kept)
@@ -61,7 +61,7 @@ def _pair(part: Columns) -> tuple[Hashes, Ints]:
 
 
 def _continued(part: Columns, old: Mask, arrivals: Columns, new: Mask, watermark: int, bounds: _Bounds) -> Columns:
-    """Those of the part and of the arrivals that may still meet somebody."""
+    """Return the rows of the part and of the arrivals that may still find a partner."""
     key, at, unchanged = _awaited(_pair(part), old, _pair(arrivals), new, watermark, *bounds)
     return part if unchanged else keyed(key, at)
 
@@ -70,7 +70,7 @@ def _continued(part: Columns, old: Mask, arrivals: Columns, new: Mask, watermark
 def _awaited(
     part: Any, old: Any, arrivals: Any, new: Any, watermark: Any, chosen: Any, farthest: Any, kept: Any
 ) -> Any:
-    """Keys and places of those who go on and may still meet somebody within their limit; whether these are the same."""
+    """Return keys and places of rows that may still find a partner within their limit, and whether none changed."""
     room = len(part[0]) + len(arrivals[0])
     keys, places = np.empty(room, np.uint64), np.empty(room, np.int64)
     still = _copied(keys, places, 0, part[0], part[1], old, watermark, chosen, farthest, kept)
@@ -94,7 +94,7 @@ def _copied(
     farthest: Any,
     kept: Any,
 ) -> Any:
-    """Append those who may still meet somebody, and say how many there are then."""
+    """Append rows that may still find a partner; return the number of rows."""
     for i in range(len(key)):
         limit = farthest if key[i] >> np.uint64(32) < chosen else kept
         if goes_on[i] and at[i] + limit >= watermark:
@@ -105,7 +105,7 @@ def _copied(
 
 @compiled
 def _pairs(waiting: Any, remembered: Any, parents: Any, children: Any, chosen: Any, farthest: Any, kept: Any) -> Any:
-    """All pairs of which one is new; only the new keys are put into a table, what is old passes by."""
+    """Measure all pairs with a new side. Only new keys are put into a table; old rows are looked up in it."""
     table, keys = numbered(children[0], parents[0])
     child = np.full(len(keys), _NOWHERE, np.int64)
     _noted(child, table, keys, children[0], children[1])
@@ -119,7 +119,7 @@ def _pairs(waiting: Any, remembered: Any, parents: Any, children: Any, chosen: A
 
 @compiled
 def _noted(child: Any, table: Any, keys: Any, key: Any, at: Any) -> None:
-    """Note the place of each child whose key is in the table."""
+    """Record the place of each child whose key is in the table."""
     for i in range(len(key)):
         number = table[find(table, keys, key[i])]
         if number >= 0:
@@ -140,7 +140,7 @@ def _measured(
     farthest: Any,
     kept: Any,
 ) -> Any:
-    """Append the distances of parents to their children, who wait no more, and say how many there are then."""
+    """Append the distances of parents that have a child, and end their wait; return the number of distances."""
     for i in range(len(key)):
         number = table[find(table, keys, key[i])]
         if number >= 0 and child[number] != _NOWHERE:

@@ -1,12 +1,12 @@
-"""How long after a greater value a value arrives.
+"""Observe how long after a greater value a value arrives.
 
-Of all values before, the *steps* are kept at which the greatest so far grew; the first step above a value is the
-first greater one. Farther back than the limit only the last step is kept: a value below it is farther than the
-limit, and counts as one more than the limit.
+The state has the *steps* at which the running maximum grew. The first step above a value is the first greater value.
+Beyond the limit, only the last step is kept. A value below it is farther away than the limit, and counts as the limit
+plus one.
 
-Values are integers in the order of what they stand for. A part of a stream measures against the values that it
-has seen itself, which are the greatest of all if the steps of all parts are joined after each batch and the places
-are the numbers at the ends of batches.
+Values are integers in the order of the values they encode. A part of a stream measures against the values that it has
+seen itself. These are the greatest of all if the steps of all parts are merged after each batch, and places are the
+numbers at the ends of batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.physical.keyed_join.kernels.monitor import Limits, Observed, kept_
 
 
 class OrderedArrivals(NamedTuple):
-    """Arrivals of one stream: values that are not NULL, places, and the least place of those to come."""
+    """Arrivals of one stream: values that are not NULL, places, and the least place of later arrivals."""
 
     value: Ints
     at: Ints
@@ -38,7 +38,7 @@ def _nothing() -> Columns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrdersSeen:
-    """Steps of the greatest value so far, and arrivals that wait for the watermark, as earlier ones may still come."""
+    """Steps of the running maximum, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
     steps: Columns = field(default_factory=_nothing)
     pending: Columns = field(default_factory=_nothing)
@@ -47,7 +47,7 @@ class OrdersSeen:
         return len(self.steps["at"]) + len(self.pending["at"])
 
     def to_columns(self) -> dict[str, Columns]:
-        """The parts; one that has not changed is the same object as before."""
+        """Return the parts. A part that has not changed is the same object as before."""
         return {"steps": self.steps, "pending": self.pending}
 
     @classmethod
@@ -56,7 +56,7 @@ class OrdersSeen:
 
 
 def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) -> tuple[OrdersSeen, Observed]:
-    """Measure how far values that are settled by the watermark are from the first greater one; nothing is sampled."""
+    """Measure how far values that the watermark has passed are from the first greater one. No keys are sampled."""
     settled, pending = _settle(seen.pending, arrivals)
     steps, distance = seen.steps, np.empty(0, np.int64)
     if len(settled["at"]):
@@ -68,7 +68,7 @@ def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) 
 
 
 def _settle(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Columns]:
-    """What is before the watermark, by place and value, and the rest."""
+    """Return the arrivals before the watermark, by place and value, and the rest."""
     value, at = arrivals.value, arrivals.at
     if len(pending["at"]):
         value, at = np.concatenate([pending["value"], value]), np.concatenate([pending["at"], at])
@@ -81,7 +81,7 @@ def _settle(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Colum
 
 
 def _near(steps: Columns, watermark: int, kept: int) -> Columns:
-    """The steps that are not too far from all arrivals to come, and the last one before them."""
+    """Return the steps that are within the limit of later arrivals, and the last one before them."""
     far = np.count_nonzero(steps["at"] + kept < watermark)
     return kept_rows(steps, np.arange(len(steps["at"])) >= far - 1)
 
@@ -93,7 +93,7 @@ def _valued(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[An
 
 @compiled
 def _inversions(step_value: Any, step_at: Any, value: Any, at: Any, kept: Any) -> Any:
-    """Steps after the arrivals, which are sorted by place and value, and the distances of all of them."""
+    """Return the steps after the arrivals, which are sorted by place and value, and the distances of all arrivals."""
     count = len(step_at)
     values, places = np.empty(count + len(at), np.int64), np.empty(count + len(at), np.int64)
     values[:count], places[:count] = step_value, step_at

@@ -1,4 +1,4 @@
-"""Loops over the rows of a table: new ones are put there, chained, and in the end removed."""
+"""Loops over the rows of a table: add new rows, chain them, and remove them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidegate.physical.keyed_join.kernels.layout import END, GIVEN, HIGH, LOW, N
 from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN
 
 BLOCK = 64
-"""So many rows are looked at together, if one of them must be."""
+"""Rows that are checked together, if one of them must be."""
 
 EMPTY = 2**63 - 1
-"""Stands for the time up to which nobody in a block goes where there is nobody."""
+"""Sentinel expiry of an empty block."""
 
 _NEW = 255
-"""What no component is."""
+"""Differs from all components."""
 
 
 @compiled
 def chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most: Any, first: Any, after: Any) -> None:
-    """Put elements in front of the chains of their keys, but for those that never join or do not stay."""
+    """Put elements in front of the chains of their keys, except those that never join or do not stay."""
     for edge in range(len(heads)):
         head, key, following = heads[edge], ints[keys[edge]], pointers[:, len(heads) + edge]
         for row in range(first, after):
@@ -36,7 +36,7 @@ def chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most:
 
 @compiled
 def blank(ints: Any, pointers: Any, was: Any, blanks: Any, first: Any, before: Any, after: Any) -> None:
-    """Say of new rows that nothing is known of them, in the columns from a first one on."""
+    """Fill new rows with default values, in the columns from `first` on."""
     for column in range(first, len(ints)):
         if blanks[column] != GIVEN:
             ints[column, before:after] = blanks[column]
@@ -49,7 +49,10 @@ def put(
     ints: Any, pointers: Any, component: Any, was: Any, soonest: Any, blanks: Any, before: Any,
     start: Any, end: Any, number: Any, row: Any, passes: Any,
 ) -> None:  # fmt: skip
-    """What arrived, of which nothing more is known. Blocks with elements that never join must be looked at."""
+    """Add new elements, with default values in the other columns.
+
+    Blocks with elements that never join are marked for the next sweep.
+    """
     after = before + len(start)
     blank(ints, pointers, was, blanks, NOTED, before, after)
     for i in range(len(start)):
@@ -79,7 +82,7 @@ def count_alive(component: Any, count: Any) -> Any:
 
 @compiled
 def packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> Any:
-    """Bring what is not gone to the front; where each row is then, or -1."""
+    """Move rows that are not gone to the front; return the new position of each row, or -1."""
     moved, rows = np.empty(count, np.int32), np.empty(count, np.int32)
     alive = 0
     for row in range(count):
@@ -100,7 +103,7 @@ def packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> An
 
 @compiled
 def follow(pointers: Any, moved: Any) -> None:
-    """Let pointers into a table lead to where the rows are now."""
+    """Update pointers into a table after its rows have moved."""
     for row in range(len(pointers)):
         if pointers[row] >= 0:
             pointers[row] = moved[pointers[row]]

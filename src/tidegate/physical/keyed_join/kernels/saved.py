@@ -1,13 +1,13 @@
-"""The state of a join as named parts of columns.
+"""State of a keyed join as named parts of columns.
 
-rows0 1…   elements of a stream as they came, and again as they changed
-gone0 1…   which of these rows, counted from the first one that there ever was, do not count any more
-cold0.1…   a slice of cold elements with filters; cold filters 0.1… its filters; loose0.1… a slice without
-returned0.1… where in a slice those are that have been brought back
-slices0…   what is to be known of the slices without looking into them
-digest0.1… filters of the keys of slices, from the one of this number on; digests0… what is to be known of them
-clusters0… for an edge whose clusters may be used: keys of parents that have no child yet
-order…     what is known of the order of a key
+rows0 1…   elements of a stream as they arrived, and again as they changed
+gone0 1…   which of these rows, counted from the first row ever, are no longer valid
+cold0.1…   a slice of cold elements with filters; cold filters 0.1… its filters; loose0.1… a slice without filters
+returned0.1… positions in a slice of elements that have returned
+slices0…   figures of the slices, so that the slices need not be read
+digest0.1… filters of the keys of slices, from the slice with this number on; digests0… figures of the digests
+clusters0… for an edge whose cluster constraints may be used: keys of parents that have no child yet
+order…     running maxima of an ordered key
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tidegate.physical.keyed_join.kernels.model import GONE
 from tidegate.physical.keyed_join.kernels.table import Table
 
 FILTERS = "cold filters "
-"""How the names of parts begin that have the filters of slices."""
+"""Name prefix of the parts with the filters of slices."""
 _GONE = ("at",)
 _LISTED = ("number", "count", "first", "last", "last_end")
 _DIGESTED = ("first", "last", "room", "held")
 _FEW = 256
-"""So many rows of a log may be gone, however few are left."""
+"""Rows of a log that may be gone, however few are left."""
 
 
 @dataclass(slots=True, eq=False)
 class Log:
-    """What has been told of the elements of a stream: how they came and changed, and which were removed."""
+    """Log of a stream's elements: how they arrived and changed, and which were removed."""
 
     rows: Journal
     gone: Journal
@@ -47,7 +47,7 @@ class Log:
         return cls(Journal(table.stored), Journal(_GONE))
 
     def note(self, table: Table) -> Changes:
-        """Take changes of a table down; begin anew if much of the log does not count any more."""
+        """Log the changes of a table. Rewrite the log if many of its rows are no longer valid."""
         changes = table.changes(self.rows.end)
         self.gone.append(changes.gone)
         self.rows.append(*(table[name][changes.at] for name in self.rows.names))
@@ -59,7 +59,7 @@ class Log:
         return changes
 
     def alive(self) -> dict[str, Ints]:
-        """The elements, and as `noted` the rows that have them."""
+        """Return the elements, with their log rows as `noted`."""
         begin = self.rows.chunks[0].begin if self.rows.chunks else 0
         columns = dict(zip(self.rows.names, self.rows.since(begin), strict=True))
         counts = np.ones(len(columns["row"]), np.bool_)
@@ -75,11 +75,11 @@ def to_columns(
     orders: Mapping[str, Order],
     written: Mapping[str, Columns],
 ) -> dict[str, Columns]:
-    """All parts; those that were written before and have not changed are the same objects."""
+    """Return all parts. A part that has not changed since it was written is the same object."""
     parts: dict[str, Columns] = {}
     for stream, (log, chilled) in enumerate(zip(logs, cold, strict=True)):
         parts |= log.rows.to_columns(f"rows{stream}") | log.gone.to_columns(f"gone{stream}")
-        # What slices have must not be looked at; their numbers say that it is the same.
+        # Do not read the columns of slices: an unchanged number means unchanged columns.
         for each in chilled.slices:
             parts[slice_name(stream, each)] = each.columns
             if not each.is_loose:
@@ -96,24 +96,24 @@ def to_columns(
 
 
 def log_from(parts: Mapping[str, Columns], stream: int, table: Table) -> Log:
-    """The log that had these parts, among others."""
+    """Load the log of a stream from its parts."""
     rows = journal_from(f"rows{stream}", table.stored, parts)
     return Log(rows, journal_from(f"gone{stream}", _GONE, parts))
 
 
 def orders_from(parts: Mapping[str, Columns]) -> dict[str, Order]:
-    """What is known of the order of keys."""
+    """Load the running maxima of ordered keys."""
     names = {name.split(".")[1] for name in parts if name.startswith("order.")}
     return {name: Order(*(_from_stairs(parts[f"order.{name}.{unit}"]) for unit in ("rows", "time"))) for name in names}
 
 
 def slice_name(stream: int, each: Slice) -> str:
-    """The name of the part that has the columns of a slice."""
+    """Return the name of the part with the columns of a slice."""
     return f"{'loose' if each.is_loose else 'cold'}{stream}.{each.number}"
 
 
 def filters_name(stream: int, each: Slice) -> str:
-    """The name of the part that has the filters of a slice."""
+    """Return the name of the part with the filters of a slice."""
     return f"{FILTERS}{stream}.{each.number}"
 
 
@@ -127,7 +127,7 @@ def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
     if cold.digests:
         parts[f"digests{stream}"] = _listed(cold.digests, _DIGESTED)
     if cold.numbered:
-        # The last row says how many slices there have been, and until when nothing is valid any more.
+        # The last row has the number of slices made so far, and the horizon up to which elements have expired.
         last = {"number": cold.numbered, "last_end": cold.horizon}
         listed = _listed(cold.slices, _LISTED)
         parts[f"slices{stream}"] = {name: np.append(values, last.get(name, 0)) for name, values in listed.items()}
@@ -139,7 +139,7 @@ def _listed(several: Sequence[object], names: Sequence[str]) -> dict[str, Ints]:
 
 
 def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
-    """The cold elements of a stream."""
+    """Load the cold elements of a stream."""
     cold = Cold()
     if f"slices{stream}" not in parts:
         return cold
@@ -168,7 +168,7 @@ def _from_stairs(columns: Columns) -> Stairs:
 
 
 def _same(columns: Columns, before: Columns | None) -> Columns:
-    """The columns as they were written before, if they have not changed."""
+    """Return the columns as they were written before, if they have not changed."""
     if before is columns or before is None or before.keys() != columns.keys():
         return columns
     same = all(before[name] is columns[name] or np.array_equal(before[name], columns[name]) for name in columns)

@@ -1,4 +1,4 @@
-"""What need not be kept: expired elements, those that no later parent can join, and all that need those."""
+"""Removal of elements: expired ones, those that no later parent can join, and those that need a removed one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tidegate.physical.keyed_join.kernels.waiting import list_waiting
 def expendable(
     graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending], horizons: Sequence[int]
 ) -> Positions:
-    """Which elements of a stream no later combination can have, as far as that follows from constraints."""
+    """Return the positions of a stream's elements that, by constraints, no later combination can have."""
     known = tuple(edge for edge in graph.above[stream] if edge in endings)
     if not known:
         return NOBODY
@@ -54,9 +54,9 @@ def expendable(
 
 @lru_cache
 def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], int, int, tuple[int, ...]]:
-    """Which edges must be over, if some are known: the first so many for who may join, so many for who never does.
+    """Return the edges that must have ended: the first n for elements that may join, the first m for those that are No.
 
-    And over which of them parents may wait that have the child.
+    Also return the edges over which parents may still wait although they have the child.
     """
     some = [[edge for edge in known if graph.edges[edge].parent in group][:1] for group in graph.sources]
     chosen = tuple(dict.fromkeys(edge for edges in some for edge in edges)) if all(some) else ()
@@ -66,14 +66,14 @@ def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[in
 
 
 def _is_all(graph: Graph, edge: int) -> bool:
-    """Whether parents that have this child do not wait, as they need no others."""
+    """Return whether a parent with this child is complete, because it needs no other elements."""
     parent, child = graph.edges[edge]
     return len(graph.below[parent]) == 1 and not graph.below[child]
 
 
 @compiled
 def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
-    """Mark those for whom a parent waits that is not expired; in most blocks there is none."""
+    """Mark children of a parent that waits and has not expired. Most blocks have none, and are skipped."""
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
         waiting = 0
@@ -90,9 +90,10 @@ def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, s
 def _over(
     ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
 ) -> Any:  # fmt: skip
-    """Whose parents do not come any more by the first rules: so many, if they may join, and so many, if they never do.
+    """Return elements whose parents no longer arrive by the first `needed` rules, or `needed_no` rules for No.
 
-    Where nobody is left, nobody looks again. With zero rules nothing follows. Columns that say nothing are not read.
+    Blocks without elements are marked as empty, and skipped the next time. With zero rules no element is returned.
+    Columns without a limit are not read.
     """
     blocks = (count + BLOCK - 1) // BLOCK
     some, taken = np.empty(blocks, np.int32), 0
@@ -128,7 +129,7 @@ def _over(
 
 @compiled
 def depart(component: Any, some: Any, leaves: Any) -> None:
-    """Let elements be what they are when a constraint lets them go."""
+    """Set the components of elements that leave because of a constraint."""
     for row in some:
         component[row] = leaves[component[row]]
 
@@ -144,11 +145,12 @@ def sweep(
     exact: bool,
     thorough: bool,
 ) -> None:
-    """Let all be gone that is expired or not to be kept, and let what needs others go as they do.
+    """Remove elements that have expired or need not be kept, and those that need a removed one.
 
-    Marked are those that left because of constraints. If it is not thorough, nothing else is new than what is decided.
-    Where a stream has `ended`, elements go by their own end, too. If it is exact, complete elements that others have
-    as their child get cold: should another one come with their key, that is noticed.
+    `marked` are the elements that left because of constraints. If not `thorough`, only their parents and those of
+    elements that expired are visited, not all elements. Where a stream has `ended`, elements also expire by their own
+    end. If `exact`, complete elements that need not be kept but can be a child become cold, so that a repeated key is
+    still noticed.
     """
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
@@ -169,7 +171,7 @@ def sweep(
 
 
 def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
-    """Look at all elements, again and again if there are cycles."""
+    """Check all elements, repeatedly if there are cycles."""
     again = True
     while again:
         again = False
@@ -187,7 +189,10 @@ def _go_with_children(
     left: list[Positions],
     marked: Sequence[Positions],
 ) -> None:
-    """Let the parents of those go that have left, unless they are not valid for longer than these."""
+    """Remove the parents of removed elements.
+
+    Expired leaves are skipped if their parents expire no later than they do.
+    """
     for stream in graph.children_first:
         for place, edge in enumerate(graph.below[stream]):
             other = graph.edges[edge].child
@@ -210,9 +215,9 @@ def _both(some: Positions, others: Positions) -> Positions:
 def _expire(
     component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any, complete: Any,
 ) -> Any:  # fmt: skip
-    """Let those be gone that are expired, repeated, or in one of two components that are not kept; who it is.
+    """Remove elements that are expired, repeated, or in a component that is not kept; return their positions.
 
-    `yes` is the component of those that are complete, and `complete` what becomes of them.
+    `yes` is the component of complete elements that need not be kept, and `complete` is their new component.
     """
     high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
     due, found = np.empty(blocks, np.int32), 0
@@ -227,7 +232,7 @@ def _expire(
             if state == GONE:
                 continue
             is_over = (high[row] <= horizon) | (state == no) | (state == REPEATED)
-            if ended > LEAST:  # a column that does not matter is not read
+            if ended > LEAST:  # read no column that does not matter
                 is_over |= end[row] <= ended
             if is_over or state == yes:
                 component[row] = GONE if is_over else complete
@@ -241,7 +246,7 @@ def _expire(
 
 @compiled
 def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any) -> Any:
-    """Parents of those that are gone go, too; of those that are cold they get cold. Who it is."""
+    """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions."""
     firsts, lost = first_chained(heads[place], wanted, left), np.empty(256, np.int32)
     done, count = _leave_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
     while done < len(left):
@@ -257,9 +262,10 @@ def _leave_from(
     first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
     lost: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Let parents go until there is no room to list more: whose parents come next, and how many are listed.
+    """Remove parents until room runs out; return the next element and the number of parents listed.
 
-    An array that is exchanged within a loop would have its references counted in each step: so it ends for that.
+    The function returns when room runs out because replacing an array inside the loop would cost reference counting in
+    each iteration.
     """
     following = pointers.shape[1] // 2 + place
     for i in range(first, len(left)):
@@ -269,7 +275,7 @@ def _leave_from(
                 state = GONE
                 if child_component[child] != GONE:
                     state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
-                if state != component[row]:  # else it has been listed
+                if state != component[row]:  # otherwise it has been listed
                     if count == len(lost):
                         return i, count
                     component[row] = state
@@ -281,7 +287,7 @@ def _leave_from(
 
 @compiled
 def _follow(component: Any, children: Any, below: Any) -> Any:
-    """An element whose child is gone goes, too; one whose child is cold gets cold."""
+    """Pass Gone and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in range(len(component)):
         if component[row] == NO or component[row] == GONE:

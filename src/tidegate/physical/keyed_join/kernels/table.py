@@ -1,4 +1,4 @@
-"""The kept elements of one stream as columns that grow, with an index of the keys by which parents find them."""
+"""Kept elements of one stream as growing columns, with an index of the keys by which parents find them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Array = npt.NDArray[Any]
 
 _ALL_PASS = np.empty(0, np.uint8)
 _APART = 8 * 37
-"""Columns lie so much further apart than the power of two that caches would put all of one row into the same place."""
+"""Padding between columns. Without it, columns are a power of two apart, and one row's values share a cache set."""
 
 _FEW = 8192
-"""So many rows may be gone without being removed: it takes longer to move columns than to pass them by."""
+"""Rows that may be gone without being removed: moving columns takes longer than skipping such rows."""
 
 
 @dataclass(slots=True, eq=False)
 class Floor:
-    """For each block a number that a column is not below, where elements lack a child; of the first `known` rows."""
+    """Lower bound of a column for each block, over elements that lack a child, for the first `known` rows."""
 
     least: Ints
     known: int = 0
@@ -38,20 +38,20 @@ class Floor:
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """Columns with room for more rows; of the rows, those from `fresh` on came with this batch.
+    """Columns with room for more rows. Rows from `fresh` on arrived with this batch.
 
     start, end, number, row   as they arrived
-    low, high   when all that is known of the element and below it is valid
-    key0…    the code of the key of an edge at this stream; `same` says which edges have one column in common
+    low, high   when the element and all known elements below it are valid
+    key0…    the code of the key of an edge at this stream; `same` says which edges share a column
     component
     child0…  for an edge to a child: its position in the table of the child, or -1
-    seen0…   for an edge to a child: how many elements of the child's stream there were when this one arrived
-    base0…, after0…   for an edge from parents whose clusters are used: an arrival number at or before which
+    seen0…   for an edge to a child: the arrivals of the child's stream when this element arrived
+    base0…, after0…   for an edge from parents whose cluster constraints are used: an arrival number at or before which
              this key has occurred, and how often it has occurred since
-    first0…  when the first parent known started
-    was, was base0…   what the log of changes has of it, and `noted`: in which of its rows, or -1
+    first0…  when the first known parent started
+    was, was base0…   the values in the log, and `noted`: the row of the log, or -1
 
-    They are rows of a few arrays, so that a compiled loop gets all of them as one argument.
+    The columns are rows of a few arrays, so that a compiled loop gets all of them as one argument.
     """
 
     layout: Layout
@@ -59,40 +59,40 @@ class Table:
     ints: Ints
     """All columns of integers."""
     pointers: Positions
-    """For each element its child over each edge, and then for each edge the next one in the chain of its key."""
+    """For each element its child over each edge, then for each edge the next element in the chain of its key."""
     component: Components
     was: Components
     heads: Positions
-    """For each edge to a child and each hash of keys the last element that may yet need that child, or -1."""
+    """For each edge to a child and each hash of keys, the last element that may still need that child, or -1."""
     soonest: Ints
-    """For each block a time up to which nobody in it goes, or the least if it must be looked at."""
+    """For each block, a time up to which none of its elements expires, or the least time if it must be checked."""
     asked: Positions
-    """Room for a list of elements to decide on, and in `said` for what is said of each."""
+    """Room for a list of elements to decide on; `said` has room for the flags of each."""
     said: Components
     blanks: Ints
-    """What new elements have in each column of integers, unless it is given."""
+    """Default value of new elements in each column of integers."""
     count: int = 0
     fresh: int = 0
     alive: int = 0
-    """How many were not gone when there were `checked` rows."""
+    """Number of elements that were not gone when there were `checked` rows."""
     checked: int = 0
     chained: int = 0
-    """So many rows are in the chains of their keys."""
+    """Number of rows in the chains of their keys."""
     waiting: Positions = field(default_factory=lambda: np.empty(0, np.int32))
-    """Who is Unknown, where they are not found by their keys."""
+    """Positions of Unknown elements, in graphs in which parents are not found by their keys."""
     columns: dict[str, Array] = field(default_factory=dict)
     """All columns by name, with their room."""
     keys: dict[int, Ints] = field(default_factory=dict)
-    """By edge: the columns with its key."""
+    """Column with the key of each edge."""
     children: dict[int, Positions] = field(default_factory=dict)
-    """By edge: the columns with the position of the child."""
+    """Column with the position of the child over each edge."""
     repeats: bool = False
-    """Whether some that have come have the key of another one."""
+    """True if a new element has the key of another one."""
     floors: dict[tuple[int, int], Floor] = field(default_factory=dict)
     removed: list[Removed] = field(default_factory=list)
-    """What the log has of elements that have been removed since."""
+    """Rows of elements that have been removed since the last log entry, and their rows in the log."""
     views: dict[str, Array] = field(default_factory=dict)
-    """The columns without their room, as they are asked for."""
+    """Columns without their room, made on request."""
 
     @classmethod
     def empty(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int] | None = None) -> Table:
@@ -112,16 +112,16 @@ class Table:
         return view
 
     def index(self, edge: int) -> KeyIndex:
-        """Where the keys of an edge from parents are found."""
+        """Return the index of the keys of an edge from parents."""
         return self.indexes[self.layout.one[edge]]
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """The columns that the others can be made from."""
+        """Return the columns from which the others can be derived."""
         return tuple(n for n in self.columns if not n.startswith(("child", "was", "noted", "low", "high", "number")))
 
     def _allocate(self, room: int) -> None:
-        """Have room for so many rows."""
+        """Allocate room for `room` rows."""
         self.ints = _roomy(self.ints, self.count, room + _APART)
         self.pointers = _roomy(self.pointers.T, self.count, room).T.copy()
         self.component, self.was = _roomy(self.component, self.count, room), _roomy(self.was, self.count, room)
@@ -136,21 +136,21 @@ class Table:
         self.rechain(self.chained)
 
     def rechain(self, rows: int) -> None:
-        """Chain the first rows anew."""
+        """Rebuild the chains of the first rows."""
         size = len(self.component) if self.layout.chained else 0
         self.heads = np.full((len(self.layout.below), size), -1, np.int32)
         self.chained = 0
         self.chain(rows)
 
     def chain(self, rows: int) -> None:
-        """Let the first elements be found by the keys of the children that they have or need."""
+        """Add the first rows to the chains of their keys, by which children find their parents."""
         if self.chained < rows and self.layout.below and self.layout.chained:
             known = (self.layout.keys, self.layout.most, self.chained, rows)
             chain(self.heads, self.ints, self.pointers, self.component, *known)
             self.chained = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
-        """Append rows; a column that is not given gets what says that nothing is known."""
+        """Append rows. Columns that are not given get their default values."""
         before = self._lengthen(rows)
         blank(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
         self.look_at(before)
@@ -161,7 +161,7 @@ class Table:
         self._find(before)
 
     def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
-        """Append what arrived; `seen` has for each edge to a child how many arrivals there were."""
+        """Append new elements. `seen` has the arrivals of the child's stream for each edge to a child."""
         layout, came = self.layout, arrivals
         for edge, count in zip(layout.below, seen, strict=True):
             self.blanks[layout.seen[edge]] = count
@@ -174,7 +174,7 @@ class Table:
         self._find(before)
 
     def _lengthen(self, rows: int) -> int:
-        """Have more rows; where they begin."""
+        """Add rows; return the first one."""
         before, after = self.count, self.count + rows
         if after > len(self.component):
             self._allocate(1 << (after - 1).bit_length())
@@ -182,7 +182,7 @@ class Table:
         return before
 
     def _find(self, before: int) -> None:
-        """Let new rows be found."""
+        """Add new rows to the indexes."""
         self.repeats = False
         for edge, index in self.indexes.items():
             keys, number = self.keys[edge], self.columns["number"]
@@ -193,16 +193,19 @@ class Table:
                 self.note_repeated(before)
 
     def note_repeated(self, first: int) -> None:
-        """Some of the rows from a first one on have the key of another one."""
+        """Record that some rows from `first` on have the key of another one."""
         self.repeats = True
         self.look_at(first)
 
     def look_at(self, first: int) -> None:
-        """Let the rows from a first one on be looked at: some may not be kept, however long they are valid."""
+        """Mark rows from `first` on for the next sweep: some may not be kept, however long they are valid."""
         self.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
 
     def compact(self, *, always: bool) -> Positions | None:
-        """Remove what is gone, if that is much; where each row is then, or -1."""
+        """Remove rows that are gone, if these are many; return the new position of each row, or -1.
+
+        The result is None if no row moved.
+        """
         if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
             return None
         self.checked, self.alive = self.count, (alive := count_alive(self.component, self.count))
@@ -226,7 +229,7 @@ class Table:
         self.removed.append(removed(self["component"], self["noted"], self["row"]))
 
     def changes(self, end: int) -> Changes:
-        """What has changed since this was asked the last time; it becomes rows of the log, from its end on."""
+        """Return the changes since the last call, and assign them to rows of the log from `end` on."""
         self._note_removed()
         rows, gone = (np.concatenate(parts) for parts in zip(*self.removed, strict=True))
         self.removed = []

@@ -1,4 +1,4 @@
-"""Who waits for a child, in graphs in which they are not found by their keys."""
+"""Elements that wait for a child, in graphs in which they are not found by their keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.physical.keyed_join.kernels.table import Table
 
 
 def list_waiting(table: Table) -> None:
-    """List who is Unknown: those who still are, and behind them those who are new."""
+    """List the Unknown elements: those that still are, then new ones."""
     table.waiting = _still(table.waiting, table.component, table.fresh, table.count)
 
 

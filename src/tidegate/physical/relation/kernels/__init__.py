@@ -1,1 +1,1 @@
-"""Loops of windows of rows, of coalescing and of changes."""
+"""Kernels of count windows, coalescing and changes."""

@@ -1,4 +1,4 @@
-"""Equal neighbours in time made one, while not longer than a bound."""
+"""Coalesce equal elements that are adjacent in time, up to a bound on the length."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Times = npt.NDArray[np.int64]
 
 
 def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, Times]:
-    """The last row of each chain of neighbours, and when the chain starts; it ends with that row.
+    """Return the last row of each chain of adjacent rows, and when the chain starts; it ends with that row.
 
-    Rows of one group are neighbours where one ends when the other starts. Each row continues at most
-    one other, and no chain of several is longer than `length`.
+    Rows of one group are adjacent if one ends when the other starts. Each row continues at most one other, and no chain
+    of several rows is longer than `length`.
 
     Examples
     --------
@@ -36,9 +36,10 @@ def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, T
 
 @compiled
 def _linked(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
-    """Go through the rows of each group by start, and beside them through those that end there.
+    """Link the rows of each group by start with the rows that end there.
 
-    Of one start, the shortest row comes first: a chain too long with it is too long with all others too.
+    Among rows with the same start, the shortest comes first: if a chain is too long with it, it is too long with the
+    others.
     """
     since, continued = start.copy(), np.zeros(len(start), np.bool_)
     for group in range(len(bounds) - 1):

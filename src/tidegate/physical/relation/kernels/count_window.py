@@ -1,7 +1,7 @@
-"""Windows of so many elements: which are valid from when until when (PIPES, formulas 8.18, 8.19 and 17.2).
+"""Compute the validities of elements in count windows (PIPES, formulas 8.18, 8.19 and 17.2).
 
-Elements of a group are numbered from 1 in the order of time. With slide A the content changes with the
-elements A, 2A, …: element i enters with element ⌈i/A⌉·A, and leaves a window of N with ⌈(i+N)/A⌉·A.
+Elements of a group are numbered from 1 in time order. With slide A, the content changes with the elements A, 2A, …:
+element i enters with element ⌈i/A⌉·A, and leaves a window of N with ⌈(i+N)/A⌉·A.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tidegate.physical.common.kernels.time_order import Arrived
 from tidegate.time import FOREVER
 
 ALL = -1
-"""In place of a number of rows: elements never leave."""
+"""Value of `rows` for an unbounded window: elements never leave."""
 
 
 class Remembered(NamedTuple):
-    """For each group how many elements it has had, and how many of its last ones are still there.
+    """State of each group: the number of elements so far, and how many of the last ones are kept.
 
-    `since` says of each that is there, one group after the other, from when on it was not emitted yet.
+    `since` is, for each kept element, group after group, the time from which it was not emitted yet.
     """
 
     counts: Ints
@@ -31,7 +31,7 @@ class Remembered(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What was emitted and what stays: rows are those that stood there, then the new ones."""
+    """Emitted and kept elements; rows number the elements kept before, then the new ones."""
 
     rows: Ints
     start: Ints
@@ -48,8 +48,8 @@ def count_windows(
 ) -> Counted:  # fmt: skip
     """Number the new elements and emit validities up to the watermark.
 
-    What is still open is emitted up to the watermark with `cut` every time, with `early` when it enters;
-    the rest of it when it leaves. At the end of time all that is open is endless.
+    An open element is emitted up to the watermark in every step with `cut`, and when it enters with `early`; its rest
+    is emitted when it leaves. At the end of time, all open elements are endless.
     """
     old, room = len(remembered.since), len(remembered.since) + len(arrived.order)
     emitted, start, end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -63,7 +63,7 @@ def count_windows(
             if number > before:
                 row = old + arrived.order[first + number - before - 1]
             enter, leave = _next(number, slide), _next(number + rows, slide)
-            begin, until, not_emitted = FOREVER, FOREVER, FOREVER  # as long as it has not entered
+            begin, until, not_emitted = FOREVER, FOREVER, FOREVER  # until it enters
             stays_open = enter > total or (rows != ALL and leave > total and watermark != FOREVER)
             if enter <= before:
                 begin = remembered.since[row]
@@ -86,5 +86,5 @@ def count_windows(
 
 @inlined
 def _next(number: Any, slide: Any) -> Any:
-    """The first multiple of the slide at or after a number."""
+    """Return the first multiple of the slide at or after a number."""
     return (number + slide - 1) // slide * slide

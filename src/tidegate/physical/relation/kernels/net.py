@@ -1,4 +1,4 @@
-"""What remains of rows that count for and against each other at each instant."""
+"""Net rows: what remains of rows with positive and negative weights at each instant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.physical.common.kernels.groups import by_group
 
 
 def net_rows(groups: Ints, times: Ints, weights: Ints) -> Ints:
-    """A row for each unit by which the weights of its group at its time exceed zero.
+    """Return a row for each unit by which the total weight of its group at its time exceeds zero.
 
     Examples
     --------

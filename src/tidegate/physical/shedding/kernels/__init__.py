@@ -1,1 +1,1 @@
-"""What comparisons have shown, and which of them fit in a budget."""
+"""Evidence from comparisons, and the choice of those that fit in a budget."""

@@ -1,4 +1,4 @@
-"""Which share of each cell's comparisons is made, if not all can be."""
+"""Divide a budget of comparisons between cells."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidegate.physical.common.arrays import Floats, Ints
 
 
 class Shares(NamedTuple):
-    """For each cell the share of its volume that is chosen, and that is explored besides."""
+    """For each cell, the share of its volume that is chosen, and the share explored in addition."""
 
     chosen: Floats
     explored: Floats
     price: float
-    """What the last unit that was chosen is worth; 0 if everything is."""
+    """Value of the last unit that was chosen; 0 if everything is."""
 
     @property
     def made(self) -> Floats:
@@ -23,9 +23,9 @@ class Shares(NamedTuple):
 
 
 def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: float) -> Shares:
-    """Spend most of a budget on the best cells, and the rest evenly on those that are not done completely.
+    """Spend most of a budget on the best cells, and the rest evenly on cells that are not complete.
 
-    `value` is what a unit of a cell's volume is worth. Of equal ones, the newest are the best.
+    `value` is the value of a unit of a cell's volume. Of equal cells, the newest is the best.
     """
     none = np.zeros(len(volume))
     if not len(volume) or float(np.cumsum(volume)[-1]) <= budget:
@@ -39,15 +39,15 @@ def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: flo
 
 
 def best_first(value: Floats, lag: Ints) -> Ints:
-    """Cells in the order in which they are worth it; of equal ones the newest first.
+    """Return the cells by descending value. Of equal ones, the newest is first.
 
-    Those are equal that differ by no more than the order in which sums were made.
+    Values count as equal if they differ by no more than the rounding of sums.
     """
     return np.lexsort((lag, np.abs(lag), -value.astype(np.float32)))
 
 
 def knapsack(volume: Floats, order: Ints, budget: float) -> Floats:
-    """The share of each cell if cells are taken whole, in this order, until the budget is used up.
+    """Return the share of each cell if cells are filled in this order until the budget is spent.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def knapsack(volume: Floats, order: Ints, budget: float) -> Floats:
 
 
 def spread(room: Floats, budget: float) -> Floats:
-    """A budget in equal parts, but nowhere more than there is room for.
+    """Divide a budget into equal parts, none greater than its room.
 
     Examples
     --------

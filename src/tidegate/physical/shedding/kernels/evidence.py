@@ -1,4 +1,4 @@
-"""What is known of how productive comparisons are, by lag and by kind; every comparison made is evidence."""
+"""Evidence on how productive comparisons are, by lag and kind. Every comparison adds to it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import numpy.typing as npt
 from tidegate.physical.common.arrays import Columns, Floats
 
 UNKNOWN = 1e-4
-"""Matches per comparison as long as nothing is known."""
+"""Assumed matches per comparison, before any evidence."""
 
 RECENT = 0.8
-"""What remains of late counts after a batch: they tell of the last five or so."""
+"""Factor by which recent counts fade after a batch: they cover about the last five."""
 
 NO_ACCIDENT = 12.0
-"""Twice the logarithm of how much less likely counts are without a change; by accident one lag in 2,000 is beyond."""
+"""Threshold of the likelihood-ratio statistic for a change. By chance, one lag in 2,000 exceeds it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """What was counted. The lag of a pair is the left element's slot less the right one's."""
+    """Counts of comparisons. The lag of a pair is the left element's slot minus the right element's."""
 
     matches: Floats
-    """By lag, from the most negative one on."""
+    """Matches by lag, from the most negative one on."""
     units: Floats
-    """By lag."""
+    """Units by lag."""
     utility: Floats
-    """By lag, probing stream and kind."""
+    """Utility by lag, probing stream and kind."""
     made: Floats
     """Comparisons by lag, probing stream and kind."""
     recent: Floats
-    """Matches and comparisons by lag, of the last few batches."""
+    """Matches and comparisons by lag, over the last few batches."""
 
     @classmethod
     def empty(cls, reach: int, kinds: int) -> Tally:
@@ -44,12 +44,12 @@ class Tally:
 
     @property
     def compared(self) -> Floats:
-        """Comparisons by lag."""
+        """Return the comparisons by lag."""
         return self.made.reshape(len(self.made), -1).cumsum(axis=1)[:, -1]
 
     @classmethod
     def total(cls, tallies: Iterable[Tally]) -> Tally:
-        """The sum of what was counted in several places."""
+        """Return the sum of the counts of several buckets."""
         several = list(tallies)
         return cls(*(sum(getattr(tally, each.name) for tally in several) for each in fields(cls)))
 
@@ -58,7 +58,7 @@ class Tally:
         return Tally(matches, units, utility, made, RECENT * self.recent)
 
     def followed_by(self, counted: Tally) -> Tally:
-        """With what was counted since; where late counts are not at all what earlier ones were, only they remain."""
+        """Add newer counts. Where recent counts differ clearly from earlier ones, keep only the recent ones."""
         late = self.recent + np.stack([counted.matches, counted.compared])
         both = np.stack([self.matches + counted.matches, self.compared + counted.compared])
         late = np.minimum(late, both)
@@ -74,7 +74,7 @@ class Tally:
         )
 
     def columns(self) -> dict[str, Columns]:
-        """In two parts: by lag, and by lag, stream and kind."""
+        """Return the counts in two parts: by lag, and by lag, stream and kind."""
         matches, made = self.recent
         by_lag = {"matches": self.matches, "units": self.units, "late_matches": matches, "late_made": made}
         return {"lags": by_lag, "kinds": {"utility": self.utility.ravel(), "made": self.made.ravel()}}
@@ -89,12 +89,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """What is expected of comparisons."""
+    """Expected yield of comparisons."""
 
     density: Floats
     """Matches per comparison, by lag."""
     measured: Floats
-    """The same of each lag alone: not as steady, but nothing of a peak is counted beside it."""
+    """The same from each lag alone: less steady, but a peak does not spread to its neighbours."""
     cost: Floats
     """Units per comparison, by lag."""
     worth: Floats
@@ -102,12 +102,12 @@ class Estimate:
 
 
 def estimate(tally: Tally, worth: Floats, *, prior: float, pool: float) -> Estimate:
-    """What is to be expected, from decayed counts.
+    """Estimate the yield of comparisons from decayed counts.
 
-    A lag's neighbours stand in where little is known of it: densities move, and slots next to each other have
-    lags in common. So does, for less, the mean of the direction. `worth` is what kinds are worth if matches do not
-    depend on them. Neighbours and `worth` count like so many comparisons as `pool` says, at most. Utility is seen
-    in relation to the matches that lags make one expect: kinds get no credit for the lags they were compared at.
+    Neighbours support a lag with little evidence, because densities move, and adjacent slots share lags. The mean of
+    the direction does so with less weight. `worth` is the utility of kinds if matches do not depend on them. Neighbours
+    and `worth` count like at most `pool` comparisons. Utility is divided by the matches expected from the lags, so that
+    kinds get no credit for the lags at which they were compared.
     """
     made = tally.compared
     matches, compared, units = (smoothed(each, made, pool) for each in (tally.matches, made, tally.units))
@@ -125,7 +125,7 @@ def estimate(tally: Tally, worth: Floats, *, prior: float, pool: float) -> Estim
 
 
 def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
-    """Counts with half of their neighbours', of which at most so many comparisons are taken."""
+    """Add half of the neighbours' counts, which count like at most `most` comparisons."""
     part = 0.5 * np.divide(2.0 * most, compared, out=np.ones(len(compared)), where=compared > 2.0 * most)
     total = counts.copy()
     total[1:] += part[:-1] * counts[:-1]
@@ -134,10 +134,10 @@ def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
 
 
 def differ(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
-    """By lag, whether matches per comparison are less than half or more than twice what they were, by no accident.
+    """Return by lag whether matches per comparison have halved or doubled, beyond chance.
 
-    Both have matches and comparisons. Neighbours are counted together: single lags have few matches. What is
-    asked is how much less likely both counts are if nothing has changed.
+    Both arguments have matches and comparisons. Neighbours are counted together, because single lags have few matches.
+    The test is a likelihood ratio: how much less likely both counts are without a change.
     """
     (m, c), (n, d) = (np.stack([np.convolve(row, np.ones(3), "same") for row in each]) for each in (late, early))
     together = np.divide(m + n, c + d, out=np.zeros(len(c)), where=c + d > 0)
@@ -155,5 +155,5 @@ def _ratio(part: float, whole: float, otherwise: float) -> float:
 
 
 def _sum(counts: Floats) -> float:
-    """One after another, so that it is the same on every machine."""
+    """Add in order, so that the sum is the same on every machine."""
     return float(np.cumsum(counts)[-1]) if len(counts) else 0.0

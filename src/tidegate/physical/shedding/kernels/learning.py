@@ -1,4 +1,4 @@
-"""How fast it is learnt which comparisons are productive."""
+"""Parameters for learning which comparisons are productive."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """How much is tried to find out more, and how long what was found counts."""
+    """Amount of exploration, and lifetime of evidence."""
 
     seed: int = 0
     explore: float = 0.05
-    """The part of the budget that is for finding out."""
+    """Share of the budget for exploration."""
     explore_at_first: float = 0.3
-    """In as many batches as elements reach slots."""
+    """The same in the first batches, as many as the reach in slots."""
     decay: float = 0.97
-    """What remains of counts after a batch."""
+    """Factor by which counts fade after a batch."""
     prior: float = 1.0
-    """Comparisons that an unknown lag counts as."""
+    """Number of comparisons that the prior of a lag counts as."""
     pool: float = 1000.0
-    """Comparisons that neighbours count as, at most."""
+    """Greatest number of comparisons that neighbours count as."""

@@ -1,4 +1,4 @@
-"""Random choices that are the same whenever they are made again: from numbers that say what is chosen for."""
+"""Random choices that can be repeated: they depend only on numbers that identify the choice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ALL = 2**64 - 1
 
 
 def key_of(*numbers: int) -> int:
-    """A number of 64 bits that differs wherever one of the numbers does, almost certainly.
+    """Return a hash of 64 bits of some numbers.
 
     Examples
     --------
@@ -28,13 +28,13 @@ def key_of(*numbers: int) -> int:
 
 
 def rounded(amount: float, key: int) -> int:
-    """A whole number next to an amount, which it is on average."""
+    """Round an amount up or down at random, so that the mean is the amount."""
     chance = (key_of(key, 1) >> 11) * 2.0**-53
     return int(amount + chance)
 
 
 def chosen(rows: Ints, names: Ints, count: int, key: int) -> Ints:
-    """So many of the rows, at random by their names, and in their order."""
+    """Return `count` of the rows, chosen at random by their names, in their order."""
     if count >= len(rows):
         return rows
     if count <= 0:
@@ -45,7 +45,7 @@ def chosen(rows: Ints, names: Ints, count: int, key: int) -> Ints:
 
 @compiled
 def drawn(rows: Ints, names: Ints, key: np.uint64) -> Words:
-    """A random number for each row, by its name."""
+    """Return a random number for each row, by its name."""
     numbers = np.empty(len(rows), np.uint64)
     for n in range(len(rows)):
         numbers[n] = mixed(key ^ np.uint64(names[rows[n]]))

@@ -1,1 +1,1 @@
-"""Slots of elements, indexes of them, and comparisons by cells."""
+"""Slots of elements, their indexes, and comparisons by cells."""

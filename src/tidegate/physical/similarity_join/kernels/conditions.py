@@ -1,4 +1,4 @@
-"""What makes two elements match."""
+"""Conditions under which two elements match."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Numbers that differ by at most a distance; NaN is near nothing."""
+    """Numbers that differ by at most a distance. NaN is near nothing."""
 
     distance: float
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Sets with at least so many items in common."""
+    """Sets that share at least `least` items."""
 
     least: int
 
@@ -39,17 +39,17 @@ class Superset:
 
 @dataclass(frozen=True, slots=True)
 class Jaccard:
-    """Sets whose common items are at least this share of the items of both; two empty sets have 1."""
+    """Sets whose common items are at least this share of the items of both. Two empty sets have 1."""
 
     least: float
 
 
 @dataclass(frozen=True, slots=True)
 class InnerProduct:
-    """Weighted sets, the products of whose common items' weights add up to at least this.
+    """Weighted sets: the products of the weights of common items add up to at least this.
 
-    With a `doubt`, pairs match as well that miss it by this share of all that is added up: whoever adds up in another
-    order, or exactly, then finds no pair that is missing here.
+    With a `doubt`, pairs also match if they miss it by this share of the terms. Then a caller that adds up in another
+    order, or exactly, finds no pair that is missing here.
     """
 
     least: float
@@ -58,16 +58,16 @@ class InnerProduct:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """All pairs: a predicate of the caller decides."""
+    """All pairs. A predicate of the caller decides."""
 
 
 Condition: TypeAlias = Equal | Near | Overlap | Subset | Superset | Jaccard | InnerProduct | Anything
 
 
 class Need(NamedTuple):
-    """What two sets must have in common.
+    """Items that two sets must share.
 
-    At least `least` items; all of the probing set's, all of the stored set's; a share of the items of both.
+    At least `least` items; all items of the probing set; all items of the stored set; a share of the items of both.
     """
 
     least: int = 0
@@ -77,7 +77,7 @@ class Need(NamedTuple):
 
 
 def need_of(condition: Condition, *, flipped: bool) -> Need:
-    """What a condition on sets asks of what they have in common; flipped, the right set is the probing one."""
+    """Return the common items that a condition on sets needs. If `flipped`, the right set is the probing one."""
     match condition:
         case Overlap(least):
             return Need(least=least)
@@ -95,7 +95,7 @@ def need_of(condition: Condition, *, flipped: bool) -> Need:
 
 @inlined
 def fits(common: int, probing: int, stored: int, need: Need) -> bool:
-    """Whether sets of these sizes with so many common items match; if so, with more common items, too."""
+    """Return whether sets of these sizes with `common` shared items match. More shared items then match as well."""
     if common < need.least:
         return False
     if (need.probing and common < probing) or (need.stored and common < stored):
@@ -108,7 +108,7 @@ def fits(common: int, probing: int, stored: int, need: Need) -> bool:
 
 @inlined
 def least_common(size: int, whole: bool, need: Need) -> int:  # noqa: FBT001 - Numba takes arguments by position
-    """The fewest items that a set of this size must have in common with any other one, if not empty; at least 1."""
+    """Return the fewest items that a set of this size must share with any other set that is not empty; at least 1."""
     least = max(need.least, 1)
     if whole:
         least = max(least, size)
@@ -123,7 +123,7 @@ def least_common(size: int, whole: bool, need: Need) -> int:  # noqa: FBT001 - N
 
 
 def needs_common_items(condition: Condition) -> bool:
-    """Whether sets that are not empty match only if they have items in common, so that an index finds all."""
+    """Return whether sets that are not empty match only if they share items, so that an index finds all matches."""
     match condition:
         case Overlap(least):
             return least > 0

@@ -1,4 +1,4 @@
-"""Matches found by lists of elements by item; what is read of a list and each verification costs one unit."""
+"""Find matches by lists of elements per item. Each list entry read and each verification costs one unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.physical.similarity_join.kernels.slots import Index, Times
 
 @inlined
 def _within(lists: Index, number: int, first: int, last: int, count: int) -> tuple[int, int]:
-    """The part of an item's list with elements from `first` on and before `last`: lists are in the order of time."""
+    """Return the part of an item's list with elements from `first` on and before `last`. Lists are in time order."""
     low, high = lists.bounds[number], lists.bounds[number + 1]
     if first > 0:
         low = place_of(lists.rows, first, low, high)
@@ -27,7 +27,7 @@ def _within(lists: Index, number: int, first: int, last: int, count: int) -> tup
 
 @inlined
 def _number(lists: Index, item: int) -> int:
-    """The number of an item's list; -1 if there is none."""
+    """Return the number of an item's list, or -1."""
     place = place_of(lists.codes, item, 0, len(lists.codes))
     if place < len(lists.codes) and lists.codes[place] == item:
         return place
@@ -46,7 +46,7 @@ def by_lists(
     need: Need,
     lookup: int,
 ) -> tuple[Ints, int, int]:
-    """Sets, by counting how often an element is in the lists: matches, pairs in reach, and units."""
+    """Match sets by counting how often an element is in the lists; return matches, pairs in reach, and units."""
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
     counts, touched = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int64)
     for row in rows:
@@ -98,10 +98,10 @@ def by_prefixes(
     need: Need,
     lookup: int,
 ) -> tuple[Ints, int, int]:
-    """Sets, by lists of items that matching sets cannot all do without: matches, pairs in reach, and units.
+    """Match sets by lists of prefix items; return matches, pairs in reach, and units.
 
-    Of sets that match, one of the rarest items is in common. Who is found there is verified once, if sizes
-    and signatures leave it open.
+    Matching sets share one of their rarest items. An element found there is verified once, unless sizes and signatures
+    rule it out.
     """
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
     seen, stamp = np.zeros(len(others) - 1, np.int64), 0
@@ -143,9 +143,9 @@ def by_prefixes(
 
 @inlined
 def _rarest(lists: Index, bounds: Ints, items: Ints, row: int) -> tuple[Ints, Ints]:
-    """The numbers of the lists of a set's items, the rarest first, and where its items are.
+    """Return the numbers of the lists of a set's items, rarest first, and the positions of the items.
 
-    Those without a list are the rarest.
+    Items without a list are the rarest.
     """
     low, size = bounds[row], bounds[row + 1] - bounds[row]
     numbers, ranks, places = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
@@ -177,10 +177,10 @@ def by_weights(
     filtered: bool,  # noqa: FBT001 - Numba takes arguments by position
     lookup: int,
 ) -> tuple[Ints, int, int]:
-    """Weighted sets, by lists: matches, pairs in reach, and units. The least product is above 0.
+    """Match weighted sets by lists; return matches, pairs in reach, and units. The least product must be above 0.
 
-    If filtered, lists are read, the rarest item first, until those that remain cannot add up to the least
-    product; who was found is verified.
+    If `filtered`, lists are read, rarest item first, until the remaining items cannot add up to the least product. The
+    elements found are then verified.
     """
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
     seen, stamp = np.zeros(len(others) - 1, np.int64), 0
@@ -212,13 +212,13 @@ def by_weights(
 
 @inlined
 def _needed(lists: Index, numbers: Ints, places: Ints, weights: Floats, least: float) -> int:
-    """How many of the rarest items of a set must be looked up: what the others can add up to is too little."""
+    """Return how many of a set's rarest items must be looked up, so that the others cannot add up to enough."""
     rest, length = 0.0, len(numbers)
     while length > 0:
         number, weight = numbers[length - 1], weights[places[length - 1]]
         if number >= 0:
             rest += (np.inf if np.isnan(weight) else abs(weight)) * lists.heaviest[number]
-        if not rest * (1.0 + 1e-9) < least:  # more than sums of products can be off by; also if it is NaN
+        if not rest * (1.0 + 1e-9) < least:  # the factor covers the rounding of sums; NaN also ends the loop
             break
         length -= 1
     return length
@@ -238,7 +238,7 @@ def by_order(
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
     lookup: int,
 ) -> tuple[Ints, int, int]:
-    """Numbers in their order, of which each element wants those from its lowest to its highest one."""
+    """Match numbers in sorted order: each element reads those from its lowest to its highest match."""
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
     ordered = others[order]
     for row in rows:

@@ -1,4 +1,4 @@
-"""A window join of two streams that makes as many comparisons as it may, the most productive ones."""
+"""Window join of two streams that makes the most productive comparisons within a budget."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from tidegate.physical.similarity_join.kernels.tasks import Cell, Slots, Task, f
 Limits = tuple[int, int]
 
 Own = tuple[Mask, Mask]
-"""Of the new elements of each stream, those that are kept here."""
+"""New elements of each stream that this bucket keeps."""
 
 
 class Work(NamedTuple):
-    """What new elements call for, and what is known of it."""
+    """Comparisons that new elements need, and their expected yield."""
 
     new: tuple[Slots, Slots]
     kept: tuple[Slots, Slots]
-    """The new elements that are kept here."""
+    """New elements that this bucket keeps."""
     tasks: list[Task]
     cells: list[Cell]
     volume: Ints
     """Comparisons of each cell."""
     cost: Floats
-    """Units of a comparison of each cell."""
+    """Units per comparison of each cell."""
     known: Estimate
 
     @property
     def units(self) -> float:
-        """What all comparisons cost."""
+        """Return the cost of all comparisons."""
         return float((self.volume * self.cost).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SheddingJoin:
-    """The elements of both streams that may still meet others, and what comparisons have shown."""
+    """Elements of both streams that may still meet others, and the results of comparisons so far."""
 
     settings: Settings
     slots: tuple[Slots, Slots]
     tally: Tally
-    """Decayed."""
+    """Decayed counts."""
     batch: int = 0
 
     @classmethod
@@ -72,13 +72,13 @@ class SheddingJoin:
         stop: Callable[[], bool] | None = None,
         limit: int | None = None,
     ) -> tuple[SheddingJoin, Answer]:
-        """Take in new elements of both streams, and compare as much as the budget of units allows.
+        """Process new elements of both streams, and compare as much as the budget of units allows.
 
-        Without a budget, or if it is enough, all pairs are compared. `predicate` is asked about pairs that match.
-        Where elements are kept in several places that all get the new ones, `own` are those that are kept here:
-        what is kept meets all new elements, new ones meet those of the right stream that are kept here.
-        `tally` stands for the join's own counts, where these are gathered from several places. The best
-        comparisons are made first: before each call of a kernel it may `stop`, or at a limit of calls.
+        Without a budget, or if it is enough, all pairs are compared. `predicate` checks the pairs that match. If
+        several buckets get all new elements, `own` are those that this bucket keeps. Kept elements are compared with
+        all new ones of the other stream, and new elements with the new ones of the right stream that this bucket keeps.
+        `tally` replaces the join's own counts if these are collected from several buckets. The best comparisons come
+        first. Before each call of a kernel, `stop` or the `limit` of calls can end the step.
         """
         settings, work = self.settings, self.work(arrivals, own=own, tally=tally)
         lag = np.array([cell.lag for cell in work.cells], np.int64)
@@ -93,12 +93,12 @@ class SheddingJoin:
                 break
             run.perform(task, made[task.cell])
         after = (tally or self.tally).followed_by(run.tally)
-        # What was missed is told by what is known now: at first, nothing was.
+        # Estimate missed results from the counts after the step: before the first step there are none.
         answer = run.answer(work.cells, work.volume, planned.price, self._estimate(after, work.kept))
         return self._after(work.kept, watermarks, after, changed=answer.compared > 0), answer
 
     def work(self, arrivals: tuple[Arrivals, Arrivals], *, own: Own | None = None, tally: Tally | None = None) -> Work:
-        """All that new elements call for; see `step`."""
+        """Return all comparisons that new elements need; see `step`."""
         width, reach = self.settings.width, self.settings.reach
         new = kept = (slots_of(arrivals[0], width), slots_of(arrivals[1], width))
         if own is not None:
@@ -111,12 +111,12 @@ class SheddingJoin:
         return Work(new, kept, tasks, cells, volume, cost, known)
 
     def forget(self, watermarks: Limits) -> SheddingJoin:
-        """The join without the elements that later ones cannot meet."""
+        """Return the join without the elements that later ones cannot meet."""
         left, right = (_kept(self.slots[stream], {}, watermarks[1 - stream]) for stream in (0, 1))
         return SheddingJoin(self.settings, (left, right), self.tally, self.batch)
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts that never change: those of a slot that is as it was are the same objects."""
+        """Return the state as named, immutable parts. The parts of an unchanged slot are the same objects."""
         parts: dict[str, Columns] = {"batch": {"number": np.array([self.batch])}, **self.tally.columns()}
         for stream in (0, 1):
             for number, slot in self.slots[stream].items():
@@ -139,7 +139,7 @@ class SheddingJoin:
         return estimate(tally, self._worth(new), prior=self.settings.prior, pool=self.settings.pool)
 
     def _worth(self, new: tuple[Slots, Slots]) -> Floats:
-        """What a match of each stream's kinds is worth if matches do not depend on kinds."""
+        """Return the utility of a match of each stream's kinds, if matches do not depend on kinds."""
         utilities = self.settings.utilities
         if utilities is None:
             return np.ones((2, 1))
@@ -149,20 +149,20 @@ class SheddingJoin:
         return np.stack([pairs @ right, left @ pairs])
 
     def _values(self, cells: list[Cell], known: Estimate) -> Floats:
-        """What a unit of each cell is worth."""
+        """Return the value of a unit of each cell."""
         reach = self.settings.reach
         lag, stream, kind = np.array(cells, np.int64).reshape(-1, 3).T
         return known.density[lag + reach] * known.worth[stream, kind] / known.cost[lag + reach]
 
     def _after(self, new: tuple[Slots, Slots], watermarks: Limits, tally: Tally, *, changed: bool) -> SheddingJoin:
-        """The state after a batch; where nothing was compared, nothing is forgotten."""
+        """Return the state after a batch. Counts decay only if anything was compared."""
         left, right = (_kept(self.slots[stream], new[stream], watermarks[1 - stream]) for stream in (0, 1))
         known = tally.decayed(self.settings.decay) if changed else tally
         return SheddingJoin(self.settings, (left, right), known, self.batch + 1)
 
 
 class _Run:
-    """What is compared in one step, task by task."""
+    """Comparisons of one step, task by task."""
 
     def __init__(self, settings: Settings, batch: int, predicate: Predicate | None) -> None:
         self.settings, self.batch, self.predicate = settings, batch, predicate
@@ -238,7 +238,7 @@ class _Run:
 
 
 def _kept(old: Slots, new: Slots, watermark: int) -> dict[int, Slot]:
-    """The slots that elements may still meet which start at the watermark or later."""
+    """Return the slots that elements starting at the watermark or later may still meet."""
     together = dict(old)
     for number, slot in new.items():
         together[number] = merged(together[number], slot) if number in together else slot

@@ -1,4 +1,4 @@
-"""Matches of some elements of a slot with those of a slot of the other stream."""
+"""Matches of some elements of a slot with the elements of a slot of the other stream."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tidegate.physical.similarity_join.kernels.slots import SMALL, Slot, Times
 from tidegate.physical.similarity_join.kernels.values import Numbers
 
 Predicate = Callable[[Ints, Ints], Mask]
-"""Which of these pairs of rows, of the left and of the right stream, match."""
+"""Function that returns which pairs of rows, of the left and of the right stream, match."""
 
 BLOCK = 1 << 16
-"""Pairs that a predicate is asked about at a time, about."""
+"""Approximate number of pairs in a call of a predicate."""
 
 
 class Method(Enum):
-    """How matches are found."""
+    """Method to find matches."""
 
     NESTED = "nested"
     INDEXED = "indexed"
@@ -50,9 +50,9 @@ def matches(
     flipped: bool,
     lookup: int = 0,
 ) -> Found:
-    """Pairs that match and are valid together; flipped, the probing elements are those of the right stream.
+    """Return pairs that match and are valid together. If `flipped`, the probing elements are of the right stream.
 
-    Whatever the method, the pairs are the same.
+    All methods find the same pairs.
     """
     times = probing.times, stored.times
     match condition:
@@ -76,7 +76,7 @@ def matches(
 
 
 def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
-    """Rows in blocks that make about as many pairs as a predicate is asked about at a time."""
+    """Yield rows in blocks, each with about as many pairs as a predicate checks in one call."""
     length = max(1, BLOCK // max(1, partners))
     for first in range(0, len(rows), length):
         yield rows[first : first + length]
@@ -129,7 +129,7 @@ def _near(method: Method, probing: Slot, rows: Ints, stored: Slot, distance: flo
 
 
 def _ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
-    """From where to where numbers may be near; a little more, for what floats are rounded by."""
+    """Return the ranges in which numbers may be near, slightly widened for the rounding of floats."""
     if whole:
         reach = np.int64(min(distance, 2**63 - 1))
         limits = np.iinfo(np.int64)

@@ -1,4 +1,4 @@
-"""How a join sheds, and what a step answers."""
+"""Settings of a similarity join that sheds, and the result of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEARNING = Learning()
 
 
 class Joint(Enum):
-    """What a pair is worth by the utilities of its two elements."""
+    """Utility of a pair, from the utilities of its two elements."""
 
     MAXIMUM = "max"
     AVERAGE = "average"
@@ -25,7 +25,7 @@ class Joint(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Utilities:
-    """What elements are worth, by kind, of the left and of the right stream."""
+    """Utility of elements by kind, for the left and the right stream."""
 
     left: Floats
     right: Floats
@@ -36,23 +36,23 @@ class Utilities:
         return max(len(self.left), len(self.right))
 
     def of_pairs(self, left: Ints, right: Ints) -> Floats:
-        """What pairs of elements of these kinds are worth."""
+        """Return the utility of pairs of elements of these kinds."""
         one, other = self.left[left], self.right[right]
         return np.maximum(one, other) if self.joint is Joint.MAXIMUM else 0.5 * (one + other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """What a join matches, and how it learns which comparisons are worth it."""
+    """Condition of a join, and parameters for learning which comparisons are productive."""
 
     condition: Condition
     width: int
-    """Of a slot, in microseconds."""
+    """Width of a slot, in microseconds."""
     reach: int
-    """How many slots apart elements may be; those that are further apart count as if they were not."""
+    """Greatest lag in slots. Elements farther apart count as this far apart."""
     method: Method = Method.NESTED
     lookup: int = 0
-    """What finding an item's list costs, in units."""
+    """Units that finding an item's list costs."""
     utilities: Utilities | None = None
     seed: int = _LEARNING.seed
     explore: float = _LEARNING.explore
@@ -67,7 +67,7 @@ class Settings:
 
 
 def share_of(found: float, missed: float) -> float:
-    """The share that was found; if there is nothing, all of it was."""
+    """Return the share that was found; 1 if there is nothing to find."""
     return found / (found + missed) if found + missed > 0 else 1.0
 
 
@@ -75,7 +75,7 @@ def share_of(found: float, missed: float) -> float:
 class Answer:
     """Pairs that were found (rows of both streams), when both are valid, and what was shed.
 
-    `results_share` estimates which share of all results these are, `utility_share` of their utility.
+    `results_share` estimates the share of all results that was found, `utility_share` the share of their utility.
     """
 
     left: Ints
@@ -89,14 +89,14 @@ class Answer:
     """Comparisons of the whole join."""
     units: int
     calls: int
-    """How often elements of a slot were compared with a slot: given as a limit, a repeated step does the same."""
+    """Number of slot-to-slot comparisons. Given as a limit, it makes a repeated step do the same."""
     missed: float
-    """How many results there are besides, as far as is known."""
+    """Estimated number of missed results."""
     missed_utility: float
     price: float
-    """What the last unit that was chosen is worth, in results, or in their utility."""
+    """Value of the last unit that was chosen, in results, or in their utility."""
     seconds: float
-    """How long comparing took; nothing depends on it."""
+    """Seconds spent on comparing. No result depends on it."""
 
     @property
     def found_utility(self) -> float:

@@ -1,4 +1,4 @@
-"""Matches found by comparing every pair; a pair costs one unit."""
+"""Find matches by comparing every pair. Each pair costs one unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.physical.similarity_join.kernels.slots import Times
 Numeric = npt.NDArray[Any]
 
 CHUNK = 32
-"""Sets that are looked at together, as most have too little in common."""
+"""Number of sets that are checked together first, as most share too few items."""
 
 
 @compiled
@@ -31,7 +31,7 @@ def by_bits(
     bits: Words,
     need: Need,
 ) -> tuple[Ints, int]:
-    """Sets whose items are bits of words: pairs that match, and how many were compared."""
+    """Match sets as bits of words; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     words, mine = len(bits), np.zeros(len(bits), np.uint64)
     for row in rows:
@@ -61,7 +61,7 @@ def by_bits(
 
 @inlined
 def _promising(bits: Words, low: int, high: int, one: np.uint64, two: np.uint64, least: int) -> bool:
-    """Whether any set has so many items in common; without branches, the compiler takes several at a time."""
+    """Return whether any set shares enough items. Without branches, the compiler can vectorize the loop."""
     most = 0
     for partner in range(low, high):
         most = max(most, ones(one & bits[0, partner]) + ones(two & bits[1, partner]))
@@ -70,7 +70,7 @@ def _promising(bits: Words, low: int, high: int, one: np.uint64, two: np.uint64,
 
 @inlined
 def in_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: Ints, partner: int) -> int:
-    """How many items two sets have in common."""
+    """Return the number of items that two sets share."""
     one, two, common = bounds[row], others[partner], 0
     while one < bounds[row + 1] and two < others[partner + 1]:
         if items[one] == other_items[two]:
@@ -83,7 +83,7 @@ def in_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: In
 
 @inlined
 def at_most(one: np.uint64, size: int, two: np.uint64, other_size: int) -> int:
-    """How many items sets can have in common, by their signatures."""
+    """Return the most items that two sets can share, by their signatures."""
     return min(size - ones(one & ~two), other_size - ones(two & ~one))
 
 
@@ -100,7 +100,7 @@ def by_merging(
     other_signatures: Words,
     need: Need,
 ) -> tuple[Ints, int]:
-    """Sets item by item, if their signatures leave it open: pairs that match, and how many were compared."""
+    """Match sets item by item, unless signatures rule a pair out; return pairs, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
         first, last = span(probing, row, stored)
@@ -130,7 +130,7 @@ def adds_up(
     least: float,
     doubt: float,
 ) -> bool:
-    """Whether the products of common items' weights, in the order of items, add up; NaN is the greatest of numbers."""
+    """Return whether the products of common items' weights, in item order, add up. NaN is the greatest number."""
     one, two, total, size = bounds[row], others[partner], 0.0, 0.0
     while one < bounds[row + 1] and two < others[partner + 1]:
         if items[one] == other_items[two]:
@@ -161,7 +161,7 @@ def by_product(
     least: float,
     doubt: float,
 ) -> tuple[Ints, int]:
-    """Weighted sets: pairs that match, and how many were compared."""
+    """Match weighted sets; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
         first, last = span(probing, row, stored)
@@ -180,7 +180,7 @@ def by_product(
 
 @inlined
 def near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
-    """Whether numbers differ by at most a distance; differences of whole numbers do not overflow."""
+    """Return whether numbers differ by at most a distance. Differences of whole numbers do not overflow."""
     if not whole:
         return abs(one - other) <= distance
     if one >= other:
@@ -190,7 +190,7 @@ def near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT0
 
 @compiled
 def by_equality(rows: Ints, probing: Times, codes: Ints, stored: Times, others: Ints) -> tuple[Ints, int]:
-    """Equal codes: pairs that match, and how many were compared."""
+    """Match equal codes; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
         first, last = span(probing, row, stored)
@@ -212,7 +212,7 @@ def by_distance(
     distance: Any,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
 ) -> tuple[Ints, int]:
-    """Numbers that are near: pairs that match, and how many were compared."""
+    """Match numbers that are near; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
         first, last = span(probing, row, stored)

@@ -1,4 +1,4 @@
-"""What all loops over pairs have in common: who is valid together with whom, and what was found."""
+"""Functions for all loops over pairs: elements that are valid together, and the pairs found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.physical.similarity_join.kernels.slots import Times
 
 
 class Found(NamedTuple):
-    """Pairs that match (probing, stored), how many were compared, and what that cost."""
+    """Pairs that match (probing, stored), the number of comparisons, and their cost."""
 
     pairs: Ints
     compared: int
@@ -21,7 +21,7 @@ class Found(NamedTuple):
 
 @compiled
 def place_of(values: Ints, value: int, low: int, high: int) -> int:
-    """The first place from `low` on, and before `high`, where a value is not smaller; compiles faster than NumPy's."""
+    """Return the first position in [low, high) whose value is not smaller, or `high`. Compiles faster than NumPy's."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < value:
@@ -33,14 +33,14 @@ def place_of(values: Ints, value: int, low: int, high: int) -> int:
 
 @inlined
 def span(probing: Times, row: int, stored: Times) -> tuple[int, int]:
-    """Those that may be valid together with an element: the first one, and the first one after them."""
+    """Return the range of stored elements that may be valid together with an element."""
     first = place_of(stored.until, probing.start[row] + 1, 0, len(stored.until))
     return first, place_of(stored.start, probing.end[row], first, len(stored.start))
 
 
 @compiled
 def kept(found: Ints, count: int, row: int, partner: int) -> Ints:
-    """Write a pair behind the others, where there may have to be more room."""
+    """Append a pair; return the array, enlarged if necessary."""
     room = found
     if count == len(found):
         room = np.empty((2 * count, 2), np.int64)
@@ -52,7 +52,7 @@ def kept(found: Ints, count: int, row: int, partner: int) -> Ints:
 
 @inlined
 def ones(word: np.uint64) -> Any:
-    """How many bits of a word are set; the compiler knows this by heart."""
+    """Count the bits set in a word. The compiler recognizes this pattern."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -61,7 +61,7 @@ def ones(word: np.uint64) -> Any:
 
 @compiled
 def volume(probing: Times, rows: Ints, stored: Times) -> int:
-    """How many pairs there are of these elements with stored ones that may be valid together."""
+    """Count the pairs of these elements with stored ones that may be valid together."""
     total = 0
     for n in range(len(rows)):
         first, last = span(probing, rows[n], stored)
@@ -71,7 +71,7 @@ def volume(probing: Times, rows: Ints, stored: Times) -> int:
 
 @compiled
 def all_pairs(rows: Ints, probing: Times, stored: Times) -> Ints:
-    """All pairs that are valid together."""
+    """Return all pairs that are valid together."""
     found, count = np.empty((max(16, volume(probing, rows, stored)), 2), np.int64), 0
     for row in rows:
         first, last = span(probing, row, stored)

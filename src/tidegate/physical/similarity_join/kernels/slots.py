@@ -1,4 +1,4 @@
-"""Elements of one stream that start in the same slot of time, and what is derived from them to find matches."""
+"""Elements of one stream that start in the same time slot, and data derived from them to find matches."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from tidegate.physical.similarity_join.kernels.conditions import Need, least_com
 from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values, concatenated, values_of
 
 SMALL = 256
-"""Sets of a slot with at most so many different items are compared as bits."""
+"""Most distinct items of a slot whose sets are compared as bits."""
 
 MANY, FEW = 64, 256
-"""New elements may lie in so many slots; in more only if each has so many elements: every slot has its price."""
+"""Most slots for new elements, unless each of them has this many elements: every slot has a cost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """New elements of one stream.
 
-    `row` is how the caller finds an element; no two of a stream have the same. `kind` is the number of its
-    type, by which it has its utility.
+    `row` identifies an element to the caller, and is unique in its stream. `kind` is the number of its utility class.
     """
 
     start: Ints
@@ -53,28 +52,28 @@ class Times(NamedTuple):
 
 
 class Index(NamedTuple):
-    """Lists of elements by item: those of `codes[n]` from `bounds[n]` to `bounds[n + 1]`, in the order of time."""
+    """Lists of elements by item: those of `codes[n]` from `bounds[n]` to `bounds[n + 1]`, in time order."""
 
     codes: Ints
     ranks: Ints
-    """The place of each item if the rarest is the first."""
+    """Rank of each item; the rarest is first."""
     bounds: Ints
     rows: Ints
     weights: Floats
     heaviest: Floats
-    """Of each item, the largest weight without its sign."""
+    """Largest absolute weight of each item."""
     empty: Ints
     """Elements without items."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """Its columns never change, and are those that are saved; what is derived is made when it is asked for."""
+    """Slot of elements. Its columns are immutable and saved; derived data is made on request."""
 
     columns: Columns
-    """By element."""
+    """Columns by element."""
     items: Columns
-    """By item of an element, if these are sets."""
+    """Columns by item of an element, if the elements are sets."""
 
     def __len__(self) -> int:
         return len(self.columns["start"])
@@ -103,13 +102,13 @@ class Slot:
 
     @cached_property
     def extent(self) -> tuple[int, int, int, int]:
-        """The first and last start, the first and last end."""
+        """Return the first and last start, and the first and last end."""
         start, end, until = self.times
         return int(start[0]), int(start[-1]), int(end.min()), int(until[-1])
 
     @cached_property
     def of_kind(self) -> Mapping[int, Ints]:
-        """The elements of each kind, in the order of kinds."""
+        """Return the elements of each kind, in the order of kinds."""
         if not self.kind.any():
             return {0: np.arange(len(self))}
         order = np.argsort(self.kind, kind="stable")
@@ -122,14 +121,14 @@ class Slot:
 
     @cached_property
     def codes(self) -> Ints:
-        """Numbers as integers that are equal if the numbers are; of sets, the different items."""
+        """Return integers that are equal if the numbers are; for sets, the distinct items."""
         if isinstance(self.values, Sets):
             return read_only(np.unique(self.values.items))
         return read_only(codes_of(self.values))
 
     @cached_property
     def bits(self) -> Words:
-        """For each 64 of the different items, a word for each element; the number of rows is a power of two."""
+        """Return a word for each element and each 64 distinct items. The number of words is a power of two."""
         words = 1
         while 64 * words < len(self.codes):
             words *= 2
@@ -137,11 +136,11 @@ class Slot:
 
     @cached_property
     def index(self) -> Index:
-        """Lists of all items."""
+        """Return lists of all items."""
         return _index(self.sets, self.codes, self._ranks, self.sizes)
 
     def prefixes(self, need: Need) -> Index:
-        """Lists of those items only that sets which match cannot all do without."""
+        """Return lists of prefix items only: matching sets share at least one of these."""
         if need not in self._prefixes:
             ranked = self._ranks[np.searchsorted(self.codes, self.sets.items)]
             lengths = _prefix_lengths(self.sets.bounds, need)
@@ -150,7 +149,7 @@ class Slot:
 
     @cached_property
     def order(self) -> Ints:
-        """Elements in the order of their numbers, NaN last."""
+        """Return the elements in the order of their numbers, NaN last."""
         assert isinstance(self.values, Numbers)
         return np.argsort(self.values.values, kind="stable")
 
@@ -175,7 +174,7 @@ class Slot:
 
 
 def codes_of(numbers: Numbers) -> Ints:
-    """Integers that are equal exactly if the numbers are."""
+    """Return integers that are equal exactly if the numbers are."""
     values = numbers.values
     if values.dtype.kind != "f":
         return values.astype(np.int64, copy=False)
@@ -184,9 +183,9 @@ def codes_of(numbers: Numbers) -> Ints:
 
 
 def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
-    """Elements by their slots; in each in the order of time, and of rows.
+    """Return elements by slot, in each slot in the order of time and row.
 
-    Few elements that lie in many slots, as when a stream catches up, are in slots of which each has those of several.
+    If few elements lie in many slots, as when a stream catches up, several slots are merged into one.
     """
     if not len(arrivals):
         return {}
@@ -206,7 +205,7 @@ def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
 
 
 def merged(one: Slot, other: Slot) -> Slot:
-    """The elements of two slots of the same number as one."""
+    """Merge two slots of the same number."""
     names = ("start", "end", "row", "kind")
     together = {name: np.concatenate([one.columns[name], other.columns[name]]) for name in names}
     order = np.lexsort((together["row"], together["start"]))
@@ -227,7 +226,7 @@ def _index(sets: Sets, codes: Ints, ranks: Ints, sizes: Ints) -> Index:
 
 @compiled
 def _signatures(bounds: Ints, items: Ints) -> Words:
-    """A bit for each item, by its hash: few pairs of sets need a closer look."""
+    """Return words with a bit for each item, by its hash. They rule out most pairs of sets."""
     signatures = np.zeros(len(bounds) - 1, np.uint64)
     for n in range(len(signatures)):
         for k in range(bounds[n], bounds[n + 1]):
@@ -276,7 +275,7 @@ def _prefix_lengths(bounds: Ints, need: Need) -> Ints:
 
 
 def _rarest(sets: Sets, ranked: Ints, lengths: Ints) -> Sets:
-    """Of each set, as many of its rarest items as is said."""
+    """Return the rarest items of each set, as many as `lengths` says."""
     owners = np.repeat(np.arange(len(sets)), np.diff(sets.bounds))
     order = np.lexsort((ranked, owners))
     place = np.arange(len(order)) - sets.bounds[owners]

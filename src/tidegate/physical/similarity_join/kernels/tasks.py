@@ -1,4 +1,4 @@
-"""The comparisons that a batch calls for, in cells: which elements of which slot with which other slot."""
+"""Comparisons that a batch needs, in cells: elements of a slot with a slot of the other stream."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Cell(NamedTuple):
 
     lag: int
     stream: int
-    """That of the probing elements: 0 is the left one."""
+    """Stream of the probing elements; 0 is the left one."""
     kind: int
 
 
 class Task(NamedTuple):
-    """Some new elements of one slot, all of one kind, against a slot of the other stream."""
+    """Comparison of new elements of one slot, all of one kind, with a slot of the other stream."""
 
     cell: Cell
     probing: Slot
@@ -35,16 +35,16 @@ class Task(NamedTuple):
     stored: Slot
     volume: int
     name: tuple[int, ...]
-    """By which the task is told from others of the batch."""
+    """Identifies the task within the batch."""
 
     @property
     def fresh(self) -> bool:
-        """Whether the stored ones are new, too."""
+        """Return whether the stored elements are new as well."""
         return bool(self.name[-1])
 
 
 class Meeting(NamedTuple):
-    """New elements of a slot and a slot of the other stream."""
+    """New elements of a slot, and a slot of the other stream."""
 
     stream: int
     number: int
@@ -52,13 +52,13 @@ class Meeting(NamedTuple):
     other: int
     stored: Slot
     fresh: bool
-    """Whether the stored ones are new, too."""
+    """True if the stored elements are new as well."""
 
 
 def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, reach: int) -> list[Task]:
-    """All that a batch calls for; every pair is in one task.
+    """Return all tasks of a batch. Every pair is in exactly one task.
 
-    `own` are those new elements of the right stream that new ones of the left stream are compared with here.
+    `own` are the new elements of the right stream that this bucket compares with new ones of the left stream.
     """
     tasks = []
     for meeting in _meetings(new, old, own):
@@ -73,7 +73,7 @@ def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, rea
 
 
 def volumes(tasks: list[Task]) -> tuple[list[Cell], Ints]:
-    """The cells, in a fixed order, and how many comparisons each has."""
+    """Return the cells in a fixed order, and the number of comparisons of each."""
     total: dict[Cell, int] = {}
     for task in tasks:
         total[task.cell] = total.get(task.cell, 0) + task.volume
@@ -82,7 +82,7 @@ def volumes(tasks: list[Task]) -> tuple[list[Cell], Ints]:
 
 
 def frequencies(slots: Slots, fresh: Slots, kinds: int) -> Floats:
-    """The share of each kind among stored and new elements; all equal if there are none."""
+    """Return the share of each kind among stored and new elements; equal shares if there are none."""
     counts = np.zeros(kinds)
     for slot in (*slots.values(), *fresh.values()):
         for kind, rows in slot.of_kind.items():
@@ -92,7 +92,7 @@ def frequencies(slots: Slots, fresh: Slots, kinds: int) -> Floats:
 
 
 def _meetings(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots) -> Iterator[Meeting]:
-    """New elements with those that were there, and new ones with new ones, of which the later slot probes."""
+    """Yield new elements with stored ones, and new ones with new ones. Of two new slots, the later one probes."""
     for stream in (0, 1):
         there = _InTime(old[1 - stream])
         for number, probing in new[stream].items():
@@ -108,7 +108,7 @@ def _meetings(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots) ->
 
 
 class _InTime:
-    """Slots in the order of time, to find those that others may meet."""
+    """Slots in time order, to find those that others may meet."""
 
     def __init__(self, slots: Slots) -> None:
         self.slots = sorted(slots.items(), key=lambda each: each[1].extent)
@@ -116,13 +116,13 @@ class _InTime:
         self.until = list(accumulate((slot.extent[3] for _, slot in self.slots), max))
 
     def reached(self, probing: Slot) -> list[tuple[int, Slot]]:
-        """With their numbers, all of which an element may be valid together with one of these, and few others."""
+        """Return numbered slots with all elements that may be valid together with `probing`, and few others."""
         low = bisect_right(self.until, probing.extent[0])
         return self.slots[low : bisect_left(self.first, probing.extent[3])]
 
 
 def _volume(probing: Slot, rows: Ints, stored: Slot) -> int:
-    """How many pairs may be valid together; mostly all or none, which the slots' extents tell."""
+    """Count the pairs that may be valid together. Usually these are all or none, as the extents show."""
     first, last, first_end, last_end = probing.extent
     other_first, other_last, other_first_end, other_last_end = stored.extent
     if other_first >= last_end or other_last_end <= first:

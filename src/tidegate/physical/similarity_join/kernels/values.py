@@ -1,4 +1,4 @@
-"""Columns that elements are compared by: numbers, sets, and sets whose items have weights."""
+"""Columns that elements are compared by: numbers, sets, and weighted sets."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Numbers:
         return Numbers(self.values[rows])
 
     def columns(self) -> Columns:
-        """What is saved, by element."""
+        """Return the columns to save, by element."""
         return {"values": self.values}
 
     def parts(self) -> Columns:
-        """What is saved besides: nothing."""
+        """Return the columns to save by item: none."""
         return {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sets:
-    """A set of items for each element.
+    """Set of items for each element.
 
-    The items of element n are those from `bounds[n]` to `bounds[n + 1]`: codes of any values, ascending, none
-    twice. Weighted sets have a weight for each item.
+    The items of element n are those from `bounds[n]` to `bounds[n + 1]`: codes of any values, ascending, without
+    duplicates. Weighted sets have a weight for each item.
     """
 
     bounds: Ints
@@ -55,11 +55,11 @@ class Sets:
         return Sets(bounds, self.items[positions], None if self.weights is None else self.weights[positions])
 
     def columns(self) -> Columns:
-        """What is saved, by element."""
+        """Return the columns to save, by element."""
         return {"size": np.diff(self.bounds)}
 
     def parts(self) -> Columns:
-        """What is saved, by item."""
+        """Return the columns to save, by item."""
         return {"items": self.items, **({} if self.weights is None else {"weights": self.weights})}
 
 
@@ -67,7 +67,7 @@ Values: TypeAlias = Numbers | Sets
 
 
 def values_of(columns: Columns, parts: Columns) -> Values:
-    """The values that were saved by element and by item."""
+    """Load values that were saved by element and by item."""
     if "size" in columns:
         weights = read_only(parts["weights"]) if "weights" in parts else None
         return Sets(read_only(_bounds(columns["size"])), read_only(parts["items"]), weights)
@@ -75,7 +75,7 @@ def values_of(columns: Columns, parts: Columns) -> Values:
 
 
 def concatenated(parts: Sequence[Values]) -> Values:
-    """The values of all parts, which are of one kind, one part after another."""
+    """Concatenate the values of parts, which are of one kind."""
     first = parts[0]
     if isinstance(first, Numbers):
         return Numbers(np.concatenate([part.values for part in parts if isinstance(part, Numbers)]))
@@ -86,7 +86,7 @@ def concatenated(parts: Sequence[Values]) -> Values:
 
 
 def sets_of(sets: Sequence[Collection[int]]) -> Sets:
-    """Sets as a column; those whose items have weights are mappings.
+    """Return sets as a column. Weighted sets are given as mappings.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _bounds(sizes: Ints) -> Ints:
 
 @compiled
 def _taken(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """The bounds of some rows, and the positions of their items."""
+    """Return the bounds of some rows, and the positions of their items."""
     taken = np.zeros(len(rows) + 1, np.int64)
     for n in range(len(rows)):
         taken[n + 1] = taken[n] + bounds[rows[n] + 1] - bounds[rows[n]]

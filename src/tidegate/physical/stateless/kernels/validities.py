@@ -1,4 +1,4 @@
-"""Validities made shorter or coarser: arithmetic on columns, no state."""
+"""Shorten or coarsen validities: arithmetic on columns, without state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Times = npt.NDArray[np.int64]
 
 
 def split_validities(start: Times, end: Times, length: int) -> tuple[Times, Times, Times]:
-    """Fragments of at most `length`, cut at start + k·length: the row of each, its start and its end.
+    """Split validities into fragments of at most `length`, cut at start + k·length; return row, start and end of each.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def split_validities(start: Times, end: Times, length: int) -> tuple[Times, Time
 
 
 def coarsened(times: Times, size: int) -> Times:
-    """The first multiple of `size` at or after each time; what never ends stays so.
+    """Return the first multiple of `size` at or after each time; FOREVER stays.
 
     Examples
     --------
@@ -37,5 +37,5 @@ def coarsened(times: Times, size: int) -> Times:
 
 
 def coarsened_watermark(watermark: int, size: int) -> int:
-    """Where an element at the watermark itself would begin on the grid of `size`."""
+    """Return where an element at the watermark itself would start on the grid of `size`."""
     return watermark if watermark in (BEGINNING, FOREVER) else min(-(-watermark // size) * size, FOREVER)

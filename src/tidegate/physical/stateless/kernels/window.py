@@ -1,4 +1,4 @@
-"""Time-based sliding windows (PIPES, sections 11 and 17): arithmetic on validities, no state."""
+"""Time-based sliding windows (PIPES, sections 11 and 17): arithmetic on validities, without state."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Times = npt.NDArray[np.int64]
 
 
 def slide_validities(start: Times, last: Times, size: int | None, slide: int, granule: int) -> tuple[Times, Times]:
-    """Validities in the window of elements that are valid at the instants from `start` to `last`.
+    """Return validities in the window, given elements that are valid at the instants from `start` to `last`.
 
-    Instants are a granule apart: one chronon, unless time is coarser. With slide a, content changes at
-    instants a-1, 2a-1, …: the validity begins at the first such instant at or after the element and ends
-    at the first one that has left it behind. It can be empty when the slide is longer than the window.
-    Size None is the unbounded window.
+    Instants are a granule apart: one chronon, unless time is coarser. With slide a, the content changes at instants
+    a-1, 2a-1, …. A validity starts at the first such instant at or after the element, and ends at the first one whose
+    window no longer contains the element. It can be empty if the slide is longer than the window. Size None is the
+    unbounded window.
     """
     begin = start if slide == 1 else -(-(start + granule) // slide) * slide - granule
     if size is None:
@@ -26,7 +26,7 @@ def slide_validities(start: Times, last: Times, size: int | None, slide: int, gr
 
 
 def shift_watermark(watermark: int, slide: int, granule: int) -> int:
-    """The watermark behind the window: where an element at the watermark itself would begin."""
+    """Return the watermark after the window: where an element at the watermark itself would start."""
     if watermark in (BEGINNING, FOREVER) or slide == 1:
         return watermark
     return -(-(watermark + granule) // slide) * slide - granule

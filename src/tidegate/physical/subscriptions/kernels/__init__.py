@@ -1,1 +1,1 @@
-"""Trackers of totals in ranges, for ever or within a window."""
+"""Trackers of totals in ranges, for all time or within a window."""

@@ -1,8 +1,8 @@
-"""Tracking ranges by batches: registered queries in pieces by size, each with totals of its own.
+"""Track totals in ranges batch by batch: subscriptions lie in pieces by size, each with totals of its own.
 
-New queries are looked at one by one until there are enough of them for a piece; a piece that is not much
-larger than what comes behind it is merged with it, and one that has lost half of its queries is made anew.
-So a registration rewrites little, and an element meets few pieces.
+New subscriptions are checked one by one until there are enough for a piece. A piece that is not much larger than what
+follows it is merged with it, and a piece that has lost half of its subscriptions is rebuilt. So a registration rewrites
+little, and an element meets few pieces.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _DEFAULT = Settings()
 
 @dataclass(slots=True, eq=False)
 class BatchTracker:
-    """A tracker that takes elements in by batches; it is changed in place."""
+    """Tracker that counts elements in batches; it is changed in place."""
 
     kind: Kind
     settings: Settings
     fresh: Boxes
     pieces: list[Piece]
     log: Journal
-    """Elements that some piece has not yet counted for all of its queries, or not yet written so."""
+    """Elements that some piece has not yet counted for all of its subscriptions, or that its saved totals lack."""
     pushed: int = 0
-    """Pieces that there have been; each has its number."""
+    """Number of pieces made so far; it numbers them."""
     by_id: dict[int, ById] = field(default_factory=dict)
-    """The rows of a piece by id, once somebody has asked for an id."""
+    """Index of a piece by id, built when an id is first looked up."""
     written: dict[str, Columns] = field(default_factory=dict)
-    """Small parts as they were written the last time."""
+    """Small parts as they were last saved."""
 
     @classmethod
     def empty(
         cls, dimensions: int, settings: Settings = _DEFAULT, *, keyed: bool = False, repeats: bool = False
     ) -> BatchTracker:
-        """A tracker of ranges with so many dimensions.
+        """Return an empty tracker of ranges with this number of dimensions.
 
-        If it is keyed, the first of them is a key: every range is closed and has the same end twice there.
+        If it is keyed, the first dimension is a key: there, every range is closed and both of its ends are equal.
         """
         return cls(Kind(dimensions, keyed, repeats), settings, no_boxes(dimensions), [], log_of(dimensions))
 
@@ -75,18 +75,18 @@ class BatchTracker:
         return self.resume(ranges, ranges.threshold)
 
     def resume(self, ranges: Ranges, missing: Ints) -> BatchTracker:
-        """Register queries that lack no more than this."""
+        """Register subscriptions that lack only the weight in `missing`."""
         if len(ranges):
             self._take(boxes_of(ranges)._replace(missing=np.array(missing, np.int64)))
         return self
 
     def rest(self) -> tuple[Ranges, Ints]:
-        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        """Return the live subscriptions, with ends as places, and what they lack, for another tracker to resume."""
         boxes = joined([*(piece.boxes(self.log) for piece in self.pieces), self.fresh])
         return ranges_of(boxes), boxes.missing
 
     def known(self, ids: Ints) -> Mask:
-        """Which of the ids are live."""
+        """Return which of the ids are live."""
         found = np.isin(ids, self.fresh.id)
         for piece in self.pieces:
             row = self._rows(piece, ids)
@@ -94,7 +94,7 @@ class BatchTracker:
         return found
 
     def terminate(self, ids: Ints) -> tuple[BatchTracker, Mask]:
-        """Forget these; of an id that is given twice, only the first one was known."""
+        """Drop the subscriptions with these ids; return which were live, only the first time for a repeated id."""
         first = np.zeros(len(ids), np.bool_)
         first[np.unique(ids, return_index=True)[1]] = True
         found = first & np.isin(ids, self.fresh.id)
@@ -112,14 +112,14 @@ class BatchTracker:
         return self, self._absorbed(points_of(elements), no_boxes(self.kind.dimensions), np.empty(0, np.int64))
 
     def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[BatchTracker, Matured]:
-        """Count the next elements, and register ranges among them: each before the element at its position.
+        """Count the next elements, and register ranges among them, each before the element at its position.
 
-        Positions are ascending. This is what cutting the batch at all positions would do.
+        Positions are ascending. The result is the same as if the batch were cut at all positions.
         """
         return self, self._absorbed(points_of(elements), boxes_of(ranges), position)
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts that never change; one that is as it was the last time is the same object."""
+        """Return the state in named parts that never change; a part that is as it was last time is the same object."""
         parts, self.written = batch_state.to_columns(
             self.kind, self.pushed, self.fresh, self.pieces, self.log, self.written
         )
@@ -164,7 +164,7 @@ class BatchTracker:
         return answers
 
     def _joining(self, new: Boxes, points: Points, position: Ints) -> list[Matured]:
-        """Register queries among the points, which all others have met."""
+        """Register subscriptions among the points, which all others have counted already."""
         if len(new.id) == 0:
             return []
         cut = max(1, self.settings.pairs // len(new.id))
@@ -175,7 +175,7 @@ class BatchTracker:
         return [found]
 
     def _joining_by_parts(self, new: Boxes, points: Points, position: Ints, cut: int) -> Matured:
-        """The same for many: each is looked at with few of the points, and then files in with those before it."""
+        """Register many subscriptions in a tracker of their own, which cuts the points into small parts."""
         settings, dimensions = replace(self.settings, cut=cut), self.kind.dimensions
         others = BatchTracker(self.kind, settings, no_boxes(dimensions), [], log_of(dimensions))
         found = others._absorbed(points, new, position)
@@ -183,7 +183,7 @@ class BatchTracker:
         return found
 
     def _completed(self, boxes: Boxes, points: Points, position: Ints) -> tuple[Boxes, Matured]:
-        """Those that are live after these points, and those that are complete."""
+        """Return the subscriptions that are live after these points, and those that are complete."""
         if self.kind.repeats:
             row, element, total = complete_again(boxes, points, position)
             return boxes, Matured(boxes.id[row], element, total)
@@ -199,7 +199,7 @@ class BatchTracker:
             self._push(boxes)
 
     def _push(self, boxes: Boxes) -> None:
-        """Make a piece of these and of the pieces that are not much larger than all behind them."""
+        """Make a piece of these subscriptions and of the pieces that are not much larger than all that follow them."""
         place, behind = len(self.pieces), len(boxes.id)
         for at in reversed(range(len(self.pieces))):
             live = self.pieces[at].live
@@ -221,7 +221,7 @@ class BatchTracker:
             self.by_id.pop(piece.number, None)
 
     def _tidy(self) -> None:
-        """Make pieces anew that have lost half of their queries; bring up to date what has waited long."""
+        """Rebuild pieces that have lost half of their subscriptions; count the log where it has become long."""
         lean = [piece for piece in self.pieces if 2 * piece.live < len(piece.ids)]
         if lean:
             self._drop(lean)

@@ -1,8 +1,8 @@
-"""A piece of the batch method in several dimensions: boxes, and the elements since they were brought up to date.
+"""Piece of the batch method in several dimensions: boxes, and a position in the log up to which they are counted.
 
-As in one dimension, queries that are alike lie in one block, and the weight in the cover of a block says
-which of them are due. Of a query that is due all elements since the piece's start are counted; from time
-to time all queries are, and the piece starts anew.
+As in one dimension, similar subscriptions lie in one block, and the weight in the cover of a block determines which of
+them are due. When a subscription is due, all elements since the start of the piece are counted for it. From time to
+time all subscriptions are counted, and the start of the piece moves to the end of the log.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidegate.physical.subscriptions.kernels.batch_sweep import completing, weig
 from tidegate.physical.subscriptions.kernels.cells import Boxes, Points, complete_again, packed, taken
 
 _LONGEST = 131_072
-"""Elements of the log after which all boxes are brought up to date."""
+"""Number of elements in the log after which all subscriptions are counted."""
 
 
 class Covers(NamedTuple):
-    """Of each block: the box around its boxes, the weight in it since the start, the least due weight."""
+    """For each block: the box around its boxes, the weight in that box since the start, and the least due weight."""
 
     low: Ints
     high: Ints
@@ -37,16 +37,16 @@ class Covers(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class BoxPiece:
-    """Queries with what they lacked at the start; due is when to look at them, in weight of their cover."""
+    """Subscriptions with what they lacked at the start; `due` is the weight of the cover at which to check them."""
 
     number: int
     queries: Boxes
     start: int
-    """Where in the log the elements begin that are not yet in `missing`."""
+    """Position in the log of the first element that is not yet counted in `missing`."""
     covers: Covers
     due: Ints
     rest: Ints
-    """How many queries are live, and the weight that can come before any of them is due."""
+    """Number of live subscriptions, and the weight that can arrive before any of them is due."""
     settings: Settings
     repeats: bool
     saved: Saved
@@ -66,7 +66,7 @@ class BoxPiece:
         return replace(self, queries=queries, covers=covers, due=due, rest=rest, saved=saved)
 
     def absorb(self, points: Points, log: Journal) -> Found:
-        """Take in the points, which are the last ones of the log."""
+        """Count the points, which are the last ones of the log."""
         self.covers.weight[:] += weights_in(self.covers.low, self.covers.high, points)
         self.rest[1] -= points.weight.sum()
         if self.rest[1] > 0:
@@ -86,7 +86,10 @@ class BoxPiece:
         return found
 
     def _completed(self, row: Ints, missing: Ints, points: Points) -> tuple[Found, Ints]:
-        """Where the points have completed rows, which now have more than they lacked, and what they lack then."""
+        """Return where the points completed these rows, and what the rows lack afterwards.
+
+        `missing` is zero or negative: the rows have got more than they lacked.
+        """
         boxes = taken(self.queries, row)
         lacking = weights_in(boxes.low, boxes.high, points) + missing
         boxes = boxes._replace(missing=lacking)
@@ -100,12 +103,12 @@ class BoxPiece:
         self.saved.note(rows, missing)
 
     def settled(self, log: Journal) -> BoxPiece:
-        """The same, after some time with all elements of the log counted in what is missing."""
+        """Return the piece with the whole log counted in `missing`, if the log since its start is long enough."""
         patience = max(self.settings.cut, min(_LONGEST, int(self.settings.patience * self.live)))
         return self if log.end - self.start < patience else self.counted(log)
 
     def counted(self, log: Journal) -> BoxPiece:
-        """The same with all elements of the log counted in what is missing; with many queries that costs much."""
+        """Return the piece with the whole log counted in `missing`, which is expensive with many subscriptions."""
         if self.start == log.end:
             return self
         piece, row = self.copy(), np.flatnonzero(self.due != GONE)
@@ -116,12 +119,12 @@ class BoxPiece:
         return piece
 
     def slim(self, number: int, log: Journal) -> BoxPiece:
-        """The same without queries that are gone."""
+        """Return the piece without subscriptions that are gone."""
         boxes = taken(self.queries, np.flatnonzero(self.due != GONE))
         return _piece(number, boxes, self.start, log, self.settings, Saved(_same(boxes), 0), repeats=self.repeats)
 
     def forget(self, rows: Ints) -> None:
-        """Terminate these rows, which are live."""
+        """Terminate these rows, which must be live."""
         self.due[rows] = GONE
         self.rest[0] -= len(rows)
         self.saved.leave(rows)
@@ -130,7 +133,7 @@ class BoxPiece:
         return self.due[rows] != GONE
 
     def boxes(self, log: Journal) -> Boxes:
-        """The live queries and what they lack."""
+        """Return the live subscriptions and what they lack."""
         return taken(self.counted(log).queries, np.flatnonzero(self.due != GONE))
 
     def to_columns(self, log: Journal) -> dict[str, Columns]:
@@ -140,7 +143,7 @@ class BoxPiece:
 
 
 def since(log: Journal, begin: int) -> Points:
-    """The elements of the log from one on."""
+    """Return the elements of the log from a position on."""
     *axes, weight = log.since(begin)
     return Points(np.stack(axes), np.require(weight, requirements=["C", "W"]))
 
@@ -166,7 +169,7 @@ def piece_from(
 
 
 def _same(boxes: Boxes) -> dict[str, Columns]:
-    """Of the state, what never changes."""
+    """Return the parts of the state that never change."""
     ends = {f"low{axis}": row for axis, row in enumerate(boxes.low)}
     ends |= {f"high{axis}": row for axis, row in enumerate(boxes.high)}
     return {"queries": {"id": boxes.id, "threshold": boxes.threshold, **ends}}
@@ -175,7 +178,7 @@ def _same(boxes: Boxes) -> dict[str, Columns]:
 def _piece(
     number: int, boxes: Boxes, start: int, log: Journal, settings: Settings, saved: Saved, *, repeats: bool
 ) -> BoxPiece:
-    """A piece of boxes; those that lack LEFT are gone."""
+    """Return a piece of boxes; those whose `missing` is LEFT are gone."""
     starts = np.arange(0, len(boxes.id), settings.block)
     low = np.minimum.reduceat(boxes.low, starts, axis=1)
     high = np.maximum.reduceat(boxes.high, starts, axis=1)
@@ -188,7 +191,7 @@ def _piece(
 
 
 def _file_all(piece: BoxPiece, log: Journal) -> None:
-    """All queries are due when their covers have got, since the start, what they lacked then."""
+    """Make each subscription due once its cover has gained, since the start, what the subscription lacked then."""
     piece.covers.weight[:] = piece.covers.least[:] = 0
     row = np.flatnonzero(piece.due != GONE)
     _file(piece.covers, piece.due, piece.rest, row, piece.queries.missing[row], piece.settings.block)
@@ -211,7 +214,7 @@ def _due(covers: Covers, due: Ints, block: int) -> Ints:
 
 @compiled
 def _file(covers: Covers, due: Ints, rest: Ints, rows: Ints, missing: Ints, block: int) -> None:
-    """Say when to look at these rows again; those that lack nothing are gone."""
+    """Set when to check these rows again; rows that lack nothing are gone."""
     for at in range(len(rows)):
         row = rows[at]
         if missing[at] <= 0:

@@ -1,9 +1,9 @@
-"""A piece of the batch method in one dimension: running totals of the cells between the ends of its ranges.
+"""Piece of the batch method in one dimension: running totals of the cells between the ends of its ranges.
 
-What a query has is the difference of two sums of cells. Queries that are alike lie in one block; what
-falls in the cover of a block bounds what falls in any of its ranges, so that a query which lacks r is
-not looked at before the weight in the cover has grown by r. With keys, cells are in order of key, then
-of place, and a range lies within those of its key.
+The total of a subscription is the difference of two sums of cells. Similar subscriptions lie in one block. The weight
+that falls in the cover of a block bounds the weight that falls in any of its ranges. So a subscription that lacks r is
+not checked before the weight in the cover has grown by r. With keys, cells are in the order of key, then of place, and
+a range lies within the cells of its key.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tidegate.physical.subscriptions.kernels.batch_search import levels_of
 from tidegate.physical.subscriptions.kernels.cells import Boxes, Points, packed
 
 _FEW = 32
-"""Completed queries for which the batch is searched directly."""
+"""Number of completed subscriptions up to which the batch is searched directly."""
 
 _SAME = ("queries", "boundaries", "keys")
 
 
 @dataclass(slots=True, eq=False)
 class CellPiece:
-    """Queries, which never change, and their totals, targets and due weights, which do."""
+    """Subscriptions, which never change, and their totals, targets and due weights, which do."""
 
     number: int
     queries: Queries
@@ -52,7 +52,7 @@ class CellPiece:
 
     @property
     def start(self) -> int | None:
-        """From where on it needs the log, which is only to be written."""
+        """Return the position from which the log is needed to restore the piece from what is saved, or None."""
         return self.saved.start if self.saved.totals is not None else None
 
     def copy(self) -> CellPiece:
@@ -88,14 +88,14 @@ class CellPiece:
         return found
 
     def settled(self, log: Journal) -> CellPiece:
-        """The same; totals are written again when the elements since then are half as much."""
+        """Return the piece; let it save its totals again once the elements since then take half as much room."""
         columns = 2 if self.keys is None else 3
         if 2 * columns * (log.end - self.saved.start) > len(self.cells.weight):
             self.saved.totals = None
         return self
 
     def slim(self, number: int, log: Journal) -> CellPiece:
-        """The same without queries that are gone, and without ends that only they had."""
+        """Return the piece without subscriptions that are gone, and without ends that only they had."""
         row = np.flatnonzero(self.dues.due != GONE)
         kept = self.queries.first[row] - 1, self.queries.last[row] - 1
         used = np.zeros(len(self.cells.boundary), np.bool_)
@@ -108,7 +108,7 @@ class CellPiece:
         return _filed(place, queries, self.dues.target[row], count)
 
     def forget(self, rows: Ints) -> None:
-        """Terminate these rows, which are live."""
+        """Terminate these rows, which must be live."""
         self.dues.due[rows] = GONE
         self.dues.rest[0] -= len(rows)
         self.saved.leave(rows)
@@ -117,7 +117,7 @@ class CellPiece:
         return self.dues.due[rows] != GONE
 
     def boxes(self, log: Journal) -> Boxes:
-        """The live queries and what they lack."""
+        """Return the live subscriptions and what they lack."""
         batch_counting.summed(self.cells)
         row = np.flatnonzero(self.dues.due != GONE)
         first, last = self.queries.first[row], self.queries.last[row]
@@ -139,7 +139,7 @@ class CellPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """Where queries are filed."""
+    """Parameters of a piece that do not depend on its subscriptions' totals."""
 
     number: int
     keys: Keys | None
@@ -192,7 +192,7 @@ def _filed(place: _Place, queries: Queries, target: Ints, count: Ints) -> CellPi
 
 
 def _unfiled(place: _Place, queries: Queries, target: Ints, count: Ints, saved: Saved) -> CellPiece:
-    """A piece whose queries are all due; a target of LEFT says that one is gone."""
+    """Return a piece whose subscriptions are all due; a target of LEFT marks one that is gone."""
     starts = np.arange(0, len(queries.id), place.block)
     groups = -(-(len(count) + 1) // GROUP)
     padded = np.zeros(groups * GROUP, np.int64)

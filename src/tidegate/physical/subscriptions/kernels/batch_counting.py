@@ -1,4 +1,4 @@
-"""Loops of the batch method in one dimension: totals of cells, and when to look at which query."""
+"""Loops of the batch method in one dimension: add weights to cells, and find the subscriptions to check."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidegate.physical.subscriptions.kernels.batch_search import Levels, complet
 from tidegate.physical.subscriptions.kernels.cells import count_to, with_room
 
 GROUP = 32
-"""Cells that are summed one by one; a power of two."""
+"""Number of cells that are summed one by one; a power of two."""
 
 
 class Queries(NamedTuple):
-    """A query has the cells from `first` to before `last`."""
+    """Subscriptions; each has the cells from `first` to before `last`."""
 
     id: Ints
     first: Places
@@ -27,34 +27,34 @@ class Queries(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Cell c has the places from boundary c - 1 to before boundary c."""
+    """Cells; cell c has the places from boundary c - 1 to before boundary c."""
 
     boundary: Ints
     weight: Ints
     group: Ints
-    """The weight of each group of cells."""
+    """Weight of each group of cells."""
     before: Ints
-    """The weight of all groups before each one, as of the last look at the queries."""
+    """Weight of all groups before each one, as of the last check of the subscriptions."""
 
 
 class Dues(NamedTuple):
-    """When to look at a query: its due weight is one of its block's cover."""
+    """Due weights: each says at which weight of its block's cover to check a subscription."""
 
     target: Ints
-    """The weight of its cells that completes each query."""
+    """Weight of its cells that completes each subscription."""
     due: Ints
     least: Ints
-    """Of each block, the least due weight."""
+    """Least due weight of each block."""
     first: Ints
-    """Of each block, the groups of cells that cover it, up to `last`."""
+    """First group of the cells that cover each block; they end before `last`."""
     last: Ints
     rest: Ints
-    """How many queries are live, and the weight that can come before any of them is due."""
+    """Number of live subscriptions, and the weight that can arrive before any of them is due."""
 
 
 @compiled
 def counted(cells: Cells, place: Ints, weight: Ints, rest: Ints) -> Ints:
-    """Add the weights to the cells of the elements, which are returned."""
+    """Add the weights to the cells of the elements, and return these cells."""
     cell = _cells_of(cells.boundary, place)
     _add(cells, cell, weight, rest)
     return cell
@@ -62,7 +62,7 @@ def counted(cells: Cells, place: Ints, weight: Ints, rest: Ints) -> Ints:
 
 @compiled
 def counted_by_key(cells: Cells, keys: Keys, key: Ints, place: Ints, weight: Ints, rest: Ints) -> Ints:
-    """The same with keys."""
+    """Add the weights to the cells of elements with keys, and return these cells."""
     cell = cells_by_key(keys, cells.boundary, key, place)
     _add(cells, cell, weight, rest)
     return cell
@@ -78,7 +78,10 @@ def _add(cells: Cells, cell: Ints, weight: Ints, rest: Ints) -> None:
 
 @inlined
 def _cells_of(boundary: Ints, place: Ints) -> Ints:
-    """How many boundaries are not above each place; all are searched in step, so that memory is read ahead."""
+    """Return how many boundaries are not above each place.
+
+    All places are searched in step, so that the processor can read memory ahead.
+    """
     cell, length = np.zeros(len(place), np.int64), len(boundary)
     while length > 0:
         half = (length + 1) >> 1
@@ -90,7 +93,7 @@ def _cells_of(boundary: Ints, place: Ints) -> Ints:
 
 @compiled
 def look(queries: Queries, cells: Cells, dues: Dues, block: int) -> Ints:
-    """Look at the queries that are due, and say which of them are complete; those are not due any more."""
+    """Check the subscriptions that are due, and return those that are complete; their due weight becomes GONE."""
     summed(cells)
     found, out, rest = np.empty(len(queries.id), np.int64), 0, GONE
     for number in range(len(dues.least)):
@@ -121,7 +124,7 @@ def _cover(cells: Cells, dues: Dues, number: int) -> int:
 
 @compiled
 def summed(cells: Cells) -> None:
-    """Bring the sums of groups up to date."""
+    """Update the sums of groups."""
     total = 0
     for group in range(len(cells.group)):
         cells.before[group] = total
@@ -153,7 +156,7 @@ def totals_of(cells: Cells, first: Places, last: Places) -> Ints:
 
 @compiled
 def one_by_one(queries: Queries, cells: Cells, target: Ints, rows: Ints, cell: Ints, weight: Ints) -> tuple[Ints, Ints]:
-    """For each complete query, go back from the end of the batch until it is not complete any more."""
+    """Find the completing element and the total of each complete subscription, going back from the end of the batch."""
     element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for out in range(len(rows)):
         row = rows[out]
@@ -174,7 +177,7 @@ def one_by_one(queries: Queries, cells: Cells, target: Ints, rows: Ints, cell: I
 def all_at_once(
     queries: Queries, cells: Cells, target: Ints, rows: Ints, levels: Levels, weight: Ints
 ) -> tuple[Ints, Ints]:
-    """The same for many queries, which search the batch level by level."""
+    """Find the completing elements and the totals of many complete subscriptions, level by level."""
     element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for out in range(len(rows)):
         row = rows[out]
@@ -191,7 +194,10 @@ def all_at_once(
 def again_and_again(
     queries: Queries, cells: Cells, dues: Dues, block: int, rows: Ints, levels: Levels, weight: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """All that completes these queries, which start anew each time: row, element, total; they are live again."""
+    """Return every completion of these repeating subscriptions as row, element and total; all stay live.
+
+    Each subscription starts again from zero after a completion.
+    """
     found, out = np.empty((3, 2 * len(rows) + 16), np.int64), 0
     for row in rows:
         first, last = queries.first[row], queries.last[row]

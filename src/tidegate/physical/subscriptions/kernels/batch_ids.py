@@ -1,4 +1,4 @@
-"""The rows of a piece by the ids of their queries."""
+"""Index of the rows of a piece by the ids of their subscriptions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 from tidegate.physical.common.arrays import Ints
 
 _SPARSE = 8
-"""Ids that have more numbers than this between them, for each of them, are searched for."""
+"""Numbers in the span of the ids, per id, above which the index is a sorted list instead of a table."""
 
 
 class ById(NamedTuple):
-    """Where ids are: in a table from the first one on, with -1 where there is none; or in order, with their rows."""
+    """Index of ids: a table of rows from the first id on, with -1 for missing ids; or sorted ids with their rows."""
 
     first: int
     row: npt.NDArray[np.int32]
@@ -22,7 +22,7 @@ class ById(NamedTuple):
 
 
 def by_id(ids: Ints) -> ById:
-    """The index of ids, of which there is at least one."""
+    """Return the index of ids; there must be at least one."""
     first, span = int(ids.min()), int(ids.max()) - int(ids.min()) + 1
     if span > _SPARSE * len(ids):
         order = np.argsort(ids).astype(np.int32)
@@ -33,7 +33,7 @@ def by_id(ids: Ints) -> ById:
 
 
 def rows_of(index: ById, wanted: Ints) -> Ints:
-    """The rows that have the ids, or -1.
+    """Return the rows that have the ids, or -1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Boundaries in order of key, then of place: the first dimension is a key, of which every range has one."""
+"""Boundaries in the order of key, then of place; the first dimension is a key, and every range has exactly one."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Places = npt.NDArray[np.int32]
 
 
 class Keys(NamedTuple):
-    """The boundaries of `key[k]` are those from `begin[k]` to before `begin[k + 1]`: at least one."""
+    """Keys of boundaries: those of `key[k]` are the ones from `begin[k]` to before `begin[k + 1]`, at least one."""
 
     key: Ints
     begin: Ints
 
 
 def keys_of(ascending: Ints) -> Keys:
-    """The keys of boundaries, which are in order of them."""
+    """Return the keys of boundaries, given the ascending key of each boundary."""
     key, begin = np.unique(ascending, return_index=True)
     return Keys(key, np.append(begin, len(ascending)).astype(np.int64))
 
 
 def key_at(keys: Keys, boundary: Ints | Places) -> Ints:
-    """The keys of some boundaries."""
+    """Return the keys of some boundaries."""
     return keys.key[np.searchsorted(keys.begin, boundary, side="right") - 1]
 
 
 def keys_kept(keys: Keys, used: Mask) -> Keys:
-    """The keys of those boundaries that are used."""
+    """Return the keys of the boundaries that are used."""
     count = np.add.reduceat(used.astype(np.int64), keys.begin[:-1])
     begin = np.append(0, np.cumsum(count[count > 0]))
     return Keys(keys.key[count > 0], begin)
@@ -48,7 +48,7 @@ def keys_from(columns: Columns, boundaries: int) -> Keys:
 
 
 def ranked(key: Ints, place: Ints) -> tuple[Keys, Ints, Ints]:
-    """The distinct pairs in order, as keys and places, and which of them each pair is."""
+    """Return the distinct pairs in order, as keys and places, and the rank of each pair among them."""
     order = np.lexsort((place, key))
     sorted_key, sorted_place = key[order], place[order]
     new = np.ones(len(order), np.bool_)
@@ -59,7 +59,7 @@ def ranked(key: Ints, place: Ints) -> tuple[Keys, Ints, Ints]:
 
 
 def packed_by_key(key: Ints, ends: Ints, size: int) -> Ints:
-    """An order by key in which, of one key, every `size` rows in a row are alike in all ends."""
+    """Return an order by key in which, within a key, every `size` consecutive rows are similar in all ends."""
     order = np.argsort(key, kind="stable")
     _, segment, count = np.unique(key[order], return_inverse=True, return_counts=True)
     slices, width = np.ceil(np.maximum(1, count / size) ** (1 / len(ends))), count
@@ -74,9 +74,9 @@ def packed_by_key(key: Ints, ends: Ints, size: int) -> Ints:
 
 @inlined
 def cells_by_key(keys: Keys, boundary: Ints, key: Ints, place: Ints) -> Ints:
-    """How many boundaries are not above each element; none for a key that has no boundaries.
+    """Return how many boundaries are not above each element; 0 for a key that has no boundaries.
 
-    As without keys, all elements are searched for in step: first their keys, then their places.
+    All elements are searched in step, as without keys: first their keys, then their places.
     """
     at, length = np.zeros(len(key), np.int64), len(keys.key)
     while length > 0:
@@ -99,5 +99,5 @@ def cells_by_key(keys: Keys, boundary: Ints, key: Ints, place: Ints) -> Ints:
             above = boundary[then - 1 if inside else 0] > place[row]
             cell[row] = cell[row] if above | (not inside) else then
         step >>= 1
-    # Before the first boundary of a key is behind the last one of the key before it: both are in no range.
+    # The cell before the first boundary of a key follows the last boundary of the previous key: it is in no range.
     return cell

@@ -1,4 +1,4 @@
-"""What the parts of the batch method have in common."""
+"""Definitions that the parts of the batch method share."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from tidegate.physical.common.arrays import Ints
 
 GONE = 2**63 - 1
-"""When a query is due that is complete or terminated: never."""
+"""Due weight of a subscription that is complete or terminated: it is never due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Sizes that change how fast the method is, and nothing else."""
+    """Sizes that affect only the speed of the method."""
 
     cut: int = 10_000
-    """Elements that are taken in at once."""
+    """Number of elements that are counted at once."""
     fresh: int = 256
-    """New queries that are looked at one by one before they become a piece."""
+    """Number of new subscriptions that are checked one by one before they become a piece."""
     share: int = 4
-    """A piece is merged with the next one if it is not larger by more than this."""
+    """Ratio up to which a piece is merged with the smaller ones that follow it."""
     block: int = 128
-    """Queries that are known to be too far from complete all at once."""
+    """Number of subscriptions in a block, which are skipped together while none of them can be complete."""
     patience: float = 0.5
-    """Elements for each live query after which all boxes are brought up to date."""
+    """Elements per live subscription after which all boxes of a piece are counted."""
     pairs: int = 50_000_000
-    """New queries that join a cut are looked at with each of its elements, if these are not more pairs."""
+    """Number of pairs, roughly, up to which new subscriptions are checked with every element of a cut."""
 
 
 class Found(NamedTuple):

@@ -1,8 +1,8 @@
-"""What is written of a piece of the batch method, so that a step writes little.
+"""Saved parts of a piece of the batch method, arranged so that a step writes little.
 
-What never changes is one part. What changes is written as of some moment, and after it only what has
-changed since then: rows and their new aims here, elements in the log of the tracker. When that has
-grown to a share of the whole, the whole is written again.
+Data that never changes is one part. Data that changes is saved as of some moment, followed by the changes since then:
+rows and their new aims here, elements in the log of the tracker. When the changes have grown to a share of the whole,
+the whole is saved again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.journal import Journal, journal_from
 
 LEFT = -1
-"""The aim of a query that is complete or terminated."""
+"""Aim of a subscription that is complete or terminated."""
 
 _CHANGES = ("row", "aim")
 
@@ -27,22 +27,22 @@ def _no_changes() -> Journal:
 
 @dataclass(slots=True, eq=False)
 class Saved:
-    """Parts of a piece that are written, as far as they are true."""
+    """Saved parts of a piece that are still valid."""
 
     same: dict[str, Columns]
-    """What never changes."""
+    """Parts that never change."""
     start: int
-    """Where in the log the elements begin that are not in what is written."""
+    """Position in the log of the first element that is not included in the saved parts."""
     totals: Columns | None = None
     aims: Columns | None = None
-    """The aim of every query once upon a time, from when on there are changes."""
+    """Aims of all subscriptions when they were last saved; `changes` has those changed since."""
     changes: Journal = field(default_factory=_no_changes)
 
     def copy(self) -> Saved:
         return replace(self, changes=self.changes.copy())
 
     def note(self, rows: Ints, aims: Ints) -> None:
-        """These rows have other aims; if most have, all are written again."""
+        """Record new aims of these rows; if there are many changes, let all aims be saved again."""
         if self.aims is None or not len(rows):
             return
         self.changes.append(rows, aims)
@@ -59,15 +59,15 @@ class Saved:
         return {**self.same, **totals, **aims, **self.changes.to_columns("changes")}
 
     def begin(self, aims: Ints, gone: Mask) -> None:
-        """Write all aims, from which changes begin."""
+        """Save all aims; later changes refer to them."""
         self.aims, self.changes = {"aim": np.where(gone, LEFT, aims)}, _no_changes()
 
 
 def saved_from(parts: Mapping[str, Columns], same: tuple[str, ...], start: int) -> tuple[Saved, Ints]:
-    """What was written of a piece, and the aims of its queries."""
+    """Return the saved parts of a piece, and the aims of its subscriptions."""
     changes = journal_from("changes", _CHANGES, parts)
     aims = np.array(parts["aims"]["aim"], np.int64)
-    for chunk in changes.chunks:  # one after the other: the last change of a row is true
+    for chunk in changes.chunks:  # in order: the last change of a row is valid
         aims[chunk.columns["row"]] = chunk.columns["aim"]
     kept = {name: parts[name] for name in same if name in parts}
     return Saved(kept, start, parts.get("totals"), parts["aims"], changes), aims

@@ -1,8 +1,8 @@
-"""For many ranges of one dimension: the element of a batch that completes each of them.
+"""Find the element of a batch that completes each of many ranges in one dimension.
 
-Elements stand in order of value. Level by level they are parted by one bit of their position in time,
-the highest first, those with a zero going first; sums of what went first say in which half of the time
-a range becomes complete, and where its elements stand on the next level (a wavelet matrix).
+Elements are in the order of value. Each level splits them by one bit of their position in time, the highest bit first;
+elements with a zero bit go first. Prefix sums over the elements that go first determine in which half of the time a
+range becomes complete, and where its elements are on the next level (a wavelet matrix).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 
 
 class Levels(NamedTuple):
-    """Elements of a batch in order of value, parted by time level by level."""
+    """Elements of a batch in the order of value, split by time level by level."""
 
     cell: Ints
-    """The cells of the elements, ascending."""
+    """Cells of the elements, ascending."""
     first: Ints
-    """By level and position: how many before it went first, and their weight."""
+    """By level and position: the number of earlier elements that go first, and their weight."""
     below: Ints
-    """The weight of all elements before each position of the first level."""
+    """Weight of all elements before each position of the first level."""
 
 
 @compiled
@@ -59,7 +59,7 @@ def levels_of(cell: Ints, weight: Ints) -> Levels:
 
 @inlined
 def completing(levels: Levels, begin: int, end: int, lacking: int) -> tuple[int, int]:
-    """The element of the positions [begin, end) that brings what is lacking, and how much it had to bring."""
+    """Return the element among positions [begin, end) that supplies what is lacking, and how much of it was needed."""
     depth, rows = len(levels.first), len(levels.cell)
     element = 0
     for level in range(depth):

@@ -1,4 +1,4 @@
-"""The state of the batch method as named parts, and back."""
+"""Convert the state of the batch method to named parts and back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidegate.physical.subscriptions.kernels.cells import Boxes
 Piece = CellPiece | BoxPiece
 
 SMALL = ("tracker", "pieces", "fresh")
-"""Parts that are compared with what was written the last time."""
+"""Parts that are compared with those saved last time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a tracker has been made for."""
+    """Parameters of a tracker."""
 
     dimensions: int
     keyed: bool
@@ -31,7 +31,7 @@ class Kind:
 
     @property
     def has_cells(self) -> bool:
-        """Whether ranges are intervals, perhaps of a key; a key alone is an interval as any other."""
+        """Return whether ranges are intervals, possibly of a key; a key alone counts as an interval."""
         return self.dimensions == 1 or (self.dimensions == 2 and self.keyed)
 
 
@@ -51,7 +51,7 @@ def forget_unused(log: Journal, pieces: Sequence[Piece]) -> None:
 def to_columns(
     kind: Kind, pushed: int, fresh: Boxes, pieces: Sequence[Piece], log: Journal, written: Mapping[str, Columns]
 ) -> tuple[dict[str, Columns], dict[str, Columns]]:
-    """All parts, and those of them that are small."""
+    """Return all parts, and the small ones among them."""
     large: dict[str, Columns] = {}
     for piece in pieces:
         large |= {f"piece {piece.number} {name}": columns for name, columns in piece.to_columns(log).items()}

@@ -1,4 +1,4 @@
-"""The weight that falls in each of many boxes, of two dimensions and more."""
+"""Sum the weight that falls in each of many boxes, in two or more dimensions."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tidegate.physical.subscriptions.kernels.cells import (
 Ranks = npt.NDArray[np.int32]
 
 _FEW = 16
-"""Boxes for which sorting the points does not pay."""
+"""Number of boxes up to which sorting the points does not pay."""
 
 _SHORT = 64
-"""Points for which sorting does not pay, in two dimensions."""
+"""Number of points up to which sorting does not pay."""
 
 _LEAF = 512
-"""The same in more."""
+"""Number of points up to which halving them does not pay, in more than two dimensions."""
 
 _HALF = 256
-"""Points that are not halved any more to find the one that completes a box."""
+"""Number of points up to which they are not halved to find the one that completes a box."""
 
 
 def weights_in(low: Ints, high: Ints, points: Points) -> Ints:
-    """The weight of the points in each box; both have a row for each dimension."""
+    """Return the weight of the points in each box; ends and places have a row for each dimension."""
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
     if low.shape[1] <= _FEW or len(points.weight) <= _SHORT:
         return _direct(low, high, points)
@@ -46,9 +46,9 @@ def weights_in(low: Ints, high: Ints, points: Points) -> Ints:
 
 
 def completing(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
-    """For boxes that the points complete: the point that does, and the total then.
+    """Return the point that completes each box, and the total then; the points must complete all boxes.
 
-    Points are halved as long as there are many of both: the first half alone completes a box, or not.
+    Points are halved while there are many boxes and points: the first half either completes a box or not.
     """
     rows, half = len(boxes.id), len(points.weight) // 2
     if rows <= _FEW or len(points.weight) <= _HALF:
@@ -64,10 +64,10 @@ def completing(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
 
 
 def _halve(low: Ints, high: Ints, points: Points, box: Ints, total: Ints) -> None:
-    """Add to the totals of these boxes the weight of points that are in order of the first dimension.
+    """Add the weight of points to the totals of these boxes; points are in the order of the first dimension.
 
-    Boxes that all points are in, as far as that dimension goes, need only the others; those that some
-    points are in are looked at with either half.
+    A box that contains all points in that dimension needs only the other dimensions. A box that contains some of them
+    is checked with both halves.
     """
     least, most = points.place[0, 0], points.place[0, -1]
     box = box[(low[0, box] <= most) & (least < high[0, box])]
@@ -100,9 +100,10 @@ def _direct(low: Ints, high: Ints, points: Points) -> Ints:
 
 @compiled
 def _swept(low: Ints, high: Ints, points: Points) -> Ints:
-    """Go through the points along the first dimension, with sums by the second in a Fenwick tree.
+    """Return the weight in each box of two dimensions.
 
-    A box takes, where it begins and where it ends, what is between its ends in the second dimension.
+    Sweep over the points along the first dimension, with sums by the second dimension in a Fenwick tree. Each box
+    subtracts the sum between its ends in the second dimension where it begins, and adds it where it ends.
     """
     boxes, rows = low.shape[1], len(points.weight)
     along, across = np.argsort(points.place[0]), np.argsort(points.place[1])
@@ -135,7 +136,7 @@ def _between(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, Ranks]:
 
 @inlined
 def _events(begin: Ranks, end: Ranks, bottom: Ranks, top: Ranks, rows: int) -> tuple[Ints, Ints]:
-    """Beginnings (even) and ends (odd) of the boxes that may have points, in order of their places."""
+    """Return the starts (even) and ends (odd) of the boxes that may have points, in the order of their places."""
     start = np.zeros(rows + 3, np.int64)
     for box in range(len(begin)):
         if begin[box] < end[box] and bottom[box] < top[box]:

@@ -1,7 +1,7 @@
-"""Values as integers in the same order, so that every end of a range lies between two of them.
+"""Places: integers in the same order as values, so that every end of a range lies between two of them.
 
-"Before y" is the integer of y and "after y" the next one: no double lies between them. All ranges so
-become half-open, and an end is exact whatever it was. Values that are integers are their own places.
+"Before y" is the integer of y and "after y" the next one: no double lies between them. So all ranges become half-open,
+and every end is exact. Integer values are their own places.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tidegate.physical.subscriptions.kernels.model import Elements, Ranges, Valu
 _ALL_BUT_SIGN = 2**63 - 1
 
 STRETCH = 256
-"""Points that are looked at together."""
+"""Number of points that are checked together."""
 
 
 class Boxes(NamedTuple):
-    """Queries as half-open boxes of places, with a row for each dimension, and what each still lacks."""
+    """Subscriptions as half-open boxes of places, with a row for each dimension, and what each still lacks."""
 
     id: Ints
     low: Ints
@@ -39,7 +39,7 @@ class Points(NamedTuple):
 
 
 def places(value: Values) -> Ints:
-    """The place of each value, -0.0 being 0.0; NaNs lie beyond the infinities, where no range reaches.
+    """Return the place of each value; -0.0 equals 0.0, and NaNs lie beyond the infinities, outside all ranges.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def places(value: Values) -> Ints:
     [0, 0, 1, -2]
     """
     if value.dtype.kind == "i":
-        return np.require(value, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
+        return np.require(value, np.int64, ["C", "W"])  # kernels are compiled for writable arrays
     bits = (np.ascontiguousarray(value, np.float64) + 0.0).view(np.int64)
     place: Ints = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
     return place
@@ -62,7 +62,7 @@ def points_from(points: Points, begin: int, end: int | None = None) -> Points:
 
 
 def boxes_of(ranges: Ranges) -> Boxes:
-    """The ranges as boxes; one that is empty ends where it begins, in all dimensions."""
+    """Return the ranges as boxes; an empty range ends where it begins, in all dimensions."""
     low = places(ranges.low.T) + ranges.low_open.T
     high = places(ranges.high.T) + ~ranges.high_open.T
     high = np.where((low < high).all(axis=0), high, low)
@@ -71,7 +71,7 @@ def boxes_of(ranges: Ranges) -> Boxes:
 
 
 def ranges_of(boxes: Boxes) -> Ranges:
-    """The boxes as ranges of places."""
+    """Return the boxes as ranges of places."""
     closed, opened = np.zeros(boxes.low.T.shape, np.bool_), np.ones(boxes.low.T.shape, np.bool_)
     return Ranges(boxes.id, boxes.low.T, boxes.high.T, closed, opened, boxes.threshold)
 
@@ -90,7 +90,10 @@ def taken(boxes: Boxes, rows: Ints | np.ndarray) -> Boxes:
 
 
 def packed(keys: Ints, size: int) -> Ints:
-    """An order in which every `size` rows in a row are alike in all keys: sliced by one after the other."""
+    """Return an order in which every `size` consecutive rows are similar in all keys.
+
+    Rows are sliced by one key after the other.
+    """
     rows = keys.shape[1]
     slices = math.ceil(max(1, rows / size) ** (1 / len(keys)))
     order, width = np.argsort(keys[0]), rows
@@ -106,7 +109,7 @@ def packed(keys: Ints, size: int) -> Ints:
 
 @inlined
 def count_to(ascending: Ints, place: int) -> int:
-    """How many are not above the place."""
+    """Return how many of the ascending values are not above the place."""
     begin, length = 0, len(ascending)
     while length > 0:
         half = length >> 1
@@ -120,7 +123,7 @@ def count_to(ascending: Ints, place: int) -> int:
 
 @inlined
 def weight_inside(low: Ints, high: Ints, box: int, points: Points, begin: int, end: int, scratch: Ints) -> int:
-    """The weight of the points [begin, end) in a box, one dimension after the other in plain loops."""
+    """Return the weight of the points [begin, end) in a box, with one plain loop for each dimension."""
     for each in range(begin, end):
         scratch[each - begin] = points.weight[each]
     for axis in range(len(low)):
@@ -145,7 +148,10 @@ def is_inside(low: Ints, high: Ints, box: int, points: Points, each: int) -> boo
 
 @compiled
 def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
-    """Count the points from a position on for each box: the point that completes it, or -1, and the total then."""
+    """Return the point from `position` on that completes each box, or -1, and the total then.
+
+    `missing` is updated in place; it is meaningless for completed boxes.
+    """
     rows, scratch = len(boxes.id), np.empty(STRETCH, np.int64)
     element, total = np.full(rows, -1, np.int64), np.zeros(rows, np.int64)
     for row in range(rows):
@@ -169,7 +175,10 @@ def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
 
 @compiled
 def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints, Ints]:
-    """The same for boxes that start anew whenever they are complete: box, point and total each time."""
+    """Return every completion of boxes that repeat as box, point and total.
+
+    `missing` is updated in place; it starts again at the threshold after a completion.
+    """
     found, out, scratch = np.empty((3, 2 * len(boxes.id) + 16), np.int64), 0, np.empty(STRETCH, np.int64)
     for row in range(len(boxes.id)):
         missing = boxes.missing[row]
@@ -193,7 +202,7 @@ def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, 
 
 @inlined
 def with_room(found: Ints) -> Ints:
-    """The same rows with as much room again."""
+    """Return the same rows with twice the room."""
     wider = np.empty((len(found), 2 * found.shape[1]), np.int64)
     wider[:, : found.shape[1]] = found
     return wider

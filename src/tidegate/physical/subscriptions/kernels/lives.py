@@ -1,4 +1,4 @@
-"""Registrations and terminations of one batch: which of them are in order, and who lives from when to when."""
+"""Resolve the registrations and terminations of one batch: which are valid, and which subscription each one ends."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.subscriptions.kernels.model import Matured
 
 NEVER = 2**62
-"""In place of the element that completes a query."""
+"""Position of the completing element of a subscription that does not complete."""
 
 
 class Events(NamedTuple):
-    """What happens to identities, in the order in which it happens: something begins, or it ends."""
+    """Registrations and terminations of identities, in the order in which they happen."""
 
     identity: Ints
     is_end: Mask
     position: Ints
-    """How many elements of the batch come before."""
+    """Number of elements of the batch before the event."""
     number: Ints
-    """Of a registration: the query that begins."""
+    """For a registration: the number of the subscription."""
     done: Ints
-    """Of a registration: the element that completes the query, unless somebody ends it before; or NEVER."""
+    """For a registration: the element that completes the subscription unless it is terminated before; or NEVER."""
     before: Ints
-    """The query that had the identity before the batch, or -1; and the element that completes it."""
+    """Live subscription with the identity before the batch, or -1; the element `before_done` completes it."""
     before_done: Ints
 
 
 class Lives(NamedTuple):
-    """Events that cannot be: what is registered twice, and ends of nothing; and the query that an event ends, or -1."""
+    """Result of the events.
+
+    `refused` marks duplicate registrations and terminations of nothing. `ended` is the subscription that an event
+    terminates, or -1.
+    """
 
     refused: Mask
     ended: Ints
 
 
 def completions(matured: Matured, numbers: Ints) -> Ints:
-    """The element that completes each of the queries, or NEVER; each is completed once at most."""
+    """Return the element that completes each subscription, or NEVER; each completes at most once."""
     order = np.argsort(matured.id)
     place = np.searchsorted(matured.id[order], numbers)
     found = place < len(order)
@@ -49,7 +53,7 @@ def completions(matured: Matured, numbers: Ints) -> Ints:
 
 
 def lives(events: Events) -> Lives:
-    """Follow each identity through the events."""
+    """Resolve the events of each identity in turn."""
     return _lives(np.argsort(events.identity, kind="stable"), events)
 
 

@@ -1,4 +1,4 @@
-"""What is registered, what arrives, what is answered, and what every method of tracking can do."""
+"""Data types of trackers: subscriptions, elements, completions; and the interface of all trackers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import numpy as np
 from tidegate.physical.common.arrays import Columns, Floats, Ints, Mask
 
 Values = Floats | Ints
-"""Doubles, or integers which are places: a value is its own place.
+"""Doubles, or integers that are their own places.
 
-Who gives integers keeps values and ends within [-2**63 + 1, 2**63 - 2], so that there is a place after
-each of them; an end that is infinite is the last one there, closed. Elements and ranges of one tracker
-are of one kind.
+The caller keeps integer values and ends within [-2**63 + 1, 2**63 - 2], so that there is a place after each of them; an
+infinite end is the last place, closed. Elements and ranges of one tracker have the same type.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Registered queries: the total weight in a range that is waited for.
+    """Registered subscriptions: each waits until the total weight in its range reaches the threshold.
 
-    Ids are unique among the live ones. Ends have a column for each dimension and may be infinite; none
-    of them is NaN. An open end does not belong to the range.
+    Ids are unique among live subscriptions. Ends have a column for each dimension and may be infinite, but not NaN. An
+    open end does not belong to the range.
     """
 
     id: Ints
@@ -62,10 +61,10 @@ class Elements:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matured:
-    """Queries that are complete, in order of the element that completed them, then of id.
+    """Completed subscriptions, in the order of the elements that completed them, then of id.
 
-    An element is given by its position in the batch; the total is exact, that element included. Queries
-    that repeat may be there several times.
+    An element is given by its position in the batch. The total is exact and includes that element. A repeating
+    subscription may occur several times.
     """
 
     id: Ints
@@ -77,10 +76,10 @@ class Matured:
 
 
 def in_order(ids: Ints, element: Ints, total: Ints) -> Matured:
-    """The same in the order in which they are reported."""
+    """Sort completions into the order in which they are reported."""
     least, most = (int(ids.min()), int(ids.max())) if len(ids) else (0, 0)
     width = most - least + 1
-    if width * (int(element.max(initial=0)) + 1) < 2**63:  # then both are one number
+    if width * (int(element.max(initial=0)) + 1) < 2**63:  # both fit into one number
         order = np.argsort(element * width + (ids - least))
     else:
         order = np.lexsort((ids, element))
@@ -88,67 +87,67 @@ def in_order(ids: Ints, element: Ints, total: Ints) -> Matured:
 
 
 def joined_answers(answers: list[Matured]) -> Matured:
-    """All of them in the order in which they are reported."""
+    """Join completions, in the order in which they are reported."""
     none = np.empty(0, np.int64)
     columns = ([m.id for m in answers], [m.element for m in answers], [m.total for m in answers])
     return in_order(*(np.concatenate([none, *column]) for column in columns))
 
 
 class RangeTracker(Protocol):
-    """Live queries and how far they have come.
+    """Live subscriptions and their totals.
 
-    Those that change something answer the tracker to go on with. It may be this one, changed in place, so
-    that many small changes cost little: who needs this one again makes a copy before.
+    Methods that change a tracker return the tracker to use from then on. It may be this one, changed in place, so that
+    many small changes are cheap. A caller that needs this one again must copy it first.
     """
 
     def __len__(self) -> int:
-        """How many queries are live."""
+        """Return the number of live subscriptions."""
         ...
 
     def copy(self) -> Self:
-        """One that can be changed while this one stays as it is; what never changes is shared."""
+        """Return a tracker that can be changed while this one stays as it is; immutable data is shared."""
         ...
 
     def known(self, ids: Ints) -> Mask:
-        """Which of the ids are live."""
+        """Return which of the ids are live."""
         ...
 
     def register(self, ranges: Ranges) -> Self:
-        """Count for these, too, from the next element on."""
+        """Register subscriptions, which count from the next element on."""
         ...
 
     def resume(self, ranges: Ranges, missing: Ints) -> Self:
-        """Register queries that lack no more than this."""
+        """Register subscriptions that lack only the weight in `missing`."""
         ...
 
     def rest(self) -> tuple[Ranges, Ints]:
-        """The live queries, with ends as places, and what they lack: what another tracker can resume."""
+        """Return the live subscriptions, with ends as places, and what they lack, for another tracker to resume."""
         ...
 
     def terminate(self, ids: Ints) -> tuple[Self, Mask]:
-        """Forget these; the mask says which were known, of an id that is there twice the first one."""
+        """Drop the subscriptions with these ids; return which were live, only the first time for a repeated id."""
         ...
 
     def absorb(self, elements: Elements) -> tuple[Self, Matured]:
         """Count the next elements.
 
-        Queries that are complete are reported once, and forgotten; in a tracker that repeats they start
-        anew behind the element that completed them.
+        A subscription that is complete is reported once and dropped. In a tracker that repeats, it starts again from
+        zero after the element that completed it.
         """
         ...
 
     def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
-        """Count the next elements, and register ranges among them: each before the element at its position.
+        """Count the next elements, and register ranges among them, each before the element at its position.
 
-        Positions are ascending. This is what cutting the batch at all positions would do.
+        Positions are ascending. The result is the same as if the batch were cut at all positions.
         """
         ...
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts that never change; one that is as it was the last time is the same object."""
+        """Return the state in named parts that never change; a part that is as it was last time is the same object."""
         ...
 
     @classmethod
     def from_columns(cls, parts: Mapping[str, Columns]) -> Self:
-        """The tracker that had these parts."""
+        """Return the tracker that had these parts."""
         ...

@@ -1,8 +1,8 @@
-"""Tracking ranges within the last time: what is added counts, until it has been there for the length of the window.
+"""Track totals in ranges within a sliding window: an element counts until it is as old as the window is long.
 
-A query counts the elements from a number on; the numbers of elements never begin anew. Of a batch, all
-queries count what is added and what expires in one pass; only those that could become complete by what
-is added are looked at element by element.
+A subscription counts elements from a number on; element numbers never restart. In one pass over a batch, all
+subscriptions count what is added and what expires. Only those that the added weight could complete are checked element
+by element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIRECTORY = ("number", "settled", "time", "slack")
 
 @dataclass(slots=True, eq=False)
 class SlidingTracker:
-    """A tracker that takes elements in by batches; it is changed in place."""
+    """Tracker that counts elements in batches; it is changed in place."""
 
     dimensions: int
     keyed: bool
@@ -37,19 +37,19 @@ class SlidingTracker:
     window: Window
     chunks: list[Chunk] = field(default_factory=list)
     following: int = 0
-    """The number of the next element."""
+    """Number of the next element."""
     pushed: int = 0
-    """Chunks of queries that there have been; each has its number."""
+    """Number of chunks of subscriptions made so far; it numbers them."""
     by_id: dict[int, Ints] = field(default_factory=dict)
-    """The rows of a chunk in order of id, once somebody has asked for an id."""
+    """Rows of a chunk in the order of id, built when an id is first looked up."""
     told: dict[str, Columns] = field(default_factory=dict)
-    """Small parts of the state as they were last told."""
+    """Small parts of the state as they were last saved."""
 
     @classmethod
     def empty(
         cls, dimensions: int, length: int, *, keyed: bool = False, repeats: bool = False, settings: Settings = _DEFAULT
     ) -> SlidingTracker:
-        """Nothing registered; the first of the dimensions is the key if it is keyed."""
+        """Return a tracker without subscriptions; if it is keyed, the first dimension is the key."""
         return cls(dimensions, keyed, repeats, settings, Window(length, dimensions))
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class SlidingTracker:
         return self
 
     def rest(self) -> tuple[Ranges, Ints]:
-        """The live queries, as closed ranges of places, and what they lack now."""
+        """Return the live subscriptions, as closed ranges of places, and what they lack now."""
         self.chunks = [self._settled(chunk) for chunk in self.chunks]
         ids, queries = _joined([chunk.rest() for chunk in self.chunks], self.dimensions)
         closed = np.zeros(queries.low.T.shape, np.bool_)
@@ -72,14 +72,14 @@ class SlidingTracker:
         return ranges, queries.threshold - queries.total
 
     def known(self, ids: Ints) -> Mask:
-        """Which of the ids are live."""
+        """Return which of the ids are live."""
         found = np.zeros(len(ids), np.bool_)
         for chunk in self.chunks:
             found |= self._rows(chunk, ids) >= 0
         return found
 
     def terminate(self, ids: Ints) -> tuple[SlidingTracker, Mask]:
-        """Forget these; of an id that is given twice, only the first one was known."""
+        """Drop the subscriptions with these ids; return which were live, only the first time for a repeated id."""
         found, first = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
         first[np.unique(ids, return_index=True)[1]] = True
         for at, chunk in enumerate(self.chunks):
@@ -94,9 +94,9 @@ class SlidingTracker:
     def absorb_with(
         self, elements: Elements, time: Ints, ranges: Ranges, position: Ints
     ) -> tuple[SlidingTracker, Matured]:
-        """Count the next elements, and register ranges among them: each before the element at its position.
+        """Count the next elements, and register ranges among them, each before the element at its position.
 
-        Times and positions are ascending. This is what cutting the batch at all positions would do.
+        Times and positions are ascending. The result is the same as if the batch were cut at all positions.
         """
         self._take(ranges, self.following + np.asarray(position, np.int64))
         rows, times = len(elements), np.ascontiguousarray(time, np.int64)
@@ -109,7 +109,7 @@ class SlidingTracker:
         return self, in_order(*_concatenated(answers))
 
     def to_columns(self) -> Mapping[str, Columns]:
-        """The state in named parts, which are never changed; a part that says the same is the same object."""
+        """Return the state in named parts that never change; an equal part is the same object as last time."""
         state = {"dimensions": self.dimensions, "keyed": self.keyed, "repeats": self.repeats, "pushed": self.pushed}
         state |= {"following": self.following, "length": self.window.length, "now": self.window.now}
         small: dict[str, Columns] = {
@@ -145,7 +145,7 @@ class SlidingTracker:
         return {name: rows[:, column].copy() for column, name in enumerate(_DIRECTORY)}
 
     def _absorbed(self, added: Counted, time: Ints) -> Found:
-        """Count for the chunks that this may complete queries of, or that have put off counting for long."""
+        """Count for the chunks in which a subscription may complete, or that have deferred counting for long."""
         weight, now = int(added.points.weight.sum()), int(time[-1])
         long_ago = now - self.settings.patience * self.window.length
         due = [c.settled.slack <= weight or c.settled.time <= long_ago for c in self.chunks]
@@ -162,7 +162,7 @@ class SlidingTracker:
         return found
 
     def _settled(self, chunk: Chunk) -> Chunk:
-        """The chunk with all elements counted that have come before."""
+        """Return the chunk with all earlier elements counted."""
         number, time, _ = chunk.settled
         if number == self.following:
             return chunk
@@ -175,7 +175,7 @@ class SlidingTracker:
         expiring, times = self.window.expiring(added, time)
         horizon = np.maximum(time, FIRST + self.window.length) - self.window.length
         over = np.searchsorted(times, horizon, side="right")
-        if 8 * over[0] > len(time):  # much is over before the first element, and need not be feared
+        if 8 * over[0] > len(time):  # much expires before the first element: count it first, for a tighter bound
             early, expiring = expiring.part(0, int(over[0])), expiring.part(int(over[0]), len(times))
             self.chunks = [chunk.counted(added.part(0, 0), early) for chunk in self.chunks]
             over -= over[0]
@@ -183,7 +183,7 @@ class SlidingTracker:
         return self._completed(stretch, self._counted(stretch))
 
     def _counted(self, stretch: Stretch) -> list[Ints]:
-        """The rows of each chunk that may become complete; all others count what is added and what expires."""
+        """Return the rows of each chunk that may become complete; for all others, count additions and expirations."""
         added = line_of(stretch.added.points, keyed=self.keyed)
         expiring = line_of(stretch.expiring.points, keyed=self.keyed)
         rows = []
@@ -194,7 +194,7 @@ class SlidingTracker:
         return rows
 
     def _completed(self, stretch: Stretch, rows: list[Ints]) -> Found:
-        """Look at rows of the chunks element by element."""
+        """Check rows of the chunks element by element."""
         looked = [(chunk.ids[row], chunk.queries.taken(row)) for chunk, row in zip(self.chunks, rows, strict=True)]
         ids, queries = _joined(looked, self.dimensions)
         if len(ids) == 0:
@@ -211,14 +211,14 @@ class SlidingTracker:
         return ids[row], element, total
 
     def _wanted(self, added: Counted) -> Mask:
-        """Which elements may be in a live range: nobody else will ask for one."""
+        """Return which elements may be in a live range; no other element needs to be kept."""
         answer, line = np.zeros(len(added.number), np.bool_), line_of(added.points, keyed=self.keyed)
         for chunk in self.chunks:
             chunk.mark(line, answer)
         return answer
 
     def _take(self, ranges: Ranges, since: Ints) -> None:
-        """Make a chunk of these and of the chunks that are not much larger than all behind them."""
+        """Make a chunk of these subscriptions and of the chunks that are not much larger than all that follow them."""
         if len(ranges) == 0:
             return
         threshold = np.array(ranges.threshold, np.int64)
@@ -238,7 +238,7 @@ class SlidingTracker:
         return chunk_of(self.pushed, rest, settled, keyed=self.keyed)
 
     def _tidy(self) -> None:
-        """Make chunks anew that have lost half of their queries."""
+        """Rebuild chunks that have lost half of their subscriptions."""
         lean = [2 * chunk.live < len(chunk.ids) for chunk in self.chunks]
         if any(lean):
             pairs = [(chunk, is_lean) for chunk, is_lean in zip(self.chunks, lean, strict=True) if chunk.live]
@@ -253,7 +253,7 @@ class SlidingTracker:
 
 
 def _renewed(chunk: Chunk, rows: Ints, total: Ints, since: Ints, done: Mask) -> Chunk:
-    """The chunk with these totals and beginnings of some rows, and without those that are done."""
+    """Return the chunk with new totals and `since` of some rows, and without those that are done."""
     totals, begins = chunk.queries.total.copy(), chunk.queries.since.copy()
     totals[rows], begins[rows] = total, since
     chunk = chunk.with_totals(totals)

@@ -1,4 +1,4 @@
-"""What the parts of sliding totals have in common: closed boxes of places, and numbered elements."""
+"""Definitions that the parts of the sliding method share: closed boxes of places, and numbered elements."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tidegate.physical.subscriptions.kernels.cells import Points, places
 from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
 
 Axes = tuple[Ints, Ints]
-"""The low and high ends of closed boxes, with a row for each dimension."""
+"""Low and high ends of closed boxes, with a row for each dimension."""
 
 
 FIRST, LAST = -(2**63), 2**63 - 1
-"""The least and the greatest place."""
+"""Least and greatest place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Sizes that change how fast the method is, and nothing else."""
+    """Sizes that affect only the speed of the method."""
 
     cut: int = 10_000
-    """Elements that are taken in at once."""
+    """Number of elements that are counted at once."""
     leaf: int = 160
-    """Elements that are looked at one by one to find the one that completes a query."""
+    """Number of elements up to which they are checked one by one to find the one that completes a subscription."""
     share: int = 4
-    """A chunk of queries is merged with the next one if it is not larger by more than this."""
+    """Ratio up to which a chunk of subscriptions is merged with the smaller ones that follow it."""
     most: int = 65_536
-    """Remembered elements of one chunk: those of a chunk are forgotten together."""
+    """Largest number of elements of the window in one chunk; the elements of a chunk are dropped together."""
     patience: float = 0.25
-    """Lengths of the window after which a chunk counts what it has put off."""
+    """Window lengths after which a chunk counts the elements that it has deferred."""
 
 
 class Counted(NamedTuple):
@@ -52,7 +52,7 @@ class Counted(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """Queries that may become complete: total is what counts now, of the elements from number `since` on."""
+    """Subscriptions with their current totals, of the elements from number `since` on."""
 
     low: Ints
     high: Ints
@@ -66,15 +66,15 @@ class Looked(NamedTuple):
 
 
 def places_of(value: npt.NDArray[np.generic]) -> Ints:
-    """A row of places for each dimension; an integer is its own place."""
+    """Return a row of places for each dimension; an integer is its own place."""
     if value.dtype.kind == "i":
-        return np.require(value.T, np.int64, ["C", "W"])  # loops are compiled for arrays that can be written to
+        return np.require(value.T, np.int64, ["C", "W"])  # kernels are compiled for writable arrays
     doubles: Floats = np.asarray(value.T, np.float64)
     return places(doubles)
 
 
 def closed_of(ranges: Ranges, *, keyed: bool) -> Axes:
-    """The ranges as closed boxes of places; one that is empty ends before it begins, in all dimensions but the key."""
+    """Return the ranges as closed boxes of places; an empty range has high < low, in all dimensions but the key."""
     low, high = places_of(ranges.low), places_of(ranges.high)
     past, before = (low == LAST) & ranges.low_open.T, (high == FIRST) & ranges.high_open.T
     low, high = low + (ranges.low_open.T & ~past), high - (ranges.high_open.T & ~before)

@@ -1,7 +1,7 @@
-"""Registered queries in chunks: what never changes, and beside it what they have counted.
+"""Subscriptions in chunks: data that never changes, and their totals.
 
-Queries of a chunk are in order of key and low end, and their high ends have an order of their own: so one
-pass along elements in order counts for all of them.
+Subscriptions of a chunk are in the order of key and low end; a second order sorts them by high end. So one pass over
+sorted elements counts for all of them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tidegate.physical.subscriptions.kernels.sliding_weights import (
 
 
 class Settled(NamedTuple):
-    """How far totals have been counted: up to the element of a number, as of a time.
+    """State of counting: totals include the elements before `number`, as of `time`.
 
-    Before a weight of `slack` has come since then, none of the queries can be complete.
+    No subscription can be complete before a weight of `slack` has arrived since then.
     """
 
     number: int
@@ -38,23 +38,23 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Queries with their totals; arrays are replaced, never changed."""
+    """Subscriptions with their totals; arrays are replaced, never changed."""
 
     number: int
     ids: Ints
     queries: Looked
     key: Ints
-    """The key of each query; 0 where there is none."""
+    """Key of each subscription; 0 without keys."""
     by_high: Ints
     gone: Mask
     live: int
     keyed: bool
     settled: Settled
     parts: Mapping[str, Columns]
-    """The state by name; a part stays the same object as long as it says the same."""
+    """State by name; a part stays the same object as long as it is equal."""
 
     def weights(self, counted: Counted, line: Line) -> Ints:
-        """What each query has to count of the elements, which the line has in order."""
+        """Return the weight that each subscription counts of the elements; `line` has them in order."""
         low, high, axis = self.queries.low, self.queries.high, int(self.keyed)
         if len(low) > 1 + axis:
             total = weights_in_boxes(low, high, counted.points, keyed=self.keyed)
@@ -72,16 +72,16 @@ class Chunk:
         return replace(self, queries=self.queries._replace(total=total), parts=parts)
 
     def put_off(self, weight: int) -> Chunk:
-        """The same before elements of this weight, which complete no query."""
+        """Defer counting elements of this weight, which complete no subscription."""
         return replace(self, settled=self.settled._replace(slack=self.settled.slack - weight))
 
     def settled_at(self, number: int, time: int) -> Chunk:
-        """The same with totals that are said to be up to there."""
+        """Return the chunk with its totals declared valid up to this number and time."""
         slack = _least_lacking(self.queries.total, self.queries.threshold, self.gone)
         return replace(self, settled=Settled(number, time, slack))
 
     def counted(self, added: Counted, expired: Counted) -> Chunk:
-        """The same with these elements in the totals, and these not any more."""
+        """Return the chunk with the added elements counted and the expired ones subtracted."""
         change = np.zeros(len(self.ids), np.int64)
         if len(added.number):
             change += self.weights(added, line_of(added.points, keyed=self.keyed))
@@ -90,7 +90,10 @@ class Chunk:
         return self.with_totals(self.queries.total + change) if change.any() else self
 
     def stepped(self, more: Ints, less: Ints) -> tuple[Chunk, Ints]:
-        """The same with what is added and what expires, and the rows that may become complete: these are left."""
+        """Return the chunk with what is added and what expires, and the rows that may become complete.
+
+        The totals of these rows stay unchanged.
+        """
         queries = self.queries
         total, rows, changed = _stepped(queries.total, queries.threshold, self.gone, more, less)
         return self.with_totals(total) if changed else self, rows
@@ -100,23 +103,23 @@ class Chunk:
         return replace(self, queries=self.queries._replace(since=since), parts=parts)
 
     def without(self, rows: Ints) -> Chunk:
-        """The same with these rows, which are live, gone."""
+        """Return the chunk with these live rows marked as gone."""
         gone = self.gone.copy()
         gone[rows] = True
         return replace(self, gone=gone, live=self.live - len(rows), parts={**self.parts, "gone": {"gone": gone}})
 
     def rest(self) -> tuple[Ints, Looked]:
-        """The ids of live queries, and these."""
+        """Return the live subscriptions, and their ids first."""
         rows = np.flatnonzero(~self.gone)
         return self.ids[rows], self.queries.taken(rows)
 
     def found(self, by_id: Ints, ids: Ints) -> Ints:
-        """The live rows that have the ids, or -1."""
+        """Return the live rows that have the ids, or -1."""
         return _found(self.ids, by_id, self.gone, np.ascontiguousarray(ids, np.int64))
 
 
 def chunk_of(number: int, rest: list[tuple[Ints, Looked]], settled: Settled, *, keyed: bool) -> Chunk:
-    """A chunk of live queries."""
+    """Return a chunk of live subscriptions."""
     ids = np.concatenate([each for each, _ in rest])
     queries = Looked(*(np.concatenate(columns, axis=-1) for columns in zip(*(each for _, each in rest), strict=True)))
     order = _ordered(queries.low, keyed=keyed)
@@ -187,7 +190,7 @@ def _found(ids: Ints, by_id: Ints, gone: Mask, wanted: Ints) -> Ints:
                 begin = middle + 1
             else:
                 end = middle
-        # One that is gone may have had the same id.
+        # A subscription that is gone may have had the same id.
         while begin < len(by_id) and ids[by_id[begin]] == wanted[each] and rows[each] < 0:
             rows[each] = -1 if gone[by_id[begin]] else by_id[begin]
             begin += 1

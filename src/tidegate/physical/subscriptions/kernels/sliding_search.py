@@ -1,7 +1,7 @@
-"""The elements of a batch that complete queries which may become complete, with what expires meanwhile.
+"""Find the elements of a batch that complete subscriptions, while other elements expire.
 
-A total can go down again, so that only a bound is known of a stretch of elements: what a query has at its
-beginning and all that is added in it. Stretches are cut as long as that reaches the threshold.
+A total can decrease again, so only a bound is known for a stretch of elements: the total at its start plus all that is
+added in it. Stretches are split as long as that bound reaches the threshold.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tidegate.physical.subscriptions.kernels.sliding_model import Counted, Looke
 from tidegate.physical.subscriptions.kernels.sliding_weights import from_number, weights_by_parts
 
 _PARTS = 8
-"""Stretches that a long one is cut into."""
+"""Number of parts into which a long stretch is split."""
 
 _FEW = 100_000
-"""Looks at an element that cost less than sorting."""
+"""Number of checks of an element by a row up to which sorting costs more."""
 
 Found = tuple[Ints, Ints, Ints]
 """Rows, the elements that completed them, and the totals."""
@@ -33,11 +33,11 @@ class Stretch(NamedTuple):
     added: Counted
     expiring: Counted
     over: Ints
-    """How many are over when each element is added."""
+    """Number of elements that have expired when each element is added."""
 
 
 class Events(NamedTuple):
-    """All of that in turn: what each changes, and the element that is added."""
+    """Additions and expirations in order: the change of each, and the element that is added."""
 
     place: Ints
     change: Ints
@@ -57,7 +57,7 @@ def events_of(stretch: Stretch) -> Events:
 
 
 class Search(NamedTuple):
-    """Queries, whose totals and beginnings are changed in place, and which of them are complete for good."""
+    """Search of a batch; it changes totals and `since` of the subscriptions, and which are done, in place."""
 
     queries: Looked
     done: Mask
@@ -77,7 +77,7 @@ class Search(NamedTuple):
         return rows, element, total
 
     def _look(self, rows: Ints, begin: int, end: int, over: int, found: list[Found]) -> None:
-        """Add the elements [begin, end) for these rows; `over` have expired before."""
+        """Process the elements [begin, end) for these rows; `over` elements have expired before."""
         first, last = begin + over, end + int(self.stretch.over[end - 1])
         if end - begin <= self.settings.leaf or len(rows) * (last - first) <= _FEW:
             found.append(_walked(self.queries, rows, self.events, first, last, self.done, self.repeats))
@@ -87,7 +87,7 @@ class Search(NamedTuple):
         self._look_at_parts(rows, cuts, np.concatenate([[over], self.stretch.over[cuts[1:] - 1]]), found)
 
     def _look_at_parts(self, rows: Ints, cuts: Ints, over: Ints, found: list[Found]) -> None:
-        """Count part by part; of a part, only the rows that it may complete are looked at."""
+        """Count part by part; within a part, check only the rows that it may complete."""
         queries = self.queries.taken(rows)
         more = weights_by_parts(queries.low, queries.high, self.stretch.added, cuts, keyed=self.keyed)
         less = weights_by_parts(queries.low, queries.high, self.stretch.expiring, over, keyed=self.keyed)
@@ -114,7 +114,7 @@ def _walked(
     done: Mask,
     repeats: bool,  # noqa: FBT001 - Numba takes it by position
 ) -> Found:
-    """Go through the events [first, last) for each row."""
+    """Process the events [first, last) for each row."""
     number, scratch = events.number, np.empty(STRETCH, np.int64)
     found, out = np.empty((3, len(rows)), np.int64), 0
     for row in rows:
@@ -146,7 +146,10 @@ def _walked(
 def _changes(
     low: Ints, high: Ints, row: int, since: int, events: Events, begin: int, end: int, scratch: Ints
 ) -> tuple[int, int]:
-    """What the events change for a box, one dimension after the other in plain loops; what is added, and all."""
+    """Return the weight that the events add to a box, and their total change, with one plain loop per dimension.
+
+    `scratch` gets the change of each event.
+    """
     number, change, place = events.number, events.change, events.place
     for each in range(begin, end):
         scratch[each - begin] = change[each] if since <= number[each] else 0

@@ -1,4 +1,4 @@
-"""The weight of elements in each of many closed boxes, of one dimension and more, from a number of the element on."""
+"""Sum the weight of elements in each of many closed boxes, in one or more dimensions, from an element number on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tidegate.physical.subscriptions.kernels.cells import Points
 from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, LAST, Counted
 
 _FEW = 512
-"""Points of a key for which sorting them does not pay."""
+"""Number of points in a key's range up to which sorting them does not pay."""
 
 
 class Line(NamedTuple):
-    """Points in order of their key (0 where there is none) and of their place in the dimension that follows it."""
+    """Points in the order of their key (0 without keys) and of their place in the dimension after it."""
 
     order: Ints
     key: Ints
     place: Ints
     below: Ints
-    """The weight of all points before each one, and of all."""
+    """Weight of all points before each one, and of all points."""
 
 
 def line_of(points: Points, *, keyed: bool) -> Line:
@@ -37,7 +37,7 @@ def line_of(points: Points, *, keyed: bool) -> Line:
 
 
 def weights_by_parts(low: Ints, high: Ints, counted: Counted, cuts: Ints, *, keyed: bool) -> Ints:
-    """By part and box: the weight of the elements from a cut to before the next one."""
+    """Return, by part and box, the weight of the elements from a cut to before the next one."""
     if len(low) > 1 + keyed:
         parts = [counted.part(begin, end).points for begin, end in pairwise(cuts.tolist())]
         return np.stack([weights_in_boxes(low, high, points, keyed=keyed) for points in parts])
@@ -47,7 +47,7 @@ def weights_by_parts(low: Ints, high: Ints, counted: Counted, cuts: Ints, *, key
 
 
 def from_number(total: Ints, low: Ints, high: Ints, since: Ints, counted: Counted, *, keyed: bool) -> Ints:
-    """Totals of all elements made totals of those from number `since` on, in place."""
+    """Reduce totals of all elements to those of the elements from number `since` on, in place."""
     if len(since) == 0 or len(counted.number) == 0 or since.max() <= counted.number[0]:
         return total
     young = np.flatnonzero(since > counted.number[0])
@@ -61,7 +61,7 @@ def from_number(total: Ints, low: Ints, high: Ints, since: Ints, counted: Counte
 
 
 def weights_in_boxes(low: Ints, high: Ints, points: Points, *, keyed: bool) -> Ints:
-    """The weight of the points in each closed box; of a key that few points have, by looking at each of them."""
+    """Return the weight of the points in each closed box; if few points of a key qualify, check each of them."""
     if not keyed:
         return _weights_in_closed(low, high, points)
     line = line_of(points, keyed=True)
@@ -76,11 +76,11 @@ def weights_in_boxes(low: Ints, high: Ints, points: Points, *, keyed: bool) -> I
 
 
 def _weights_in_closed(low: Ints, high: Ints, points: Points) -> Ints:
-    """The weight of the points in each closed box; ends and places may be any integers."""
+    """Return the weight of the points in each closed box; ends and places may be any integers."""
     extreme = ((points.place == FIRST) | (points.place == LAST)).any(axis=0)
     if not extreme.any():
         return weights_in(np.maximum(low, FIRST + 1), np.minimum(high, LAST - 1) + 1, points)
-    # No place is before the first one or after the last one, where a half-open box would have to end.
+    # A half-open box cannot contain the last place, and no place lies beyond the extremes.
     plain, rare = _taken(points, ~extreme), _taken(points, extreme)
     none, all_rare = np.zeros(low.shape[1], np.int64), np.full(low.shape[1], len(rare.weight))
     least, most = np.ascontiguousarray(low), np.ascontiguousarray(high)
@@ -93,7 +93,7 @@ def _taken(points: Points, rows: Mask) -> Points:
 
 @compiled
 def _direct(low: Ints, high: Ints, points: Points, begin: Ints, end: Ints) -> Ints:
-    """The weight in each box of the points from its beginning to before its end."""
+    """Return the weight in each box of the points from its `begin` to before its `end`."""
     total, place, weight = np.zeros(low.shape[1], np.int64), points.place, points.weight
     for box in range(len(total)):
         for each in range(begin[box], end[box]):
@@ -111,7 +111,7 @@ def _is_before(key: int, place: int, other_key: int, other_place: int) -> bool:
 
 @compiled
 def _between(line: Line, key: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Where in the line the points of each range begin and end."""
+    """Return where in the line the points of each range begin and end."""
     keys, places = line.key, line.place
     begins, ends = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
     for row in range(len(key)):
@@ -137,7 +137,7 @@ def _between(line: Line, key: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 @compiled
 def _searched(line: Line, cuts: Ints, key: Ints, low: Ints, high: Ints) -> Ints:
-    """By part and range: the weight of the points in it."""
+    """Return the weight of the points, by part and range."""
     begin, end = _between(line, key, low, high)
     total, below = np.empty((len(cuts) - 1, len(key)), np.int64), _below_by_parts(line, cuts)
     for row in range(len(key)):
@@ -148,7 +148,7 @@ def _searched(line: Line, cuts: Ints, key: Ints, low: Ints, high: Ints) -> Ints:
 
 @inlined
 def _below_by_parts(line: Line, cuts: Ints) -> Ints:
-    """As `below` of a line, for each part of the elements."""
+    """Return `below` of a line for each part of the elements."""
     order, below = line.order, np.zeros((len(line.order) + 1, len(cuts) - 1), np.int64)
     for at in range(len(order)):
         for part in range(len(cuts) - 1):
@@ -160,7 +160,7 @@ def _below_by_parts(line: Line, cuts: Ints) -> Ints:
 
 @compiled
 def merged(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints) -> Ints:
-    """The weight in each range, where ranges are in order of key and low, and by_high in order of key and high."""
+    """Return the weight in each range; ranges are in the order of key and low, `by_high` in that of key and high."""
     total, keys, places, below = np.empty(len(key), np.int64), line.key, line.place, line.below
     at = 0
     for row in range(len(key)):
@@ -178,7 +178,10 @@ def merged(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints) -> Ints:
 
 @compiled
 def covered(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints, answer: Mask) -> None:
-    """Mark the points that more ranges begin than end before: ranges are in order as above."""
+    """Mark the points that lie in some range, in this dimension; ranges are ordered as in `merged`.
+
+    A point does if more ranges begin at or before it than end before it.
+    """
     keys, places, order = line.key, line.place, line.order
     begun = ended = 0
     for at in range(len(keys)):

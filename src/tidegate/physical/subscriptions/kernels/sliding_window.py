@@ -1,4 +1,4 @@
-"""The elements of the last time, in chunks in the order of time: each is forgotten when all of it is over."""
+"""Elements of the sliding window, in chunks in time order; a chunk is dropped when all of it has expired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.physical.subscriptions.kernels.cells import Points
 from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, LAST, Counted, axes_of, by_axis
 
 Timed = tuple[Counted, Ints]
-"""Elements, and their times."""
+"""Elements and their times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Remembered:
         return len(self.time)
 
     def between(self, after: int, until: int, first: int = 0, last: int = LAST) -> Timed:
-        """The elements later than one time and not later than another, of the numbers [first, last)."""
+        """Return the elements with time in (after, until] and number in [first, last)."""
         least, most = np.searchsorted(self.time, [after, until], side="right")
         begin, end = np.searchsorted(self.counted.number, [first, last])
         begin, end = max(begin, least), min(end, most)
@@ -37,30 +37,27 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Elements that count at the last time `now`; chunks may begin with some that do not any more."""
+    """Elements that count at time `now`, the latest; chunks may begin with some that have expired."""
 
     length: int
     dimensions: int
     now: int = FIRST
     pushed: int = 0
-    """Chunks that there have been; each has its number."""
+    """Number of chunks made so far; it numbers them."""
     chunks: tuple[Remembered, ...] = ()
 
     def horizon(self, time: int) -> int:
-        """At this time, elements later than this count."""
+        """Return the time after which elements count at a given time."""
         return max(time - self.length, FIRST)
 
     def expiring(self, counted: Counted, time: Ints) -> Timed:
-        """The elements that count now, and those that come next, that do not count any more at the last time."""
+        """Return the current and the new elements that expire up to the last of the given times."""
         until = self.horizon(int(time[-1]))
         own = int(np.searchsorted(time, until, side="right"))
         return _in_turn([*self._between(self.horizon(self.now), until), (counted.part(0, own), time[:own])])
 
     def since(self, number: int, time: int) -> tuple[Counted, Counted]:
-        """The elements from a number on that count now, and those before it that do not any more.
-
-        Those before it counted at the time.
-        """
+        """Return the elements from a number on that count now, and those before it that have expired since a time."""
         over = self.horizon(self.now)
         come = self._between(over, LAST, number)
         gone = self._between(self.horizon(time), over, 0, number)
@@ -76,9 +73,9 @@ class Window:
         return [chunk.between(after, until, first, last) for chunk in chunks]
 
     def moved(self, counted: Counted, time: Ints, kept: Mask, floor: int, most: int) -> Window:
-        """The window at the last one of these times, with those of the elements that are kept.
+        """Move the window to the last of these times, and add the elements that are kept.
 
-        What counted at the floor is still asked for.
+        Chunks may still need elements that counted at the time `floor`.
         """
         now, over = int(time[-1]), self.horizon(floor)
         chunks = [chunk for chunk in self.chunks if chunk.time[-1] > over]

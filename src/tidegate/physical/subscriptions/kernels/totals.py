@@ -1,7 +1,7 @@
-"""The elements at which the total weight of their group reaches a threshold, and what is known of groups after them.
+"""Find the elements at which the total weight of their group reaches a threshold, and update the groups' totals.
 
-Groups are numbers from zero on. Elements are sorted by group, those of a group in the order in which they
-count; times of a group never go back, from one call to the next either.
+Groups are numbered from zero. Elements are sorted by group, within a group in the order in which they count. Times of a
+group never decrease, also from one call to the next.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Weighed(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What is known of each group: what it has counted, and whether it is complete for good.
+    """State of each group: its total, and whether it is complete for good.
 
-    Where only the last time counts, the elements that may still count are kept: those that came behind the
-    last completion and were within that time when the last element of the group came.
+    With a window, `kept` has the elements that may still count: those after the last completion that were in the window
+    when the last element of the group arrived.
     """
 
     total: Ints
@@ -37,7 +37,7 @@ class Totals(NamedTuple):
 
     @classmethod
     def none(cls, groups: int) -> Totals:
-        """Groups that have counted nothing."""
+        """Return groups that have counted nothing."""
         nothing = np.empty(0, np.int64)
         kept = Weighed(nothing, nothing, nothing)
         return cls(np.zeros(groups, np.int64), np.zeros(groups, np.bool_), kept)
@@ -53,9 +53,9 @@ class Completions(NamedTuple):
 def add_up(
     known: Totals, elements: Weighed, threshold: int, *, within: int | None = None, repeats: bool = False
 ) -> tuple[Totals, Completions]:
-    """Count the next elements; a group that repeats starts anew behind an element that completed it.
+    """Count the next elements; a group that repeats starts again from zero after an element that completed it.
 
-    A total that is more than the greatest integer is told as that one.
+    A total above the greatest integer is reported as that integer.
     """
     elements = Weighed(*(np.ascontiguousarray(column, np.int64) for column in elements))
     total, done = np.array(known.total, np.int64), np.array(known.done, np.bool_)
@@ -68,7 +68,7 @@ def add_up(
 
 
 def forget(known: Totals, until: int) -> Totals:
-    """The same without kept elements that are not later than this: those to come are all too late for them."""
+    """Drop kept elements that are not later than `until`; no later element counts together with them."""
     over = known.kept.time <= until
     if not over.any():
         return known
@@ -78,7 +78,7 @@ def forget(known: Totals, until: int) -> Totals:
 
 
 def _still(kept: Weighed, elements: Weighed, oldest: Ints) -> Weighed:
-    """The elements that are kept after all: of each group, from the one on that is its oldest."""
+    """Return the elements that are still kept: those of each group from its oldest one on."""
     old, new = np.arange(len(kept.group)), len(kept.group) + np.arange(len(elements.group))
     rows = np.concatenate([old[old >= oldest[kept.group]], new[new >= oldest[elements.group]]])
     both = [np.concatenate(columns)[rows] for columns in zip(kept, elements, strict=True)]
@@ -123,7 +123,7 @@ def _slid(
     within: int,
     repeats: bool,  # noqa: FBT001 - Numba takes it by position
 ) -> tuple[Ints, Ints, Ints]:
-    """Completions, and of each group the oldest that counts, where elements are numbered behind those kept."""
+    """Return completions, and the oldest element that counts in each group; new elements come after kept ones."""
     past, new = len(kept.group), len(elements.group)
     group, time, kept_group, kept_time = elements.group, elements.time, kept.group, kept.time
     rows, reached, out = np.empty(new, np.int64), np.empty(new, np.int64), 0

@@ -1,9 +1,9 @@
-"""Which elements cannot be extreme in any window: those between greater ones, and between lesser ones.
+"""Find elements that cannot be extreme in any window: those between greater ones, or between lesser ones.
 
-An element is above bracketed if one not later and one not earlier, near enough to each other, have
-greater values: any window that contains it contains one of the two. Both are found with a stack of
-the values that nothing later has exceeded yet: an element leaves it when it meets its right end, and
-what lies below it on the stack is its left end. Every element comes and goes once.
+An element is bracketed above if two elements near enough to each other have greater values, one of them not later and
+one not earlier: any window that contains the element contains one of the two. The kernel finds both with a stack of
+values that no later value has exceeded yet. An element is popped when its right end arrives; the entry below it on the
+stack is its left end. Every element is pushed and popped at most once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.time import BEGINNING
 
 _FEW = 16
-"""Rows of one instant that are compared each with each; more are sorted."""
+"""Number of rows at one instant up to which they are compared pairwise; more rows are sorted."""
 
 
 def bracketed(group: Ints, time: Ints, value: Floats, *, window: int, strict: bool, above: bool, below: bool) -> Mask:
-    """Whether each row is bracketed on all the sides that are asked for, by rows of its group.
+    """Return whether each row is bracketed, on all requested sides, by rows of its group.
 
-    Rows are in order of group and time, in any order at one time. A row that is bracketed can be
-    omitted, together with all others that are. Equal values are neither above nor below each other;
-    values that are not finite are not bracketed and bracket nobody.
+    Rows are in the order of group and time; rows of one time may be in any order. All bracketed rows can be omitted
+    together. Equal values are neither above nor below each other. Values that are not finite are not bracketed and
+    bracket no others.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def bracketed(group: Ints, time: Ints, value: Floats, *, window: int, strict: bo
 
 
 def reach(window: int, *, strict: bool) -> int:
-    """How far apart the ends of a bracket can be, in whole microseconds."""
+    """Return how far apart the ends of a bracket can be, in whole microseconds."""
     return window - strict
 
 
@@ -70,7 +70,7 @@ def both_sides(
     found: Mask,
     other: Mask,
 ) -> None:
-    """Mark the rows [begin, end), all of one group, that are bracketed on all sides asked for."""
+    """Mark the rows [begin, end), all of one group, that are bracketed on all requested sides."""
     if above:
         _one_side(time, value, begin, end, 1.0, span, stack, found)
     if below:
@@ -121,9 +121,9 @@ def _one_side(
 
 
 def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
-    """Whether a row before it equals each row in group, time and all values.
+    """Return whether an earlier row equals each row in group, time and all values.
 
-    Rows are in order of group and time. NaN equals itself, and -0.0 equals 0.0.
+    Rows are in the order of group and time. NaN equals itself, and -0.0 equals 0.0.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
 
 
 def _codes(column: Floats) -> Ints:
-    """Integers that are equal where the numbers are."""
+    """Return integers that are equal where the numbers are."""
     numbers = column + 0.0
     numbers[np.isnan(numbers)] = np.nan
     return numbers.view(np.int64)
@@ -152,7 +152,7 @@ def _codes(column: Floats) -> Ints:
 
 @compiled
 def _instants(group: Ints, time: Ints, codes: Ints) -> tuple[Ints, Mask, Ints]:
-    """The number of each row's instant, duplicates in instants of few rows, and the rows of the others."""
+    """Return the number of each row's instant, the duplicates in small instants, and the rows of larger ones."""
     rows = len(time)
     instant, found, crowded = np.empty(rows, np.int64), np.zeros(rows, np.bool_), np.empty(rows, np.int64)
     count, many, begin = 0, 0, 0
@@ -181,7 +181,7 @@ def _alike(codes: Ints, one: int, other: int) -> bool:
 
 
 def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
-    """The rows in order of group and time, equal ones as they are; None if all rows are so already.
+    """Return the stable order of rows by group and time, or None if they are already in this order.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
         return None
     if least < 0 or most > 4 * len(group) + 1024:
         return np.lexsort((time, group))
-    from tidegate.physical.common.kernels.groups import distribute  # draws in Arrow, which a device need not have
+    from tidegate.physical.common.kernels.groups import distribute  # groups imports Arrow, which a device need not have
 
     rows = np.arange(len(time)) if times_rise else np.argsort(time, kind="stable")
     return distribute(group, rows, most + 1)[1]
@@ -201,7 +201,7 @@ def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
 
 @compiled
 def _sortedness(group: Ints, time: Ints) -> tuple[bool, bool, int, int]:
-    """Whether times rise, whether groups and times within them do, and the least and the greatest group."""
+    """Return whether times ascend, whether groups and times within them ascend, and the least and greatest group."""
     times_rise, both_rise = True, True
     least, most = (group[0], group[0]) if len(group) else (0, 0)
     for row in range(1, len(time)):
@@ -214,7 +214,7 @@ def _sortedness(group: Ints, time: Ints) -> tuple[bool, bool, int, int]:
 
 @compiled
 def is_sorted(time: Ints) -> bool:
-    """Whether times never go back."""
+    """Return whether times never decrease."""
     for row in range(1, len(time)):  # noqa: SIM110 - Numba compiles no generators
         if time[row] < time[row - 1]:
             return False

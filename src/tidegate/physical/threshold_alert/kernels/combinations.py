@@ -1,7 +1,7 @@
-"""Combinations of elements of several streams that are near each other in time, one of them new.
+"""Find combinations of elements of several streams that are near each other in time, one of them new.
 
-The elements of all members stand in one array, member after member, each by group and time. `bounds`
-has a row for each member: where each group of it begins, and where the last one ends.
+One array holds the elements of all members, member after member, each by group and time. `bounds` has a row for each
+member: where each of its groups begins, and where the last one ends.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.shedding.kernels.random_choice import mixed
 
 _ALL, _COUNTED, _CHOSEN = range(3)
-"""What becomes of combinations: they are found, they are counted, or some of them are found."""
+"""Modes of the kernel: return all combinations, count them, or return a random choice of them."""
 
 
 class Members(NamedTuple):
-    """The elements of all members of an alert."""
+    """Elements of all members of an alert."""
 
     time: Ints
     is_new: Mask
@@ -27,9 +27,10 @@ class Members(NamedTuple):
 
 
 class Nearness(NamedTuple):
-    """How much later, at most, the element of a member can be than that of another, and the windows that hold all.
+    """Limits of distance between the elements of a combination.
 
-    A combination lies within one window [k * step, k * step + length).
+    `most` says how much later the element of one member can be than that of another. A combination also lies within one
+    window [k * step, k * step + length).
     """
 
     most: Ints
@@ -38,25 +39,25 @@ class Nearness(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Combinations, a row each, the positions of their elements by member; and where to go on."""
+    """Combinations, one row each, with the positions of their elements by member; and the row at which to continue."""
 
     rows: Ints
     next: int
 
 
 class Cells(NamedTuple):
-    """Combinations by their spread, the time from the first to the last element: so many cells, evenly up to a span."""
+    """Equal cells of the spread of combinations, the time from their first to their last element, up to `span`."""
 
     many: int
     span: int
 
     @property
     def scale(self) -> float:
-        """Cells per microsecond."""
+        """Return the number of cells per microsecond."""
         return self.many / (self.span + 1)
 
     def of(self, spread: Ints) -> Ints:
-        """The cells of combinations of these spreads.
+        """Return the cells of combinations with these spreads.
 
         Examples
         --------
@@ -67,10 +68,10 @@ class Cells(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which combinations are found if not all are: so many of each cell, at random, the same for the same key.
+    """Random choice of combinations: a number of each cell, the same for the same key.
 
-    `left` are the combinations of each cell that are still to come, `wanted` those of them that are still to be
-    found: both change while combinations are found.
+    `left` counts the combinations of each cell that are still to come, `wanted` those of them that are still to be
+    chosen. The kernel changes both.
     """
 
     cells: Cells
@@ -82,9 +83,9 @@ class Choice(NamedTuple):
 def combinations(
     members: Members, nearness: Nearness, *, start: int, enough: int, choice: Choice | None = None
 ) -> Found:
-    """Combinations with a new element at `start` or after; stops when there are enough, and at the end.
+    """Find combinations with a new element at `start` or after, until there are `enough` or no more.
 
-    A combination with several new elements is found once: from the last member that has one.
+    A combination with several new elements is found once, from the last member that has one.
     """
     if _is_alone(members):
         return Found(np.empty((0, len(nearness.most)), np.int64), len(members.time))
@@ -95,7 +96,7 @@ def combinations(
 
 
 def counted(members: Members, nearness: Nearness, cells: Cells) -> Ints:
-    """How many combinations with a new element there are in each cell."""
+    """Count the combinations with a new element in each cell."""
     many = np.zeros(cells.many, np.int64)
     if not _is_alone(members):
         _combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NOBODY, np.uint64(0))
@@ -106,7 +107,7 @@ _NOBODY = np.empty(0, np.int64)
 
 
 def _is_alone(members: Members) -> bool:
-    """Whether there can be no combination: a member has no elements, or none is new."""
+    """Return whether no combination is possible: a member has no elements, or no element is new."""
     return bool(np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any())
 
 
@@ -136,7 +137,7 @@ def _combinations(
                     continue
                 if filled >= enough:
                     return found[:filled].copy(), row
-                # Members other than the first are tried in turn; depth counts those that have an element.
+                # Try the members other than the first in turn; depth counts those that have an element.
                 place[first] = row
                 depth = 0
                 _open(first, depth, group, time, bounds, most, place, until)
@@ -149,7 +150,7 @@ def _combinations(
                                 continue
                             low, high = min(earliest, time[last]), max(latest, time[last])
                             if step > 1 and high >= low // step * step + length:
-                                continue  # with sliding windows, the links say as much
+                                continue  # for sliding windows, the links imply this
                             if outcome == _COUNTED:
                                 left[_cell(high - low, scale, len(left))] += 1
                                 continue
@@ -176,7 +177,7 @@ def _combinations(
 
 @inlined
 def _member(first: int, depth: int) -> int:
-    """The member that is tried at a depth: all but the first, in turn."""
+    """Return the member that is tried at a depth: all but the first, in turn."""
     return depth if depth < first else depth + 1
 
 
@@ -199,7 +200,7 @@ def _open(
 
 @inlined
 def _ends(time: Ints, place: Ints, but: int) -> tuple[int, int]:
-    """The first and the last time of the elements that were chosen, of all members but one."""
+    """Return the first and the last time of the chosen elements of all members but one."""
     some = place[0] if but else place[1]
     earliest, latest = time[some], time[some]
     for member in range(len(place)):
@@ -215,7 +216,7 @@ def _cell(spread: int, scale: float, cells: int) -> int:
 
 @inlined
 def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint64) -> bool:
-    """Whether a combination is one of those that are wanted of its cell: each of those left is as likely to be one."""
+    """Return whether a combination is chosen; each of those left in its cell is equally likely."""
     cell = _cell(spread, scale, len(left))
     among = left[cell]
     left[cell] -= 1

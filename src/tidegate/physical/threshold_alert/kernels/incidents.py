@@ -1,4 +1,4 @@
-"""Alarms of one incident: those of a key that follow each other without a pause."""
+"""Incidents: sequences of alarms of a key without a long pause between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.physical.common.kernels.compiled import compiled
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Incidents:
-    """The last incident of each group: when it began, the end of its last alarm, how many alarms it had (0: none)."""
+    """Last incident of each group: its start, the end of its last alarm, and its number of alarms (0: no incident)."""
 
     began: Ints
     last: Ints
@@ -23,10 +23,10 @@ class Incidents:
         return Incidents(*(np.zeros(groups, np.int64) for _ in range(3)))
 
     def continued(self, group: Ints, start: Ints, end: Ints, pause: int) -> tuple[Incidents, Ints, Ints]:
-        """With more alarms; also answers the incident and the number of each of them.
+        """Add alarms; return the incidents after them, and the incident and number of each alarm.
 
-        An alarm belongs to an incident if no more than a pause lies between. One that comes so late that
-        a later incident is known already is an incident of its own.
+        An alarm belongs to an incident if at most `pause` lies between them. A late alarm that ends more than `pause`
+        before the known incident begins becomes an incident of its own.
         """
         order = np.lexsort([end, start, group])
         known = Incidents(self.began.copy(), self.last.copy(), self.alarms.copy())

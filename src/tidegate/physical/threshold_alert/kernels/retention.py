@@ -1,9 +1,9 @@
-"""Elements of one stream that are not bracketed, kept in order of time while others come in any order.
+"""Keep the elements of one stream that are not bracketed, in time order, while new ones arrive in any order.
 
-A new element changes something for elements at most as far away as a bracket is long; their other
-brackets reach as far again. So only the stretch from twice as far before the new elements to twice as
-far after them is merged with them, looked at and put back. It is enough to look at what was kept:
-whatever an omitted element brackets, those that bracket it bracket too.
+A new element affects only elements at most one bracket length away, and their other brackets reach one length further.
+So the kernel merges and checks only the stretch from twice that length before the new elements to twice that length
+after them. It is enough to check kept elements: whatever an omitted element brackets is also bracketed by the elements
+that bracket it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.physical.threshold_alert.kernels.brackets import both_sides
 
 
 class Elements(NamedTuple):
-    """Times, values, and a number of the owner's for each element."""
+    """Times, values, and a tag that the owner gives to each element."""
 
     time: Ints
     value: Floats
@@ -26,7 +26,7 @@ class Elements(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """How far apart the ends of a bracket can be, and on which sides an element must be bracketed."""
+    """Greatest distance between the ends of a bracket, and the sides on which an element must be bracketed."""
 
     span: int
     above: bool
@@ -43,10 +43,9 @@ def taken(elements: Elements, rows: Ints | slice) -> Elements:
 
 @compiled
 def absorb(kept: Elements, begin: int, end: int, new: Elements, sides: Sides) -> tuple[int, Ints]:
-    """Take new elements, in order of time, among the kept ones in [begin, end), behind which there is room.
+    """Merge new elements, in time order, into the kept ones in [begin, end); the arrays must have room after them.
 
-    Returns the new end, and the tags of all that are omitted, old and new. Of equal elements the
-    first one stays.
+    Return the new end, and the tags of all omitted elements, old and new. Of equal elements, the first one stays.
     """
     first = _first_from(kept.time, begin, end, new.time[0] - 2 * sides.span)
     last = _first_from(kept.time, first, end, new.time[-1] + 2 * sides.span + 1)
@@ -70,7 +69,7 @@ def absorb(kept: Elements, begin: int, end: int, new: Elements, sides: Sides) ->
 
 @inlined
 def _first_from(time: Ints, begin: int, end: int, limit: int) -> int:
-    """The first position in [begin, end) whose time is not before the limit."""
+    """Return the first position in [begin, end) whose time is not before the limit."""
     while begin < end:
         middle = (begin + end) // 2
         if time[middle] < limit:
@@ -97,13 +96,13 @@ def _merged(kept: Elements, first: int, last: int, new: Elements) -> Elements:
 
 @compiled
 def _omitted(merged: Elements, sides: Sides) -> Mask:
-    """Which elements are bracketed or equal an earlier one."""
+    """Return which elements are bracketed or equal an earlier one."""
     time, value, rows = merged.time, merged.value, len(merged.time)
     stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
     found = np.zeros(rows, np.bool_)
     other = np.zeros(rows if sides.above and sides.below else 0, np.bool_)
     both_sides(time, value, 0, rows, sides.span, sides.above, sides.below, stack, found, other)
-    # Few are left at one time: all that are neither the greatest, the least nor infinite are bracketed.
+    # Few elements are left at one time: all but the greatest, the least and the non-finite ones are bracketed.
     left, count = stack[0], 0
     for row in range(rows):
         if row and time[row] != time[row - 1]:
@@ -125,7 +124,7 @@ def _equal(one: float, other: float) -> bool:
 
 @inlined
 def _move(kept: Elements, begin: int, end: int, shift: int) -> None:
-    """Move the elements in [begin, end) by some places, which may overlap with where they are."""
+    """Move the elements in [begin, end) by `shift` places; the old and new places may overlap."""
     if shift > 0:
         for row in range(end - 1, begin - 1, -1):
             at = row + shift
@@ -138,7 +137,7 @@ def _move(kept: Elements, begin: int, end: int, shift: int) -> None:
 
 @compiled
 def due(kept: Elements, begin: int, end: int, limit: int, sent: int) -> tuple[Ints, int]:
-    """Positions of the elements before the limit that are not tagged as sent, and of the first such after it."""
+    """Return the positions before the limit that are not tagged as sent, and the first such position after it."""
     stop = _first_from(kept.time, begin, end, limit)
     rows, count = np.empty(stop - begin, np.int64), 0
     for row in range(begin, stop):

@@ -1,0 +1,27 @@
+"""Machine code on disk is compiled again after a change of any source that may be compiled into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.paths import ROOT
+
+from benchmarks.baselines import tracking_heaps
+from tidegate.connectors import quoted_lines
+from tidegate.physical.join.kernels import search
+
+
+def stamped(function) -> set[Path]:
+    return {Path(path) for path, _, _ in function._cache._cache_file._source_stamp}
+
+
+def test_a_kernel_depends_on_the_sources_of_all_kernels():
+    kernels = set((ROOT / "src/tidegate/physical").glob("*/kernels/*.py"))
+    assert len(kernels) > 80
+    assert stamped(search._search) == kernels
+
+
+def test_a_kernel_of_another_folder_depends_on_those_next_to_it_as_well():
+    for function in (quoted_lines.record_starts, tracking_heaps.change_key):
+        own = Path(function.py_func.__code__.co_filename)
+        assert stamped(function) == stamped(search._search) | set(own.parent.glob("*.py"))
