@@ -1,7 +1,7 @@
-"""Leave out, where readings are made, those that no threshold alert needs.
+"""Omit readings that no threshold alert needs, on the device that makes them.
 
-Works without Spark, Java and Arrow. A reading can be left out once there are others around it that
-say as much: so each is held for a while, and then either sent or known to be needless.
+Works without Spark, Java and Arrow. A reading can be omitted if readings around it make it redundant.
+So each reading is held for a while, and then sent or omitted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BOUNDARIES = ("closed", "open")
 _SENT = -1
 _LONGEST = 2**60
 _PATIENCE = 1024
-"""How many elements wait at most to be looked at together."""
+"""Maximum number of elements that wait to be processed together."""
 
 
 def sides(window: int, shape: Shape, boundary: Boundary) -> Sides:
-    """What an element must be between, to be left out."""
+    """Return the sides on which an element must be bracketed to be omitted."""
     if shape not in _SIDES:
         raise QueryError("Q304", f"'{shape}' is no shape of a function", hint=nearest(shape, _SIDES))
     if boundary not in _BOUNDARIES:
@@ -46,7 +46,7 @@ def sides(window: int, shape: Shape, boundary: Boundary) -> Sides:
 
 
 class Brackets:
-    """The elements of a stream that are not bracketed, whatever order they come in: no more, no less."""
+    """Set of exactly those elements of a stream that are not bracketed, in whatever order they arrive."""
 
     def __init__(self, wanted: Sides) -> None:
         self.sides = wanted
@@ -54,11 +54,11 @@ class Brackets:
 
     @property
     def elements(self) -> Elements:
-        """What is kept, in order of time; valid until more is absorbed."""
+        """The kept elements in time order; a view that is valid until the next `absorb`."""
         return taken(self._room, slice(self._begin, self._end))
 
     def absorb(self, new: Elements) -> Times:
-        """Take elements in, and answer the tags of all that can be omitted from now on."""
+        """Add elements; return the tags of all elements that can be omitted from now on."""
         if not len(new.time):
             return new.tag
         if not is_sorted(new.time):
@@ -68,14 +68,17 @@ class Brackets:
         return omitted
 
     def send(self, before: int) -> tuple[Elements, int]:
-        """The elements before an instant that were not sent so far, and the time of the next one, or forever."""
+        """Return the unsent elements before a time and mark them as sent; return the time of the next one, too.
+
+        Without a next one, the time is FOREVER.
+        """
         rows, following = due(self._room, self._begin, self._end, before, _SENT)
         chosen = taken(self._room, rows)
         self._room.tag[rows] = _SENT
         return chosen, int(self._room.time[following]) if following < self._end else FOREVER
 
     def forget(self, before: int) -> None:
-        """Drop the elements before an instant."""
+        """Drop the elements before a time."""
         self._begin += int(self._room.time[self._begin : self._end].searchsorted(before))
 
     def _make_room(self, rows: int) -> None:
@@ -89,7 +92,7 @@ class Brackets:
 
 
 class _Outcome(NamedTuple):
-    """What is to be sent now, and the tags of what will never be."""
+    """Elements to send now, and the tags of omitted elements."""
 
     send: Elements
     omitted: Times
@@ -99,7 +102,7 @@ _NOTHING = _Outcome(room_for(0), np.empty(0, np.int64))
 
 
 class _Holder:
-    """Holds the elements of one key until it is known whether they can be left out."""
+    """Holder of the elements of one key, until they can be sent or omitted."""
 
     __slots__ = ("_brackets", "_due", "_hold", "_waiting", "heard", "latest")
 
@@ -108,13 +111,13 @@ class _Holder:
         self._waiting: list[tuple[int, float, int]] = []
         self.latest, self._due = BEGINNING, FOREVER
         self.heard = BEGINNING
-        """How far time had come, over all keys, when the last element came."""
+        """The largest time over all keys when the last element arrived."""
 
     def offer(self, time: int, value: float, tag: int) -> _Outcome:
         self._waiting.append((time, value, tag))
         self.latest = max(self.latest, time)
         self._due = min(self._due, time)
-        # Nothing can leave before the first one is due, so the others are looked at together then.
+        # No element can be sent before the first one is due, so elements are collected and processed together.
         if self.latest - self._hold <= self._due and len(self._waiting) < _PATIENCE:
             return _NOTHING
         return self._settle(self._take_waiting())
@@ -129,7 +132,7 @@ class _Holder:
         return self._settle(new)
 
     def flush(self) -> _Outcome:
-        """Send all that is held; it still serves to leave out others."""
+        """Return all held elements to send; they still count as brackets of later ones."""
         omitted = self._brackets.absorb(self._take_waiting())
         send, self._due = self._brackets.send(FOREVER)
         return _Outcome(send, omitted)
@@ -148,16 +151,16 @@ class _Holder:
 
 
 class ThresholdFilter:
-    """Says which readings of one stream, and of one key, an alert needs.
+    """Filter for the readings of one stream and one key that a threshold alert needs.
 
-    `window` is the length of a bracket in microseconds: twice the distance of an alert over two
-    streams, the distance itself over more. `shape` is that of the alert's function in this input, and
-    `boundary` says whether readings exactly at the distance count. A reading is held until a later one
-    is more than `hold` after it (unless given: `window`), and is then sent unless it is bracketed.
+    `window` is the length of a bracket in microseconds: twice the WITHIN of an alert over two streams, the
+    WITHIN itself for more streams. `shape` is the shape of the alert's function in this input. `boundary`
+    says whether readings exactly WITHIN apart count. A reading is held until a reading arrives that is more
+    than `hold` microseconds later (by default `window`). Then it is sent, unless it is bracketed.
 
-    What is sent is all that an alert needs. It is as little as possible if readings come in order and
-    `hold` is not less than `window`; if they come late, `hold` should be longer by as much. Whatever
-    comes later than that may be sent without need, at once.
+    The filter sends everything that the alert needs. It sends as little as possible if readings arrive in
+    time order and `hold` is at least `window`. If readings arrive late, increase `hold` by the delay. A
+    reading that is later still is sent at once, perhaps unnecessarily.
 
     Examples
     --------
@@ -174,11 +177,11 @@ class ThresholdFilter:
         self._holder = _Holder(sides(window, shape, boundary), _hold(window, hold))
 
     def offer(self, time: int, value: float) -> list[tuple[int, float]]:
-        """Take one reading, and answer what to send now."""
+        """Add a reading; return the readings to send now."""
         return _pairs(self._holder.offer(_checked(time), float(value), 0))
 
     def offer_many(self, times: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Times, Values]:
-        """Take readings, and answer the times and values to send now."""
+        """Add readings; return the times and values to send now."""
         time, value = _microseconds(np.asarray(times)), np.asarray(values, np.float64)
         if time.ndim != 1 or time.shape != value.shape:
             raise DataError("D105", f"{time.size} times, {value.size} values", hint="one value for each time")
@@ -189,15 +192,15 @@ class ThresholdFilter:
         return send.time, send.value
 
     def flush(self) -> list[tuple[int, float]]:
-        """Send all that is held, at the end or before a pause."""
+        """Return all held readings to send; call it at the end or before a pause."""
         return _pairs(self._holder.flush())
 
 
 class KeyedThresholdFilter(Generic[Row]):
-    """A threshold filter for each key, over rows of any kind.
+    """Threshold filter for each key, over rows of any kind.
 
-    A key that says nothing while the others go on for longer than `hold` is not waited for: what is
-    held of it is sent, and the key forgotten.
+    If a key has no rows while the time of the other keys advances by more than `hold`, its held rows are
+    sent and the key is removed.
     """
 
     def __init__(
@@ -209,8 +212,8 @@ class KeyedThresholdFilter(Generic[Row]):
         self._latest, self._number = BEGINNING, 0
 
     def offer(self, key: Hashable, time: int, value: float, row: Row) -> list[Row]:
-        """Take one row, and answer what to send now."""
-        time, number = _checked(time), float(value)  # before anything changes, for they may be refused
+        """Add a row; return the rows to send now."""
+        time, number = _checked(time), float(value)  # these may raise, so convert them before any change
         self._latest = max(self._latest, time)
         holder = self._holders.get(key)
         if holder is None:
@@ -222,7 +225,7 @@ class KeyedThresholdFilter(Generic[Row]):
         return self._sent(holder.offer(time, number, self._number)) + self._of_silent_keys()
 
     def flush(self) -> list[Row]:
-        """Send all that is held, at the end or before a pause."""
+        """Return all held rows to send; call it at the end or before a pause."""
         return [row for holder in self._holders.values() for row in self._sent(holder.flush())]
 
     def _of_silent_keys(self) -> list[Row]:
@@ -238,7 +241,7 @@ class KeyedThresholdFilter(Generic[Row]):
         if outcome is _NOTHING:
             return []
         for tag in outcome.omitted.tolist():
-            self._rows.pop(tag, None)  # those that were sent are no longer there
+            self._rows.pop(tag, None)  # rows that were sent have been removed already
         return [self._rows.pop(tag) for tag in outcome.send.tag.tolist()]
 
 

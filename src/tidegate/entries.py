@@ -1,4 +1,4 @@
-"""Columns of arrays and maps, by their entries: the elements of arrays, the keys and values of maps."""
+"""Entries of columns of arrays and maps: the elements of arrays, the keys and values of maps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """All entries of a column, one after the other; row i has those from bounds[i] to bounds[i + 1].
+    """All entries of a column in sequence; row i has those from bounds[i] to bounds[i + 1].
 
-    Arrays have no `keys`; their elements are the values. A row that is NULL has no entries.
+    Arrays have no `keys`; their elements are the `values`. A row that is NULL has no entries.
     """
 
     bounds: Ints
@@ -34,11 +34,11 @@ class Entries:
 
     @property
     def owners(self) -> Ints:
-        """The row of each entry."""
+        """Row of each entry."""
         return np.repeat(np.arange(self.rows), np.diff(self.bounds))
 
     def column(self, kind: pa.DataType) -> pa.Array:
-        """The column of which these are the entries."""
+        """Build the column of a type that has these entries."""
         ends = pa.array(self.bounds, pa.int32())
         mask = pa.array(self.missing) if self.missing.any() else None
         if self.keys is None:
@@ -47,12 +47,12 @@ class Entries:
 
 
 def is_collection(kind: pa.DataType) -> bool:
-    """Whether columns of a type have entries."""
+    """Return whether columns of a type have entries."""
     return bool(pa.types.is_list(kind) or pa.types.is_map(kind))
 
 
 def entries_of(column: pa.Array) -> Entries:
-    """The entries of a column of arrays or maps.
+    """Return the entries of a column of arrays or maps.
 
     Examples
     --------
@@ -67,14 +67,14 @@ def entries_of(column: pa.Array) -> Entries:
     parts = (column.items, column.keys) if pa.types.is_map(column.type) else (column.values, None)
     if bounds[-1] == ends[-1] - ends[0]:
         values, keys = (None if part is None else part.slice(ends[0], bounds[-1]) for part in parts)
-    else:  # there are entries below a NULL
+    else:  # NULL rows have hidden entries, which must be skipped
         places = pa.array(np.arange(bounds[-1]) + np.repeat(ends[:-1] - bounds[:-1], sizes))
         values, keys = (None if part is None else part.take(places) for part in parts)
     return Entries(bounds, values, keys, missing)
 
 
 def with_repeated_keys(found: Entries) -> Mask:
-    """Rows in which a key occurs twice."""
+    """Return a mask of the rows in which a key is repeated."""
     repeated = np.zeros(found.rows, np.bool_)
     if found.keys is None or not len(found):
         return repeated
@@ -85,7 +85,7 @@ def with_repeated_keys(found: Entries) -> Mask:
 
 
 def without_rows(found: Entries, rows: Mask) -> Entries:
-    """The entries of the other rows; these become NULL."""
+    """Set some rows to NULL and drop their entries."""
     if not rows.any():
         return found
     kept = pa.array(~rows[found.owners])
@@ -95,7 +95,7 @@ def without_rows(found: Entries, rows: Mask) -> Entries:
 
 
 def normal(column: pa.Array) -> pa.Array:
-    """The same values, written alike where they are equal: one NaN and one zero, maps in the order of their keys."""
+    """Normalize a column so that equal values look equal: one NaN, one zero, and maps sorted by key."""
     found = entries_of(column)
     if found.keys is None:
         return column if not pa.types.is_floating(column.type.value_type) else _with(found, column.type)
@@ -108,10 +108,10 @@ def normal(column: pa.Array) -> pa.Array:
 
 
 def identity(column: pa.Array) -> pa.Array:
-    """Bytes for each row that are equal exactly if the values are; NULL where the row is.
+    """Return bytes for each row that are equal exactly if the values are; NULL for rows that are NULL.
 
-    Entries that are NULL are equal to each other; arrays are equal if their elements are, one by one,
-    maps if they have the same value for every key. The bytes never change: hashes are made of them.
+    NULL entries are equal to each other. Arrays are equal if their elements are equal one by one, maps if
+    they have the same value for every key. The bytes must never change, because hashes are made from them.
     """
     found = entries_of(normal(column))
     words = _words(found.values)
@@ -122,7 +122,7 @@ def identity(column: pa.Array) -> pa.Array:
 
 
 def one_zero_one_nan(values: pa.Array) -> pa.Array:
-    """The same floats with one NaN and one zero, so that equal ones look equal."""
+    """Normalize floats to one NaN and one zero, so that equal values look equal."""
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False) + np.dtype(values.type.to_pandas_dtype()).type(0)
     numbers[np.isnan(numbers)] = np.nan
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
@@ -130,7 +130,7 @@ def one_zero_one_nan(values: pa.Array) -> pa.Array:
 
 
 def codes_of(values: pa.Array) -> tuple[Ints, int]:
-    """A number for each value, the same for equal ones, -1 where it is NULL; and how many numbers there are."""
+    """Return a code for each value, equal for equal values and -1 for NULL, and the number of codes."""
     plain = one_zero_one_nan(values) if pa.types.is_floating(values.type) else values
     encoded = plain.dictionary_encode()
     return np.asarray(encoded.indices.fill_null(-1), np.int64), len(encoded.dictionary)
@@ -142,7 +142,7 @@ def _with(found: Entries, kind: pa.DataType) -> pa.Array:
 
 
 def _ranks(keys: pa.Array) -> Ints:
-    """Numbers in the order of the keys, of which none is NULL."""
+    """Return the rank of each key in sort order; no key may be NULL."""
     encoded = keys.dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     rank[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(rank))
@@ -151,7 +151,7 @@ def _ranks(keys: pa.Array) -> Ints:
 
 
 def _words(values: pa.Array) -> pa.Array:
-    """Each value as bytes that are equal if the values are, and none of which is the beginning of another."""
+    """Encode each value as bytes that are equal if the values are, and never a prefix of another encoding."""
     present = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_string(values.type):
         texts = values.fill_null("").cast(pa.binary())
@@ -166,7 +166,7 @@ def _words(values: pa.Array) -> pa.Array:
 
 
 def _bytes(present: Mask, numbers: npt.NDArray[np.integer]) -> pa.Array:
-    """A byte that says whether there is a value, then the bytes of the number."""
+    """Encode each number as a byte that says whether it is present, then the bytes of the number."""
     width = 1 + numbers.itemsize
     content = np.empty((len(numbers), width), np.uint8)
     content[:, 0] = present

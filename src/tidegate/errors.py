@@ -1,13 +1,13 @@
-"""What can go wrong, as values that explain themselves.
+"""Errors and warnings.
 
-Every error has a code, a message and, where one is known, a hint. The first letter of the code
-says whose fault it is, and decides the exit code of the command line:
+Every error has a code, a message and, if possible, a hint. The first letter of the code names the
+cause, and determines the exit code of the command line:
 
     Qnnn  the query is wrong        exit code 2
     Dnnn  the data or a connector   exit code 3
     Innn  Tidegate itself           exit code 1
 
-A warning has the same parts, and a code with W: the query runs, but probably not as its author thinks.
+A warning has the same parts, and a code with W: the query runs, but its text or its data looks wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOWHERE = Span(0, 0)
 
 
 class TidegateError(Exception):
-    """Base of all errors that Tidegate raises on purpose."""
+    """Base class of all errors that Tidegate raises on purpose."""
 
     exit_code = 1
 
@@ -47,7 +47,7 @@ class TidegateError(Exception):
         self.hint = hint
 
     def render(self) -> str:
-        """The message as a person reads it."""
+        """Format the error for people."""
         shown = f"error[{self.code}]: {_printable_lines(self.message)}"
         return shown if self.hint is None else f"{shown}\n   = hint: {_printable_lines(self.hint)}"
 
@@ -55,12 +55,12 @@ class TidegateError(Exception):
         return self.render()
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors of workers travel to the driver.
+        # Errors must be picklable, because workers send them to the driver.
         return _error, (type(self), self.__dict__)
 
 
 class QueryError(TidegateError):
-    """The text of a query is wrong, at a known place."""
+    """Error in the text of a query or in the options of a call; `span` is the place in the text, if known."""
 
     exit_code = 2
 
@@ -72,7 +72,7 @@ class QueryError(TidegateError):
         self.text = text
 
     def with_text(self, text: str) -> QueryError:
-        """The same error, able to show the line it is about."""
+        """Return the error with the text of the query, to show the line."""
         return QueryError(self.code, self.message, self.span, text=text, hint=self.hint)
 
     def render(self) -> str:
@@ -80,32 +80,32 @@ class QueryError(TidegateError):
 
 
 class DataError(TidegateError):
-    """The data or a connector failed: a missing file, a schema that does not match."""
+    """Error in the data or a connector, for example a missing file or a schema that does not match."""
 
     exit_code = 3
 
 
 class BadFileError(DataError):
-    """One file cannot be read as its stream is declared; others may be. `name` and `path` tell which it is."""
+    """Error in one file, which does not match the declaration of its stream; other files may be fine."""
 
     def __init__(self, code: str, message: str, *, name: str, path: str, hint: str | None = None) -> None:
         super().__init__(code, message, hint=hint)
         self.name, self.path = name, path
 
     def in_one_line(self) -> str:
-        """Say what is wrong, for a list."""
+        """Format the error in one line, for a list."""
         said = "; ".join(line.strip() for line in self.message.splitlines())
         return said if self.hint is None else f"{said} ({self.hint})"
 
 
 class InternalError(TidegateError):
-    """A promise that Tidegate makes to itself is broken."""
+    """Error in Tidegate itself or its installation."""
 
 
 class TidegateWarning(UserWarning):
-    """The query runs, but probably does not mean what its author thinks; or its data looks wrong.
+    """Warning that a query probably does not mean what its author thinks, or that its data looks wrong.
 
-    Codes W1nn to W2nn are about the text of a query, W3nn about data that was read.
+    Codes W1nn and W2nn are about the text of a query, W3nn about the data.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class TidegateWarning(UserWarning):
         self.code, self.message, self.span, self.text, self.hint = code, message, span, text, hint
 
     def with_text(self, text: str) -> TidegateWarning:
-        """The same warning, able to show the line it is about."""
+        """Return the warning with the text of the query, to show the line."""
         return TidegateWarning(self.code, self.message, self.span, text=text, hint=self.hint)
 
     def render(self) -> str:
-        """Format the warning as a person reads it."""
+        """Format the warning for people."""
         return _rendered("warning", self)
 
     def as_json(self) -> str:
@@ -136,7 +136,7 @@ class TidegateWarning(UserWarning):
         return json.dumps({"warning": self.code, "message": self.message, **place, **hint}, ensure_ascii=False)
 
     def as_error(self) -> TidegateError:
-        """Return the error that `--strict` makes of the warning."""
+        """Convert the warning to an error, as `--strict` does."""
         if self.code < "W3":
             return QueryError(self.code, self.message, self.span, text=self.text, hint=self.hint)
         return DataError(self.code, self.message, hint=self.hint)
@@ -170,14 +170,14 @@ def _error(kind: type[TidegateError], content: dict[str, object]) -> TidegateErr
 
 
 SHOWN_CHARACTERS = 300
-"""How much of a value or a row a message shows."""
+"""Maximum number of characters of a value or a row in a message."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that move the cursor, change colours or the direction of writing, or are invisible."""
+"""Characters that move the cursor, change colours or the text direction, or are invisible."""
 
 
 def printable(text: str, limit: int | None = SHOWN_CHARACTERS) -> str:
-    r"""Return the text as a terminal can show it: control characters escaped, what is too long cut off.
+    r"""Make a text safe for a terminal: escape control characters, and truncate it to a limit.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def printable(text: str, limit: int | None = SHOWN_CHARACTERS) -> str:
 
 
 def _printable_lines(text: str) -> str:
-    """Return a message of one or more lines, each of them printable."""
+    """Make each line of a message printable."""
     return "\n".join(printable(line.replace("\t", " "), _LINE_OF_MESSAGE) for line in text.split("\n"))
 
 
@@ -202,7 +202,7 @@ _LINE_OF_MESSAGE = 2000
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Let functions that walk plans recurse as deep as plans may be, which is further than Python's own limit."""
+    """Raise Python's recursion limit for functions that walk plans, because plans may be deep."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, 10_000))
     try:
@@ -212,7 +212,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """A hint that names what was probably meant, or lists what there is."""
+    """Return a hint with the most similar known name, or a list of the known names."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.6)
     if close:
@@ -223,7 +223,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def place_of(text: str, span: Span) -> tuple[int, int]:
-    r"""Return the line and the column where a span begins, both counted from 1.
+    r"""Return the line and column where a span begins, counted from 1.
 
     Examples
     --------

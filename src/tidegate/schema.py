@@ -1,4 +1,4 @@
-"""Column types and their Arrow twins."""
+"""Column types, their Arrow types, and schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class Type(Enum):
-    """The types of the language; the value is the Arrow type that columns of it have."""
+    """Type of the language; the value is the Arrow type of its columns."""
 
     BOOLEAN = pa.bool_()
     INT = pa.int32()
@@ -43,7 +43,7 @@ class Type(Enum):
 
     @property
     def name(self) -> str:
-        """How the type is written: ``ARRAY<INT>``."""
+        """Name of the type in SQL, such as ``ARRAY<INT>``."""
         word, *parts = self._name_.split("_")
         return f"{word}<{', '.join(parts)}>" if parts else word
 
@@ -65,7 +65,7 @@ class Type(Enum):
 
     @property
     def parts(self) -> tuple[Type, ...]:
-        """The type of an array's elements, or those of a map's keys and values; of other types nothing."""
+        """Type of an array's elements, or types of a map's keys and values; empty for other types."""
         return tuple(Type[word] for word in self._name_.split("_")[1:])
 
     @property
@@ -78,22 +78,22 @@ class Type(Enum):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether one value can be less than another."""
+        """Return whether values can be compared by order."""
         return not self.parts
 
     @staticmethod
     def of_arrow(arrow: pa.DataType) -> Type | None:
-        """The type whose columns are of exactly this Arrow type, if there is one."""
+        """Return the type with exactly this Arrow type, if any."""
         return next((t for t in Type if t.arrow == arrow), None)
 
     @staticmethod
     def made_of(*parts: Type) -> Type | None:
-        """The array of one type, or the map of two, if there is one."""
+        """Return the array of one type, or the map of two types, if the language has it."""
         return next((t for t in Type if parts and t.parts == parts), None)
 
     @staticmethod
     def named(text: str) -> Type | None:
-        """The type that is written so, in any case, if there is one.
+        """Return the type with this name, in any case, if any.
 
         Examples
         --------
@@ -120,7 +120,7 @@ TYPE_NAMES = {
     "TIMESTAMP": Type.TIMESTAMP,
     "INTERVAL": Type.INTERVAL,
 }
-"""How plain types are written in SQL."""
+"""Names of plain types in SQL."""
 
 _COLLECTION_NAMES = {
     **{f"ARRAY<{word}>": made for word, type_ in TYPE_NAMES.items() if (made := Type.made_of(type_))},
@@ -134,7 +134,7 @@ _COLLECTION_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The numbers that a column can have: those from `low` to `high`, both included."""
+    """Range of the numbers in a column, from `low` to `high`, both included."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -148,7 +148,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Named, typed columns in order. Validity is not a column: every element has one."""
+    """Ordered list of named, typed columns. Validity is not a column, because every element has one."""
 
     fields: tuple[Field, ...]
 

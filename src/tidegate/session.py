@@ -1,4 +1,4 @@
-"""The façade: streams and queries from Python."""
+"""The Python API: sessions with streams and queries."""
 
 from __future__ import annotations
 
@@ -45,20 +45,22 @@ EMBEDDED_BUCKETS = 1
 
 
 class Session(Registration):
-    """Streams by name, and the queries that run over them.
+    """Named streams, and the queries that run over them.
 
     Parameters
     ----------
     spark
-        A Spark session to run on; by default a local one is started when it is first needed.
+        Spark session to run on. By default, a session on `master` is started when it is first needed.
     runtime
-        ``"spark"``, or ``"embedded"``: in this process, without Spark or Java.
+        ``"spark"``, or ``"embedded"`` to run in this process, without Spark or Java.
+    master
+        Spark master of a session that is started.
     buckets
-        Into how many parts the keys are hashed; by default as many as a cluster has cores, and one
-        for every four of a single machine: a bucket takes about a million rows a second, and with
-        a single one there is a single shuffle.
+        Number of parts into which keys are hashed. The default is the number of cores of a cluster
+        (at least 2), a quarter of the cores on a single machine, and 1 in the embedded runtime. A bucket
+        processes about a million rows per second, and a single bucket needs only a single shuffle.
     strict
-        Whether a warning is an error.
+        Whether to treat warnings as errors.
 
     Examples
     --------
@@ -97,14 +99,14 @@ class Session(Registration):
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session; a local one is started if none was given."""
+        """The Spark session; one is started on `master` if none was given."""
         self._check_open()
         if self._spark is None:
             from pyspark.sql import SparkSession
 
             from tidegate.runtime.spark.session import start_spark
 
-            # One that is there already is used, and left running at the end.
+            # An active session is reused, and left running when this session is closed.
             self._owns_spark = SparkSession.getActiveSession() is None
             self._spark = start_spark(self.master)
         return self._spark
@@ -118,10 +120,10 @@ class Session(Registration):
         delay: str = "0 s",
         unit: str | None = None,
     ) -> None:
-        """Register a stream: a Spark DataFrame (streaming or not), an Arrow table or a pandas frame.
+        """Register a Spark DataFrame (streaming or not), an Arrow table or a pandas DataFrame as a stream.
 
-        `time` names the column of application time: timestamps, or integers that count `unit` since
-        1970 ("seconds", "milliseconds", "microseconds" or "nanoseconds"; microseconds by default).
+        `time` names the column of application time. It has timestamps, or integers that count `unit`
+        since 1970: "seconds", "milliseconds", "microseconds" (the default) or "nanoseconds".
         """
         self._check_open()
         frame = Frame(name, data, time, parse_duration(delay), _time_unit(unit))
@@ -141,32 +143,32 @@ class Session(Registration):
         on_rows: OnRows | None = None,
         times: TimeFormat = "iso",
     ) -> RunningQuery | None:
-        """Run statements; answers the running query, or None if the text only defines streams.
+        """Run statements; return the running query, or None if the text only defines streams.
 
-        Definitions stay known to the session. Results are kept in memory, or written below `out`,
-        or handed to `on_rows` as they come; an error in `on_rows` ends the query. With `once` the inputs
-        are taken as finished: all that is there is read, every result comes out, and the query ends.
-        The query runs in the background; reading the results of one with `once` waits for its end.
+        The session keeps the definitions. Results are kept in memory, written to folders in `out`, or
+        passed to `on_rows` as they are made; an error in `on_rows` ends the query. With `once`, the query
+        processes all available input as if the streams had ended, emits every result, and ends. The query
+        runs in the background. Reading the results of a query with `once` waits for its end.
 
-        Times of results are timestamps in UTC, in CSV and JSON lines ISO 8601; with `times` "micros"
-        they are integers. An end that never comes is NULL.
+        Times in results are timestamps in UTC, written as ISO 8601 in CSV and JSON lines. With `times`
+        "micros" they are integers. The end of a validity that never ends is NULL.
         """
         self._check_open()
         program = bind(text, self.catalog, self._queries())
-        # A derived stream runs when someone asks for it; an alert, at once.
+        # A derived stream runs only when a query reads it; an alert runs at once.
         asked = tuple(q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
         running = self.run(
             program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows, times=times
         )
-        self.catalog = program.catalog  # not if it could not start: then the text may be mended and said again
+        self.catalog = program.catalog  # not if the start failed: then the text can be corrected and run again
         for command in program.commands:
             if isinstance(command, DropQuery):
                 self._end(command.name)
         return running
 
     def ask(self, text: str) -> str:
-        """What SHOW, DESCRIBE and EXPLAIN in a text say; nothing of it is run.
+        """Return the answers to SHOW, DESCRIBE and EXPLAIN in a text, without running anything.
 
         Examples
         --------
@@ -194,7 +196,7 @@ class Session(Registration):
     ) -> RunningQuery | None:
         """Run the queries of a bound program; see `sql`.
 
-        Warnings before the start go to `on_warnings`, if given; `on_start` is called before anything runs.
+        Warnings before the start go to `on_warnings`, if given. `on_start` is called before the job starts.
         """
         self._check_open()
         if times not in (known := get_args(TimeFormat)):
@@ -205,7 +207,7 @@ class Session(Registration):
             return None
         where = _absolute(checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}"))
         sinks = _sinks(program, out, format)
-        # What is wrong with the query or its data shows before Spark is started.
+        # Check the query and its data before Spark is started.
         kept = Checkpoint(where)
         is_resumed = kept.identity() is not None and kept.last() is not None
         job = compile_job(program, sinks=sinks, sources=self._named_sources(), live=not once, is_resumed=is_resumed)
@@ -221,12 +223,12 @@ class Session(Registration):
         return query
 
     def explain(self, text: str) -> str:
-        """The plans of the queries in a text, without running them."""
+        """Show the plans of the queries in a text, without running them."""
         self._check_open()
         return explain_program(bind(text, self.catalog))
 
     def close(self) -> None:
-        """Stop all queries, and Spark if this session started it. The results of its queries stay readable."""
+        """Stop all queries, and Spark if this session started it. Results in memory stay readable."""
         self._is_closed = True
         for query in self._running:
             query.stop()
@@ -239,7 +241,7 @@ class Session(Registration):
         self._remove_folder()
 
     def kill(self) -> None:
-        """End Spark at once if this session started it, without waiting for queries; for the end of a process."""
+        """Kill Spark if this session started it, without waiting for queries; call it before the process exits."""
         if self._owns_spark:
             from tidegate.runtime.spark.gateway import kill_java
 
@@ -269,7 +271,7 @@ class Session(Registration):
             kept.check({**job.identity, "buckets": self.buckets or known["buckets"]})
 
     def _buckets(self, checkpoint: str) -> int:
-        """As asked for; else as the checkpoint has it; else by the cores of Spark."""
+        """Return the number of buckets: as requested, else as in the checkpoint, else the default."""
         if self.buckets is not None:
             return self.buckets
         known = Checkpoint(checkpoint).identity()
@@ -282,11 +284,11 @@ class Session(Registration):
         return max(1, context.defaultParallelism // 4) if is_local else max(2, context.defaultParallelism)
 
     def _queries(self) -> list[Query]:
-        """The queries that run."""
+        """Return the queries that are running."""
         return [query for running in self._running if not running.is_over for query in running.program.queries]
 
     def _end(self, name: str) -> None:
-        """Stop a query, which must be the only one of its text."""
+        """Stop a query, which must be the only one in its text."""
         for running in self._running:
             if name.lower() in (own.lower() for own in running.names) and not running.is_over:
                 if len(running.names) > 1:
@@ -298,7 +300,7 @@ class Session(Registration):
         for warning in found:
             if self.strict:
                 raise warning.as_error()
-            warnings.warn(warning, stacklevel=level)  # where the text was handed to `sql`, or a frame to `stream`
+            warnings.warn(warning, stacklevel=level)  # points to the user's call of `sql` or `stream`
 
     def _named_sources(self) -> dict[str, Source]:
         return {source.stream.name: source for source in self._sources.values()}
@@ -348,5 +350,5 @@ def _time_unit(name: str | None) -> TimeUnit | None:
 
 
 def _absolute(location: str) -> str:
-    """A path that workers take to be the same, or a URI as it is."""
+    """Return an absolute path, which is the same for all workers, or a URI unchanged."""
     return location if is_uri(location) else str(Path(location).absolute())

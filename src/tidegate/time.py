@@ -1,6 +1,6 @@
 """Application time: integer microseconds, half-open validities, watermarks.
 
-A raw element at `t` is valid in `[t, t + 1)`. A watermark `w` promises that no later element of
+A raw element at `t` is valid in `[t, t + 1)`. A watermark `w` guarantees that no later element of
 the stream starts before `w`.
 """
 
@@ -15,19 +15,19 @@ CHRONON = 1
 """The shortest validity: one microsecond."""
 
 FOREVER = 2**62
-"""The watermark of a finished stream, and the end of a validity that never ends.
+"""Watermark of a finished stream, and end of a validity that never ends.
 
-Half of the 64-bit range, so that adding a window to any time of a row cannot overflow.
+It is half of the 64-bit maximum, so that adding a window to the time of a row cannot overflow.
 """
 
 BEGINNING = -(2**62)
-"""The watermark of a stream that has not begun."""
+"""Watermark of a stream that has not begun, and start of a validity without a beginning."""
 
 EARLIEST, LATEST = -(2**61), 2**61
-"""Times of rows lie strictly between these; others are refused."""
+"""Exclusive bounds of the times of rows; rows with other times are rejected."""
 
 TimeFormat = Literal["iso", "micros"]
-"""How times leave the system: as timestamps, which are ISO 8601 in texts, or as integer microseconds."""
+"""Format of times in the output: timestamps, which are ISO 8601 in texts, or integer microseconds."""
 
 MICROSECONDS = {
     "microsecond": 1,
@@ -46,7 +46,7 @@ _NANOSECONDS_PER_MICROSECOND = 1_000
 
 
 class TimeUnit(Enum):
-    """What a whole number in a time column counts since 1970; the value is the word of the language."""
+    """Unit of integers in a time column, which count from 1970; the value is the unit's name in the language."""
 
     SECONDS = "seconds"
     MILLISECONDS = "milliseconds"
@@ -55,7 +55,7 @@ class TimeUnit(Enum):
 
     @staticmethod
     def named(word: str) -> TimeUnit | None:
-        """Return the unit with this name; singular and short forms are fine, in any case.
+        """Return the unit with this name, which may be plural, singular or short, in any case.
 
         Examples
         --------
@@ -68,7 +68,7 @@ class TimeUnit(Enum):
         return next((unit for unit in TimeUnit if unit.value == f"{full.removesuffix('s')}s"), None)
 
     def to_micros(self, count: int) -> int:
-        """Return the microseconds of a number of units; nanoseconds are rounded down.
+        """Convert a number of units to microseconds; nanoseconds are rounded down.
 
         Examples
         --------
@@ -80,14 +80,14 @@ class TimeUnit(Enum):
         return count * MICROSECONDS[self.value.removesuffix("s")]
 
     def of_micros(self, time: int) -> int:
-        """Return how many whole units since 1970 have passed at a time."""
+        """Convert microseconds to whole units, rounded down."""
         if self is TimeUnit.NANOSECONDS:
             return time * _NANOSECONDS_PER_MICROSECOND
         return time // MICROSECONDS[self.value.removesuffix("s")]
 
 
 def duration(amount: int, unit: str) -> int:
-    """Microseconds of an amount of a unit; the unit may be plural, short and in any case.
+    """Convert an amount of a unit to microseconds; the unit may be plural, singular or short, in any case.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def duration(amount: int, unit: str) -> int:
 
 
 MOST_DIGITS = 30
-"""No amount of time has more digits than this."""
+"""Maximum number of digits of a duration."""
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds of a text such as ``5 seconds`` or ``100ms``.
+    """Parse a duration such as ``5 seconds`` or ``100ms`` to microseconds.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Streams and queries by name."""
+"""The catalog of streams, queries and functions."""

@@ -1,4 +1,4 @@
-"""What SHOW and DESCRIBE say, as text for people."""
+"""Answers to SHOW and DESCRIBE, as text."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tidegate.catalog.shedding import Shed, shedding_rows
 from tidegate.schema import Schema
 
 Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
-"""Commands that are answered from what they hold."""
+"""Commands that carry everything needed for the answer."""
 
 
 def answer(command: Asked, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
-    """One line for each thing that is shown; one for each column of what is described, and each constraint.
+    """Answer a command: one line for each item of SHOW, and for each column and constraint of DESCRIBE.
 
-    `found` are constraints of which more is known than what is declared, `shed` is what is known of joins that shed.
+    `found` is what runs know about constraints beyond the declarations, `shed` what they know about shedding.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _columns(subject: Stream | Query) -> list[tuple[str, str]]:
-    """The names of columns, and what there is to say of each."""
+    """Return the names of columns, each with its type and domain."""
     schema = subject.plan.schema if isinstance(subject, Query) else subject.schema
     domains = dict(subject.domains) if isinstance(subject, SourceStream) else {}
     said = {name: domain_in_words(domain) for name, domain in domains.items()}
@@ -95,7 +95,7 @@ def _headline(subject: Stream | Query) -> str:
 
 
 def _times(stream: SourceStream) -> Iterable[str]:
-    """How the rows of a stream get their times."""
+    """Describe the declarations of a stream on time and bad files."""
     if stream.is_timed_by_arrival:
         yield "by time of arrival"
     elif stream.end_column is None:

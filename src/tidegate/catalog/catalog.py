@@ -1,4 +1,4 @@
-"""What is known by name: sources, derived streams and queries; and what a file of statements says."""
+"""The catalog: source streams, derived streams and functions by name; and the program of a bound text."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tidegate.time import TimeUnit
 
 @dataclass(frozen=True, slots=True)
 class SourceStream:
-    """A stream or table that comes from outside.
+    """A stream or table that is read from a source.
 
     `location` is a path, glob or URI; a stream made from a DataFrame has the location
-    ``dataframe://name``. `options` are the connector's, as the user wrote them.
+    ``dataframe://name``. `options` are the options of the connector, as the user wrote them.
 
-    `validity` says how long its rows are valid. INSTANT: at the time in `time_column`, or when they
-    arrive if there is none. INTERVAL: from `time_column` to `end_column`. RELATION, a table: while
-    the row is there; it has no time column. A stream that is silent for `idle_after` microseconds
-    is no longer waited for.
+    `validity` determines when rows are valid. INSTANT: at the time in `time_column`, or at their arrival
+    if there is none. INTERVAL: from `time_column` to `end_column`. RELATION, which is a table: as long as
+    the row is in the table; it has no time column. A stream that is silent for `idle_after` microseconds
+    is idle, and queries do not wait for it.
     """
 
     name: str
@@ -40,19 +40,19 @@ class SourceStream:
     end_column: str | None = None
     idle_after: int | None = None
     domains: tuple[tuple[str, Domain], ...] = ()
-    """What the declaration says of the values of columns; rows with others are dead letters."""
+    """Declared domains of columns; rows with values outside become dead letters."""
     key: tuple[str, ...] = ()
-    """Columns in which no two rows agree, if it says so."""
+    """Columns of the declared key: no two rows have the same values in them."""
     constraints: tuple[Constraint, ...] = ()
-    """What it says of how rows arrive; the streams referred to may be made later, and are spelt as written."""
+    """Declared constraints; names of referenced streams are as written, and the streams may be declared later."""
     unit: TimeUnit | None = None
-    """What whole numbers in its time columns count; None: nothing is declared, they are microseconds."""
+    """Declared unit of integers in time columns; if None, they are microseconds."""
     stops_at_bad_file: bool = False
-    """Whether a file that cannot be read ends the run, instead of becoming a dead letter."""
+    """True if a bad file ends the run instead of becoming a dead letter."""
 
     @property
     def times(self) -> frozenset[str]:
-        """The columns that say when a row is valid."""
+        """The time columns: start and end of the validity."""
         return frozenset(c for c in (self.time_column, self.end_column) if c is not None)
 
     @property
@@ -66,10 +66,10 @@ class SourceStream:
 
 @dataclass(frozen=True, slots=True)
 class DerivedStream:
-    """A named query; whoever reads the stream reads the query's output.
+    """A stream defined by a named query: its elements are the output of the query.
 
-    `reads` are the streams that the query names, in lower case. The alarms of an alert are such a
-    stream, too; alerts run whether someone reads them or not.
+    `reads` has the streams that the query names, in lower case. The alarms of an alert are a derived
+    stream, too; an alert runs even if no query reads it.
     """
 
     name: str
@@ -87,16 +87,16 @@ Stream = SourceStream | DerivedStream
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Streams and users' functions by name, and settings for the queries that read them.
+    """Immutable collection of streams and user functions by name, with the settings of queries.
 
-    Names are looked up without regard to case; a catalog never changes.
+    The case of names does not matter.
     """
 
     streams: Mapping[str, Stream] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, UserDefined] = field(default_factory=lambda: MappingProxyType({}))
     settings: Settings = field(default_factory=Settings)
     shedding: Shedding = NEVER
-    """What queries may leave out that do not say it themselves."""
+    """Shedding of queries that do not declare their own."""
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
@@ -106,7 +106,7 @@ class Catalog:
         return replace(self, streams=MappingProxyType(left))
 
     def with_function(self, function: UserDefined) -> Catalog:
-        """With a user's function, in place of an earlier one of its name."""
+        """Return the catalog with a user function, which replaces an earlier one with the same name."""
         if function.name in function_names() or aggregate_named(function.name) is not None:
             raise QueryError("Q122", f"there already is a function '{function.name}'", hint="choose another name")
         return replace(self, functions=MappingProxyType({**self.functions, function.name: function}))
@@ -126,10 +126,10 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A plan to run, its name, the path its results are inserted into, if it names one, and what it reads.
+    """A named plan to run; `into` is the path for its results, if it declares one, and `reads` are its streams.
 
-    `notify` is where alarms of an alert are to be sent, as the user wrote it; `shedding` is what it may leave out.
-    With `early`, a value is reported when it begins, too, and not only when its end is known.
+    `notify` is the target for the alarms of an alert, as the user wrote it. `shedding` is what the query may shed.
+    With `early`, a result is also emitted when its validity begins, not only when its end is known.
     """
 
     name: str
@@ -148,63 +148,63 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ShowStreams:
-    """SHOW STREAMS: the streams known where it stands, source and derived."""
+    """SHOW STREAMS, with the source and derived streams known at this point of the text."""
 
     streams: tuple[Stream, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShowTables:
-    """SHOW TABLES: the tables known where it stands."""
+    """SHOW TABLES, with the tables known at this point of the text."""
 
     tables: tuple[SourceStream, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShowQueries:
-    """SHOW QUERIES: the queries of the text so far, and those that ran before it."""
+    """SHOW QUERIES, with the queries of the text so far and those that are running."""
 
     queries: tuple[Query, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShowAlerts:
-    """SHOW ALERTS: the alerts known where it stands."""
+    """SHOW ALERTS, with the alerts known at this point of the text."""
 
     alerts: tuple[DerivedStream, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShowConstraints:
-    """SHOW CONSTRAINTS: the source streams known where it stands, with their keys and constraints."""
+    """SHOW CONSTRAINTS, with the source streams known at this point of the text."""
 
     streams: tuple[SourceStream, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShowShedding:
-    """SHOW SHEDDING: the queries and alerts of the text so far, and those that ran before it."""
+    """SHOW SHEDDING, with the queries and alerts of the text so far and those that are running."""
 
     queries: tuple[Query, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE name: a stream, a table, an alert, or a query of the text."""
+    """DESCRIBE name, with the stream, table, alert or query of that name."""
 
     subject: Stream | Query
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN query: how a query would run, which does not run."""
+    """EXPLAIN query, with the query, which is not run."""
 
     query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class DropQuery:
-    """DROP QUERY or ALERT name of one that is not of this text: the session that runs it ends it."""
+    """DROP QUERY or DROP ALERT of a query that is not in this text; the session that runs the query stops it."""
 
     name: str
 
@@ -220,22 +220,22 @@ Command = (
     | Explain
     | DropQuery
 )
-"""What a text asks for that is no query: answered or done when the text is run, in order."""
+"""Statement that is answered or executed, in order, when the text is run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All that a file of statements says: the streams, the queries to run over them, and commands."""
+    """Meaning of a text of statements: the catalog, the queries to run, and the commands."""
 
     catalog: Catalog
     queries: tuple[Query, ...]
     commands: tuple[Command, ...] = ()
     warnings: tuple[TidegateWarning, ...] = ()
-    """What probably does not mean what its author thinks, in the order of the text."""
+    """Warnings about statements that probably do not mean what their author thinks, in the order of the text."""
     text: str = ""
-    """What was written, to show places in it."""
+    """The text itself, to show places in it."""
 
     @property
     def settings(self) -> Settings:
-        """What SET says, for all of its queries; a session remembers it with the catalog."""
+        """Settings of all queries, from SET; a session keeps them with the catalog."""
         return self.catalog.settings

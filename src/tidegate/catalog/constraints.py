@@ -1,4 +1,4 @@
-"""Keys and constraints of streams in words, and what is told of them."""
+"""Describe the keys and constraints of streams, and what runs found about them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from tidegate.algebra.explain_keyed_join import reach_in_words
 from tidegate.catalog.catalog import SourceStream
 
 COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "history", "saves")
-"""What SHOW CONSTRAINTS answers."""
+"""Columns of SHOW CONSTRAINTS."""
 
 
 USED = "yes"
-"""How it begins that a constraint is in use."""
+"""Beginning of `Found.in_use` if the constraint is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a join knows of a constraint, in words; nothing where it knows nothing.
+    """Description of what a join knows about a constraint; fields are empty where it knows nothing.
 
-    declaration: the `identity` of what is declared, if that is what it speaks of; else it was found by watching
+    Texts:
     within: how far rows may deviate
-    in_use: whether it is made use of, or why not
-    used: within what it is taken to hold now
-    history: how that changed
-    saves: what is not kept because of it
+    in_use: whether the constraint is used, or why not
+    used: the deviation that the join currently assumes
+    history: earlier values of `used`
+    saves: the rows that need not be kept because of it
+    declaration: the `identity` of the declaration; empty if the constraint was found by monitoring
 
-    and in numbers
-    rows: how many rows are not kept, or would not be
-    late: how many rows are known to have broken it
-    distance: within what it is taken to hold now
+    Numbers:
+    rows: rows that are not kept because of it, or would not be
+    late: rows that are known to violate it
+    distance: the deviation that the join currently assumes
     """
 
     stream: str
@@ -52,20 +53,20 @@ class Found:
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The same for all that speak of one constraint; case does not count in names."""
+        """Key that is equal for all descriptions of one constraint; the case of names does not matter."""
         return self.stream.lower(), self.declaration or self.constraint.lower()
 
 
 def identity(declared: Constraint) -> str:
-    """What tells a declaration from all others of its stream: what it says, wherever it stands and is made use of.
+    """Return a text that identifies a declaration among those of its stream.
 
-    Names of streams and columns may be spelt in several ways.
+    It does not depend on the case of names of streams and columns.
     """
     return repr(declared).lower()
 
 
 def in_words(constraint: Constraint) -> str:
-    """What a constraint says, without its name and how far it holds.
+    """Describe a constraint without its name and its WITHIN.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def in_words(constraint: Constraint) -> str:
 
 
 def declared_in_words(stream: SourceStream) -> Iterator[str]:
-    """The key and the constraints of a stream, one after the other."""
+    """Yield descriptions of the key and the constraints of a stream."""
     if stream.key:
         yield _key_in_words(stream)
     for each in stream.constraints:
@@ -91,7 +92,7 @@ def declared_in_words(stream: SourceStream) -> Iterator[str]:
 
 
 def constraint_rows(streams: Iterable[SourceStream], found: Sequence[Found] = ()) -> list[tuple[str, ...]]:
-    """A row with the `COLUMNS` for each key and constraint that is declared, and for each that was found besides."""
+    """Return a row with the `COLUMNS` for each declared key and constraint, and for each other constraint found."""
     told: dict[tuple[str, str], list[Found]] = {}
     for one in found:
         told.setdefault(one.subject, []).append(one)
@@ -106,15 +107,15 @@ def constraint_rows(streams: Iterable[SourceStream], found: Sequence[Found] = ()
 
 
 def saved_in_words(rows: int, *, is_used: bool) -> str:
-    """What is not kept because of a constraint, or would not be if it were made use of."""
+    """Describe the rows that are not kept because of a constraint, or would not be if it were used."""
     return f"{'' if is_used else 'would save '}about {rows} rows"
 
 
 def _together(told: Sequence[Found]) -> Found:
-    """What is said of one constraint by several edges or joins: if any makes use of it, what those say that do.
+    """Merge the descriptions of one constraint by several edges or joins; only those that use it count, if any do.
 
-    It is broken if it is anywhere. Rows that come too late for several edges are the same, so the most is told.
-    What is found holds for all of them only as far as the farthest says.
+    A constraint counts as violated if any of them says so. The same rows may be late for several edges, so the largest
+    count is reported, not the sum. The largest distance counts, because the constraint must hold for all of them.
     """
     speaking = [each for each in told if each.is_used] or list(told)
     first = max(speaking, key=lambda each: (each.is_used and each.in_use != USED, each.late, each.distance))
@@ -124,7 +125,7 @@ def _together(told: Sequence[Found]) -> Found:
 
 
 def _origin(found: Found) -> str:
-    """Of what is not declared any more a run may still speak."""
+    """Return the origin of a constraint that the streams do not declare; an earlier run may have declared it."""
     return "declared" if found.declaration else "found"
 
 

@@ -1,4 +1,4 @@
-"""Domains of columns in words."""
+"""Describe the domains of columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.schema import Domain
 
 
 def in_words(domain: Domain) -> str:
-    """What the numbers of a domain have in common; nothing if it has them all.
+    """Describe the bounds of a domain; the text is empty if it has none.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def in_words(domain: Domain) -> str:
 
 
 def _end(bound: float, outwards: float, included: str, left_out: str) -> str:
-    # An open end was declared with the number beside it, which is the one that a person would write.
+    # An open bound is stored as the next float inside the domain. The declared number has the shorter text: show it.
     beside = math.nextafter(bound, outwards) + 0.0
     is_open = isinstance(bound, float) and len(repr(beside)) < len(repr(bound))
     return f"{left_out} {beside}" if is_open else f"{included} {bound}"

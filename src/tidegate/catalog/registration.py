@@ -1,4 +1,4 @@
-"""Functions and aggregates of Python, registered by name for SQL."""
+"""Register Python functions and aggregates for SQL."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tidegate.expressions.functions.user import user_aggregate, user_function
 
 
 class Registration:
-    """Something with a catalog, to which users add their functions.
+    """Base class with a catalog to which users add functions.
 
-    On Spark, functions travel to the workers with the plan, as part of the job.
+    On Spark, functions are sent to the workers with the plan, as part of the job.
     """
 
     catalog: Catalog = Catalog()
 
     def _check_open(self) -> None:
-        """Refuse further use; a session that is closed does."""
+        """Raise an error if the object is closed; subclasses override this."""
 
     def function(
         self,
@@ -31,9 +31,10 @@ class Registration:
         result: str,
         vectorized: bool = True,
     ) -> Callable[..., Any]:
-        """Register a function of columns for SQL, or use it as a decorator.
+        """Register a function for SQL; without `function`, return a decorator.
 
-        It takes and gives Arrow arrays, or with `vectorized` false single values, none of them NULL.
+        The function maps Arrow arrays to an Arrow array. If `vectorized` is false, it maps single values, none of
+        them NULL, to a value.
 
         Examples
         --------
@@ -61,9 +62,10 @@ class Registration:
         merge: Callable[..., Any] | None = None,
         result: Callable[[Any], Any] | None = None,
     ) -> Callable[..., Any] | None:
-        """Register an aggregate for SQL: what the first value becomes, what a further one makes of it, and the result.
+        """Register an aggregate for SQL; without the three functions, return a decorator for a class that has them.
 
-        Without functions it is a decorator of a class that has them. The order of values must not matter.
+        `initial` converts the first value to a state, `merge` adds another value to the state, and `result` converts
+        the state to the result. The order of values must not matter.
 
         Examples
         --------

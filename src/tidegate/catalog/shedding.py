@@ -1,4 +1,4 @@
-"""What SHOW SHEDDING answers: which queries leave out comparisons, and what became of their results."""
+"""Answer to SHOW SHEDDING: the queries that may shed, with the shares of comparisons made and results found."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tidegate.catalog.catalog import Query
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """What a run knows of a join that leaves out comparisons, in words; nothing where it knows nothing.
+    """Description of what a run knows about a join that may shed; fields are empty where it knows nothing.
 
-    query: the name of the query
-    join: what is joined
-    policy: what is left out when not all comparisons can be made in time
-    compared: how many of the comparisons were made
-    results: how many of the results there are
-    utility: how much of what all results are worth
-    dropped: how many rows were not taken in
-    budget: how many comparisons a step may make
-    history: how that changed
+    query: name of the query
+    join: the inputs of the join
+    policy: the policy that chooses what to shed
+    compared: share of comparisons made
+    results: estimated share of results found
+    utility: estimated share of the utility of all results
+    dropped: number of rows dropped
+    budget: maximum number of comparisons in a step
+    history: earlier shares of comparisons, by step
     """
 
     query: str
@@ -35,13 +35,13 @@ class Shed:
 
 
 COLUMNS = tuple(field.name for field in fields(Shed))
-"""What SHOW SHEDDING answers."""
+"""Columns of SHOW SHEDDING."""
 
 
 def shedding_rows(queries: Iterable[Query], shed: Sequence[Shed] = ()) -> list[tuple[str, ...]]:
-    """A row with the `COLUMNS` for each join that sheds, and for each query that may of which nothing is known."""
+    """Return a row with the `COLUMNS` for each join in `shed`, and for each other query that may shed."""
     told = list(shed)
-    # Queries may have a join in common, which then is told of once.
+    # A join that several queries share has one entry, with the names of all of them.
     known = {name for each in shed for name in each.query.lower().split(", ")}
     told += [
         Shed(query.name, policy=query.shedding.policy.value)

@@ -1,4 +1,4 @@
-"""What is said on standard error before a run starts: where results go, and what is waited for."""
+"""Messages on standard error before a run starts: where results go, and which streams wait for files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHER_OUTPUTS = {DEAD_LETTERS: "dead letters", SHEDDING: "figures on shedding"}
 
 
 def announce(job: Job) -> None:
-    """Print the place of every file sink, and of every stream that has no file yet."""
+    """Print the location of every file sink, and of every stream that has no file yet."""
     for name, sink in job.sinks.items():
         what = _OTHER_OUTPUTS.get(name, f"results of {name}")
         print(f"{what} go to {_resolved(sink.folder)} ({sink.format})", file=sys.stderr)

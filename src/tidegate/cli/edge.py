@@ -1,4 +1,4 @@
-"""The command that leaves out readings on their way: rows from standard input to standard output."""
+"""The `edge` command: it filters readings from standard input to standard output."""
 
 from __future__ import annotations
 
@@ -52,12 +52,14 @@ def edge(
     format: Annotated[LineFormat, typer.Option(help="Of the rows.")] = LineFormat.CSV,  # noqa: A002 - the option's name
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
-    """Pass on the rows of standard input that a threshold alert can need, and leave out the others.
+    """Pass on the rows of standard input that a threshold alert may need, and omit the others.
 
-    Rows keep all their columns. Each is held until it is known whether it can be left out, and so
-    they come out in order of time. A row without a value or a key is passed on. Rows that cannot be
-    read go to standard error, with the reason. Ends with 0 if all went well, 2 if an option is wrong,
-    3 if rows could not be read.
+    Rows keep all their columns. Each row is held until the command can decide
+    whether to omit it, so rows of different keys may come out in another order.
+    A row without a value or a key is always passed on. Rows that cannot be read
+    go to standard error, with the reason.
+
+    Exit codes: 0 for success, 2 for a wrong option, 3 if rows could not be read.
     """
     from tidegate.cli.edge_work import passed_on
 

@@ -1,4 +1,4 @@
-"""Lines of CSV or JSON, and what of them a threshold filter looks at."""
+"""Read the fields that a threshold filter needs from lines of CSV or JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Columns(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The texts of a row that matter, None where there is none."""
+    """Texts of the needed fields of a row; None where a field is empty or missing."""
 
     time: str | None
     value: str | None
@@ -33,17 +33,17 @@ class Fields(NamedTuple):
 
 
 class Reader(Protocol):
-    """Lines of some format."""
+    """Reader of lines in one format."""
 
     def is_header(self, line: str) -> bool:
-        """Whether the first line is no row; if so, it is taken note of."""
+        """Return whether the first line is a header; if so, use it."""
 
     def fields(self, line: str) -> Fields | str:
-        """The fields of a row, or what is wrong with it."""
+        """Return the fields of a row, or a description of the error."""
 
 
 class CsvReader:
-    """Rows of fields; the first line names them."""
+    """Reader of CSV; the first line is the header."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -74,7 +74,7 @@ def _split(line: str) -> list[str]:
 
 
 class JsonReader:
-    """Rows of named values; one that is not there is like null."""
+    """Reader of JSON lines; a missing key counts as null."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -102,7 +102,7 @@ def _text(value: Any) -> str | None:
 
 
 def times(texts: list[str | None]) -> list[int | None]:
-    """Microseconds since 1970, as integers or as timestamps; None where a text is neither."""
+    """Parse times, written as integer microseconds since 1970 or as timestamps; None where a text is no valid time."""
     found = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
     others = [i for i, time in enumerate(found) if time is None and texts[i] is not None]
     if others:
@@ -113,7 +113,7 @@ def times(texts: list[str | None]) -> list[int | None]:
 
 
 def number(text: str | None) -> float | None:
-    """The number of a text, which is none where there is no text; None if the text is something else.
+    """Parse a number: NaN if there is no text, None if the text is no number.
 
     Examples
     --------

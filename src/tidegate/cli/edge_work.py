@@ -1,4 +1,4 @@
-"""Rows on their way from standard input to standard output, without those that no threshold alert needs."""
+"""Pass rows from standard input to standard output, without those that no threshold alert needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def passed_on(
     hold: int | None,
     format: Literal["csv", "jsonl"],  # noqa: A002 - the option's name
 ) -> Work:
-    """Pass on what is needed; what was done, in numbers."""
+    """Pass on the rows that an alert may need; return the work done, with its counts."""
     rows: KeyedThresholdFilter[_Reading] = KeyedThresholdFilter(window, shape=shape, boundary=boundary, hold=hold)
     columns = Columns(time, value, key)
     work = Work(rows, CsvReader(columns) if format == "csv" else JsonReader(columns))
@@ -37,7 +37,7 @@ def passed_on(
         with _signals() as source:
             work.run(source)
     except BrokenPipeError:
-        # Nobody reads any more, as after ``| head``; what Python itself writes when it ends goes nowhere.
+        # The reader has closed the pipe, as ``| head`` does. Discard what Python writes when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return work
 
@@ -48,7 +48,7 @@ class _Reading(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A row whose fields were found, before they are read."""
+    """A row that was split into fields, before their texts are parsed."""
 
     number: int
     raw: bytes
@@ -57,7 +57,7 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """Reads lines, passes on rows, and counts both."""
+    """State of the command: it reads lines, passes on rows, and counts both."""
 
     rows: KeyedThresholdFilter[_Reading]
     reader: Reader
@@ -98,7 +98,7 @@ class Work:
         return _Line(self.lines, raw, fields)
 
     def _decide(self, lines: list[_Line]) -> None:
-        """Offer rows that came together, and pass on what that lets out."""
+        """Offer the rows of a block to the filter, and pass on the rows that it releases."""
         sent: list[_Reading] = []
         for line, time in zip(lines, times([line.fields.time for line in lines]), strict=True):
             value = number(line.fields.value)
@@ -123,19 +123,19 @@ class Work:
 
 
 def _key(fields: Fields) -> Hashable:
-    """What the row shares with others; one that lacks something has nothing in common with any."""
+    """Return the key of a row; a row without a value or a key field gets a unique key, so it is never omitted."""
     return object() if fields.value is None or None in fields.key else fields.key
 
 
 def _write(lines: bytes) -> None:
     sys.stdout.buffer.write(lines)
-    sys.stdout.buffer.flush()  # a reader at the other end of a pipe waits for it
+    sys.stdout.buffer.flush()  # the reader of a pipe waits for the rows
 
 
 class _Source:
-    """Standard input, until it ends or a signal comes.
+    """Standard input, up to its end or a signal.
 
-    A signal is a byte in a pipe of its own, so that one that comes just before a read ends it as well.
+    A signal writes a byte to a separate pipe, so that a signal just before a read also ends the input.
     """
 
     def __init__(self, signals: int) -> None:
@@ -143,7 +143,7 @@ class _Source:
         self._stopped = False
 
     def blocks(self) -> Iterator[list[bytes]]:
-        """Lines that have come together; the last one need not be ended, unless it was cut off by a signal."""
+        """Yield the lines of each block read. A last line without an end counts, unless a signal ended the input."""
         rest, begun = b"", False
         while block := self._read():
             block = block if begun else block.removeprefix(_BYTE_ORDER_MARK)
@@ -161,7 +161,7 @@ class _Source:
 
 @contextmanager
 def _signals() -> Iterator[_Source]:
-    """Let signals end the input rather than the command: what is held is still passed on."""
+    """Let SIGINT and SIGTERM end the input instead of the process, so that held rows are still passed on."""
     receiver, sender = os.pipe()
     os.set_blocking(sender, False)
     wakeup = signal.set_wakeup_fd(sender, warn_on_full_buffer=False)

@@ -1,4 +1,4 @@
-"""What can be chosen on the command line."""
+"""Choices of command-line options."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command line: results to stdout, words to stderr, and an exit code that tells.
+"""The command line: results on stdout, messages on stderr, and a meaningful exit code.
 
-What commands do is imported when one is run: whoever asks for help does not wait for it.
+A command imports its implementation when it runs, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -56,14 +56,18 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     strict: Strict = False,
 ) -> None:
-    """Run the queries of a file.
+    """Run the queries in a file.
 
-    Results go to standard output, or with --out to DIR/<query name>/; rows that could not take
-    part go to DIR/dead_letters/, or are shown on standard error. Ends with 0 if all went well, 2
-    if the query is wrong, 3 if the data or a connector failed or rows became dead letters, 1 if
-    Tidegate failed, 143 if SIGTERM stopped it.
+    Results go to standard output, or with --out to DIR/<query name>/. Rows that
+    could not be processed go to DIR/dead_letters/, or are shown on standard
+    error.
 
-    Ctrl-C or SIGTERM stops a run after the current step; a second one ends it at once.
+    Exit codes: 0 for success, 1 for an internal error, 2 for a wrong query, 3
+    for an error in the data or a connector or if there are dead letters, 143 if
+    SIGTERM stopped the run.
+
+    Ctrl-C or SIGTERM stops the run after the current step. A second signal ends
+    it at once.
     """
     from tidegate.cli.queries import Where, run_queries
 
@@ -82,7 +86,7 @@ def explain(
         ExplainFormat, typer.Option(help="Text for reading; mermaid and dot (Graphviz) for drawing.")
     ] = ExplainFormat.TEXT,
 ) -> None:
-    """Print the plans, the rules that made them and the stages of the queries of a file, without running them."""
+    """Print the plans, rules and stages of the queries in a file, without running them."""
     from tidegate.cli.queries import explain_queries
 
     print(explain_queries(query, format))
@@ -90,7 +94,7 @@ def explain(
 
 @app.command()
 def check(query: QueryFile, strict: Strict = False) -> None:
-    """Check the queries of a file, without running them and without looking at the data."""
+    """Check the queries in a file, without running them or reading data."""
     from tidegate.cli.queries import check_queries
 
     print("\n".join(check_queries(query, strict=strict)))
@@ -106,7 +110,7 @@ def constraints(
         ),
     ] = None,
 ) -> None:
-    """Print the constraints of the streams of a file, and what a run found of them, without running anything."""
+    """Print the constraints of the streams in a file, and what a run found about them, without running anything."""
     from tidegate.cli.queries import constraints_of
 
     print(constraints_of(query, checkpoint))
@@ -131,8 +135,8 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run the command; errors are told in words, and by the exit code."""
-    # Libraries that log to the root logger would make it print: errors are reported here.
+    """Run the command line; print errors to stderr and set the exit code."""
+    # Without a handler, the root logger would print the messages of libraries. Errors are reported below.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         app()

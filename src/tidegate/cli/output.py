@@ -21,10 +21,10 @@ TABLE_CHUNK = 100_000
 
 
 class Printer:
-    """Takes rows of outputs as they come; queries to stdout, dead letters to stderr.
+    """Printer of output rows: results to stdout, dead letters and figures on shedding to stderr.
 
-    `queries` are those whose rows are printed, with their columns. Tables are held to be sorted and
-    aligned, a large part at a time, unless they are wanted at once.
+    `queries` has the schemas of the queries whose rows are printed. In the table format, rows are held
+    back to be sorted and aligned in large chunks, unless `at_once` is set.
     """
 
     def __init__(self, format_: str, queries: Mapping[str, pa.Schema], *, at_once: bool = False) -> None:
@@ -33,12 +33,12 @@ class Printer:
         self.held: dict[str, list[pa.RecordBatch]] = {}
         self.tables = {name: AlignedTable(schema) for name, schema in queries.items()}
         self.is_headed = False
-        """Whether the header of a CSV was printed."""
+        """True if the CSV header was printed."""
         self.last: str | None = None
-        """The query whose rows were printed last in a table."""
+        """The query whose table rows were printed last."""
         self.dead = 0
         self.is_cut_off = False
-        """Whether nobody reads standard output any more, as after ``| head``."""
+        """True if the reader of standard output has closed the pipe, as ``| head`` does."""
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
         with self._unless_cut_off():
@@ -54,7 +54,7 @@ class Printer:
                 self._lines(name, rows)
 
     def close(self) -> None:
-        """Print what is still held."""
+        """Print the rows that are still held back."""
         with self._unless_cut_off():
             for name in [name for name in self.tables if self.held.get(name)]:
                 self._table(name)
@@ -63,7 +63,7 @@ class Printer:
             sys.stdout.flush()
 
     def complete(self) -> None:
-        """Print the headers of what has no rows."""
+        """Print the headers of queries without rows."""
         with self._unless_cut_off():
             for name, table in self.tables.items():
                 if self.format == "table" and not table.is_headed:
@@ -78,7 +78,7 @@ class Printer:
             yield
         except BrokenPipeError:
             self.is_cut_off = True
-            # What is still to be written goes nowhere, also what Python itself writes when it ends.
+            # Discard all further output, also what Python writes when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _lines(self, name: str, rows: pa.RecordBatch) -> None:
@@ -86,7 +86,7 @@ class Printer:
             rows = rows.add_column(0, "query", pa.array([name] * rows.num_rows, pa.string()))
         format_: TextFormat = "csv" if self.format == "csv" else "jsonl"
         sys.stdout.write(render(rows, format_, header=not self.is_headed))
-        sys.stdout.flush()  # a reader at the other end of a pipe waits for it
+        sys.stdout.flush()  # the reader of a pipe waits for the rows
         self.is_headed = True
 
     def _table(self, name: str) -> None:
@@ -100,7 +100,7 @@ class Printer:
         sys.stdout.write(self.tables[name].text(rows))
 
     def _letters(self, rows: pa.RecordBatch) -> None:
-        # Without the time: a Python date cannot hold all of them.
+        # Omit the time: a Python datetime cannot represent all times.
         shown = rows.select(["reason", "detail", "row", "file", "line"]).slice(
             0, max(0, SHOWN_DEAD_LETTERS - self.dead)
         )
@@ -110,7 +110,7 @@ class Printer:
         self.dead += rows.num_rows
 
     def _shed(self, rows: pa.RecordBatch) -> None:
-        """Of each batch of results that is not all there is, which share it is."""
+        """Print for each step that shed comparisons the share of results it found."""
         for row in rows.to_pylist():
             if row["compared_share"] < 1:
                 said = shed_in_words({name.removesuffix("_share"): value for name, value in row.items()})
@@ -118,7 +118,7 @@ class Printer:
 
 
 def _place(letter: Mapping[str, object]) -> str:
-    """Return where a dead letter was read, as compilers and editors write it.
+    """Format the file and line of a dead letter as compilers do.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the commands do that have a file of queries."""
+"""Implementation of the commands that take a file of queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidegate.time import TimeFormat
 
 
 class Where(TypedDict):
-    """Where queries run: what a session is made with."""
+    """Arguments of the session in which queries run."""
 
     runtime: Literal["spark", "embedded"]
     master: str
@@ -41,7 +41,7 @@ class Where(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A query text, and the folder that its relative paths may refer to."""
+    """Text of a file, and the folder that its relative paths may refer to."""
 
     text: str
     base: Path
@@ -64,7 +64,7 @@ def run_queries(
     once: bool,
     quiet: bool,
 ) -> int:
-    """Run the queries of a file; answers the exit code."""
+    """Run the queries in a file and return the exit code."""
     shown = shown or (Format.TABLE if out is None else Format.PARQUET)
     program = _read(query).bound(commands_will_do=True)
     warnings = Warnings(strict=where["strict"], as_json=shown is Format.JSONL)
@@ -105,12 +105,12 @@ def run_queries(
 
 
 def explain_queries(query: Path, shown: ExplainFormat) -> str:
-    """The plans of the queries of a file."""
+    """Show the plans of the queries in a file."""
     return explain_program(_read(query).bound(), shown)
 
 
 def check_queries(query: Path, *, strict: bool = False) -> list[str]:
-    """The names and columns of the queries of a file."""
+    """Check the queries in a file and return their names and columns."""
     program, found = _read(query).bound(), []
     compiled, _ = compile_queries(program)
     Warnings(strict=strict).show((*program.warnings, *idle_shedding(program, compiled)))
@@ -121,14 +121,14 @@ def check_queries(query: Path, *, strict: bool = False) -> list[str]:
 
 
 def constraints_of(query: Path, checkpoint: str | None) -> str:
-    """The constraints of the streams of a file, and what the run of a checkpoint found of them."""
+    """Show the constraints of the streams in a file, and what the run of a checkpoint found about them."""
     program = bind(_read(query).text)
     orders = [_last_orders(checkpoint, program)] if checkpoint is not None else []
     return show_constraints(program.catalog, found_by(orders))
 
 
 def _follow(running: RunningQuery, printer: Printer, warnings: Warnings, signals: StopSignals, *, quiet: bool) -> bool:
-    """Wait for the end; whether a signal stopped the run before it."""
+    """Wait for the end of the run; return whether a signal stopped it before."""
     try:
         if watch(running, warnings, quiet=quiet, enough=lambda: printer.is_cut_off or signals.received is not None):
             return False
@@ -141,7 +141,7 @@ def _follow(running: RunningQuery, printer: Printer, warnings: Warnings, signals
 
 
 def _last_orders(checkpoint: str, program: Program) -> OrdersByOperator:
-    """What was decided last in the run of a program with a checkpoint."""
+    """Return the last orders in the checkpoint of a program."""
     kept = Checkpoint(checkpoint)
     known = kept.identity()
     if known is None:

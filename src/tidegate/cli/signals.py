@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one stops a run after its step, the second one at once."""
+"""Ctrl-C and SIGTERM: the first signal stops a run after the current step, the second at once."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Handlers of both signals within a `with` block.
+    """Context manager that handles both signals.
 
-    Handlers only take notes: an exception that arrives in the middle of a call to Spark would
-    break its connection. Until `running` is set there is nothing to finish, and the first signal
-    ends the process.
+    The first signal is only recorded while `running` is set: an exception in the middle of a call to
+    Spark would break its connection. Before that there is no step to finish, and the first signal ends
+    the process.
     """
 
     def __init__(self, before_the_end: Callable[[], None]) -> None:
         self._before_the_end = before_the_end
         self.received: signal.Signals | None = None
         self.running = False
-        """Whether there is a step that can be finished."""
+        """True if queries run, so that the first signal lets the current step finish."""
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a run that was stopped: as if SIGTERM had ended it, but 0 after Ctrl-C."""
+        """Exit code of a stopped run: that of a process ended by SIGTERM, or 0 after Ctrl-C."""
         return 128 + signal.SIGTERM if self.received is signal.SIGTERM else 0
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class StopSignals:
         is_first, self.received = self.received is None, signal.Signals(number)
         if is_first and self.running:
             return
-        # A terminal whose last line was kept up to date has no cursor.
+        # The progress line hides the cursor of a terminal: show it again.
         os.write(2, b"\x1b[?25h\r\x1b[Kstopped\n" if sys.stderr.isatty() else b"stopped\n")
         self._before_the_end()
         signal.signal(number, signal.SIG_DFL)

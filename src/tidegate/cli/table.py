@@ -1,4 +1,4 @@
-"""Rows under their headings, for people."""
+"""Aligned text tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.expressions.column_texts import column_texts
 
 
 class AlignedTable:
-    """A table that is printed piece by piece under one heading; a longer cell widens its column from there on."""
+    """Table that is printed in parts under one heading; a longer cell widens its column from then on."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -20,7 +20,7 @@ class AlignedTable:
         self._right = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in schema.types]
 
     def text(self, rows: pa.Table) -> str:
-        """Return the next rows, the first time below the heading."""
+        """Format the next rows, the first time below the heading."""
         columns = [_cells(column) for column in rows.columns]
         self._widths = [max([width, *map(len, cells)]) for width, cells in zip(self._widths, columns, strict=True)]
         lines = [*([] if self.is_headed else [self.schema.names]), *zip(*columns, strict=True)]
@@ -33,7 +33,7 @@ class AlignedTable:
 
 
 def aligned(table: pa.Table) -> str:
-    """Return rows under their headings, numbers to the right.
+    """Format rows under their headings, with numbers aligned to the right.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def aligned(table: pa.Table) -> str:
 def _cells(column: pa.ChunkedArray) -> list[str]:
     type_ = column.type
     if pa.types.is_float32(type_):
-        column = column.cast(pa.string()).cast(pa.float64())  # the shortest decimal that is this REAL
+        column = column.cast(pa.string()).cast(pa.float64())  # show the shortest decimal of a REAL
     is_plain = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
     if is_plain:
         return ["NULL" if value is None else str(value) for value in column.to_pylist()]

@@ -9,7 +9,7 @@ from tidegate.errors import TidegateWarning
 
 
 class Warnings:
-    """Shows each warning once; if they are to be errors, raises the first."""
+    """Printer that shows each warning once, or raises the first as an error if `strict`."""
 
     def __init__(self, *, strict: bool = False, as_json: bool = False) -> None:
         self.strict, self.as_json = strict, as_json

@@ -1,4 +1,4 @@
-"""Progress while a query runs, on a terminal; and the summary at its end."""
+"""Progress of a running query on a terminal, and the summary at its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.runtime.shedding import shed_facts, shed_in_words
 
 
 def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:
-    """Wait for the end, or until it is enough; whether it has ended. Show how far it is on a terminal."""
+    """Wait until the query ends or `enough` returns true; return whether it has ended. Show progress on a terminal."""
     console = Console(stderr=True, quiet=quiet or not sys.stderr.isatty())
     with Live(Text("starting …"), console=console, refresh_per_second=4, transient=True) as live:
         while not running.has_ended(0.25):
@@ -34,7 +34,7 @@ def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Cal
 
 
 def line(progress: Progress) -> str:
-    """One line of figures.
+    """Format the figures in one line.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def line(progress: Progress) -> str:
 
 
 def summary(progress: Progress, out: str | None) -> str:
-    """What happened, for the end of a run."""
+    """Format the summary of a run."""
     lines = [line(progress)]
     if progress.dead:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(progress.dead.items()))
@@ -66,14 +66,14 @@ def summary(progress: Progress, out: str | None) -> str:
 
 
 def _shed(progress: Progress) -> Iterator[str]:
-    """What was left out, in a line for each join or alert that has left out something."""
+    """Yield a line for each join or alert that has shed something."""
     for facts in shed_facts(progress.steering):
         if facts["overall"]["compared"] < 1 or facts["overall"]["dropped"]:
             yield f"{facts['query']} has shed: {shed_in_words(facts['overall'])}"
 
 
 def _missing(losses: Losses) -> str:
-    """What MODE lean lost, in one line.
+    """Describe in one line the results that MODE lean lost.
 
     Examples
     --------

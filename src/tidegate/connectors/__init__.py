@@ -1,1 +1,1 @@
-"""Sources and sinks by location."""
+"""Sources and sinks: files, generators and tables in memory."""

@@ -1,8 +1,7 @@
-"""Files that cannot be read as their stream is declared: each becomes one dead letter, and the run goes on.
+"""Bad files, which do not match the declaration of their stream: each becomes one dead letter, and the run continues.
 
-A bad file travels as a raw batch of its own, in place of its rows, so that every runtime counts and delivers it
-as it does all other dead letters. Its position says that the file is done: it is not opened again, also not
-after a restart.
+A raw batch of its own replaces the rows of a bad file, so that every runtime counts and delivers it like other dead
+letters. The position after it marks the file as done, so it is not opened again, even after a restart.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from tidegate.errors import BadFileError
 from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason
 
 Read = Callable[[Position | None], Iterator[tuple[pa.RecordBatch, Position]]]
-"""Reads raw batches from a position on."""
+"""Function that reads raw batches, starting at a position."""
 
 _MARK = b"tidegate.bad_file"
 
 
 def read_past_bad_files(read: Read, position: Position | None) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Read all files; one that is bad gives a single raw batch that says what is wrong with it."""
+    """Read all files; a bad file gives a raw batch that describes the error."""
     reached, is_over = position, False
     while not is_over:
         try:
@@ -37,7 +36,7 @@ def read_past_bad_files(read: Read, position: Position | None) -> Iterator[tuple
 
 
 def bad_file_batch(bad: BadFileError) -> pa.RecordBatch:
-    """Return the raw batch that stands for a bad file."""
+    """Return the raw batch that represents a bad file."""
     content = pa.RecordBatch.from_pydict({"detail": [bad.in_one_line()], "path": [bad.path]})
     return content.replace_schema_metadata({_MARK: b""})
 

@@ -1,8 +1,8 @@
-"""CSV as RFC 4180 has it.
+"""CSV as defined by RFC 4180.
 
-A field may stand in quotes, in which a quote is doubled and lines may end; a quote inside an unquoted
-field is an ordinary character. An empty field is NULL unless it stands in quotes. Each file has a header
-of its own: columns go by their names.
+A quoted field may contain line ends, and doubled quotes. A quote inside an unquoted field is an ordinary
+character. An empty field is NULL unless it is quoted. Each file has its own header, and columns are found
+by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_QUOTES = ""
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a file writes its fields; `null` is a text for NULL besides the empty one."""
+    """Dialect of a CSV file; `null` is a text for NULL besides the empty one."""
 
     header: bool = True
     delimiter: str = ","
@@ -41,7 +41,7 @@ class Dialect:
 
     @staticmethod
     def of(stream: SourceStream) -> Dialect:
-        """The dialect that the stream's options describe."""
+        """Return the dialect that the stream's options describe."""
         check_options(stream, ("header", "delimiter", "quote", "null", MAX_LINE))
         delimiter = option(stream, "delimiter", default=",")
         delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
@@ -52,17 +52,17 @@ class Dialect:
         return Dialect(flag(stream, "header", default=True), delimiter, quote, option(stream, "null", default=""))
 
     def fields(self, line: str) -> list[str]:
-        """The fields of one line."""
+        """Split a line into fields."""
         quoting = {"quotechar": self.quote} if self.quote else {"quoting": csv.QUOTE_NONE}
         return next(csv.reader([line], delimiter=self.delimiter, **quoting), [])
 
     def names(self, header: str) -> list[str]:
-        """The names of columns in a header line."""
+        """Return the column names in a header line."""
         return [name.strip() for name in self.fields(header)]
 
     @property
     def pattern(self) -> str:
-        """What a line looks like whose quotes are closed and that is one line only."""
+        """Regular expression for a well-formed record: quotes are closed, and line ends are inside quotes."""
         if self.quote == NO_QUOTES:
             return r"^[^\r\n]*$"
         d, q = re.escape(self.delimiter), re.escape(self.quote)
@@ -72,7 +72,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class CsvParser:
-    """Reads lines as CSV; `header` is the line to skip, `width` how many fields a line has."""
+    """Parser of CSV lines; `header` is the line to skip, `width` the number of fields of a line."""
 
     dialect: Dialect
     header: str | None
@@ -94,7 +94,7 @@ class CsvParser:
         return Parsed(lines.texts, columns, broken | counts, lines.places)
 
     def _ill_formed(self, texts: pa.Array) -> dict[int, str]:
-        """Lines that would run into the next one: only those with quotes or line ends inside are looked at."""
+        """Describe the errors of ill-formed lines; only lines with quotes or line ends inside are checked."""
         suspects = pc.match_substring_regex(texts, f"[\r\n{re.escape(self.dialect.quote)}]")
         if not any_true(suspects):
             return {}
@@ -109,7 +109,7 @@ class CsvParser:
         return "a carriage return stands within the line"
 
     def _split(self, texts: pa.Array, sound: Mask) -> tuple[list[pa.Array], dict[int, str]]:
-        """The fields asked for, as texts for every line (NULL where there is none), and lines of wrong width."""
+        """Return the requested fields as texts, with NULL for bad lines, and the errors of lines with a wrong width."""
         rows = np.flatnonzero(sound)
         wrong: dict[int, str] = {}
         if not len(rows):
@@ -131,7 +131,7 @@ class CsvParser:
     def _read(self, text: pa.Buffer, note: Any) -> pa.Table:
         names = [str(i) for i in range(self.width)]
         used = list(dict.fromkeys(str(place) for place in self.places))
-        # One block and one thread: otherwise the handler is not told the number of the row.
+        # Use one block and one thread: otherwise the handler does not get the number of the row.
         return arrow_csv.read_csv(
             pa.BufferReader(text),
             read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=text.size + 1),
@@ -152,12 +152,12 @@ class CsvParser:
 
 
 _HEADER = b"tidegate.header"
-"""Where a raw batch has the header line of its file."""
+"""Metadata key of a raw batch for the header line of its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileParser:
-    """Reads lines by the header of the file that they come from."""
+    """Parser that uses the header of the file that a raw batch comes from."""
 
     stream: SourceStream
     dialect: Dialect
@@ -174,7 +174,7 @@ class FileParser:
 
 @dataclass(frozen=True, slots=True)
 class CsvSource:
-    """One CSV file, or a folder or glob of them."""
+    """Source of one CSV file, or a folder or glob of them."""
 
     stream: SourceStream
     files: FileSet
@@ -192,7 +192,7 @@ class CsvSource:
             raise self._no_header(self.files.location)
 
     def check_file(self, file: File) -> None:
-        """Raise what is wrong with a file as a whole; an empty one may get its lines later."""
+        """Raise an error if the file as a whole is bad. An empty file is fine, because lines may be added later."""
         if line := first_line(self.files, file, self._rules):
             self._check_line(file, line)
 
@@ -210,7 +210,7 @@ class CsvSource:
         return LineRules.of(self.stream, delimiter=self.dialect.delimiter, quote=self.dialect.quote)
 
     def _about(self, file: File) -> dict[bytes, bytes]:
-        """The header of a file that is read, which is checked first."""
+        """Check the first line of a file; return the header as metadata of its raw batches."""
         line = first_line(self.files, file, self._rules)
         if self.dialect.header and not line:
             raise blamed(file, self._no_header(file.path))
@@ -222,7 +222,7 @@ class CsvSource:
         return DataError("D103", message, hint="write the header line, or add the option header = 'false'")
 
     def _check_line(self, file: File, line: str) -> None:
-        """Compare the first line of a file with what is declared."""
+        """Raise an error if the first line of a file does not match the declaration."""
         self._check_form(file, line)
         if not self.dialect.header:
             self._check_width(file, line)
@@ -246,7 +246,7 @@ class CsvSource:
             raise blamed(file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint)) from error
 
     def _missing(self, place: str, name: str, names: Sequence[str]) -> DataError:
-        """The error for a column that a header lacks."""
+        """Return the error for a column that is missing in a header."""
         error = no_such_column(self.stream, place, name, names, hint=_NO_HEADER)
         hint = self._other_delimiter(
             self.dialect.delimiter.join(names), lambda found: find_name(name, found) is not None
@@ -254,7 +254,7 @@ class CsvSource:
         return error if hint is None else DataError(error.code, error.message, hint=hint)
 
     def _other_delimiter(self, line: str, fits: Callable[[list[str]], bool]) -> str | None:
-        """A hint that names another delimiter, if a line fits when it is split there."""
+        """Return a hint with another delimiter, if the line fits when split by it."""
         for delimiter, (words, written) in _DELIMITERS.items():
             fields = replace(self.dialect, delimiter=delimiter).fields(line)
             if delimiter != self.dialect.delimiter and len(fields) > 1 and fits([field.strip() for field in fields]):
@@ -276,7 +276,7 @@ _DELIMITERS = {
     "\t": ("tabs", "tab"),
     "|": ("vertical bars", "|"),
 }
-"""Delimiters that files have, with what they are called and how the option is written."""
+"""Common delimiters, each with its name and its spelling in the option."""
 
 _NO_HEADER = "If the first line is data, add the option header = 'false'."
 
@@ -290,5 +290,5 @@ def _counted(fields: int) -> str:
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
-    """The column as one array; a column without rows may have no chunk at all."""
+    """Return the column as one array; a column without rows may have no chunks."""
     return column.combine_chunks()

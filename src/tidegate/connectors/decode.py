@@ -1,8 +1,8 @@
-"""From raw rows to elements: the same code in every runtime.
+"""Decode raw rows to elements, with the same code in every runtime.
 
-What cannot become an element becomes a dead letter, one for each row, so that for every batch
-``rows == len(batch) + dead.num_rows``. The time of a row is judged first: neither which rows are
-late nor how far the stream has come depends on which other columns a query happens to read.
+Each row that cannot become an element becomes a dead letter, so that for every batch
+``rows == len(batch) + dead.num_rows``. The time of a row is checked first. So the late rows and the
+watermark do not depend on which other columns a query reads.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST, TimeUni
 Mask = npt.NDArray[np.bool_]
 
 TIME_TYPES = (Type.TIMESTAMP, Type.BIGINT, Type.INT)
-"""Types that a time column may have; whole numbers are microseconds, unless a unit is declared."""
+"""Types that a time column may have; integers are microseconds, unless a unit is declared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ingested:
-    """What a raw batch came to: elements, dead letters, the largest time seen, and its rows."""
+    """Result of decoding a raw batch: elements, dead letters, the largest time, and the number of rows."""
 
     batch: Batch
     dead: pa.RecordBatch
     latest: int | None
     rows: int
     spread: Spread | None = None
-    """Of the whole numbers in the column by which rows begin to be valid."""
+    """Spread of the integers in the time column."""
     late: int = 0
-    """How many rows were late."""
+    """Number of late rows."""
     late_from: int | None = None
     """The earliest time of a late row."""
     lacking: frozenset[str] = frozenset()
-    """Columns that no row has, where a row may lack some."""
+    """Columns that no row has, in formats in which a row may lack columns."""
     file: str | None = None
     is_begin: bool = False
-    """Whether the batch is the first one of its file."""
+    """True if the batch is the first of its file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedColumn:
-    """Values of the declared type, NULL where bad; `given` is what was there, for messages."""
+    """Values of the declared type, NULL where bad; `given` has the original values, for messages."""
 
     values: pa.Array
     bad: Mask
@@ -68,9 +68,9 @@ class ParsedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parsed:
-    """Raw rows read column by column; `broken` says of rows without structure what is wrong.
+    """Raw rows parsed by column; `broken` describes the errors of rows that could not be split into columns.
 
-    `places` says which row of the raw batch each is, unless they are all of them.
+    `places` has the position of each row in the raw batch; None if no row was skipped.
     """
 
     raw: pa.Array | pa.RecordBatch
@@ -78,30 +78,30 @@ class Parsed:
     broken: Mapping[int, str]
     places: npt.NDArray[np.intp] | None = None
     lacking: frozenset[str] = frozenset()
-    """Columns that no row has, where a row may lack some."""
+    """Columns that no row has, in formats in which a row may lack columns."""
 
     def __len__(self) -> int:
         return len(self.raw) if isinstance(self.raw, pa.Array) else int(self.raw.num_rows)
 
 
 class Parser(Protocol):
-    """The part of decoding that knows a format: a frozen value that can travel to a worker."""
+    """Format-specific part of a decoder: a frozen value that can be sent to a worker."""
 
     def parse(self, raw: pa.RecordBatch) -> Parsed: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Makes elements of one stream from raw batches; `schema` has the columns asked for."""
+    """Decoder of the raw batches of one stream; `schema` has the requested columns."""
 
     stream: SourceStream
     schema: Schema
     parser: Parser
 
     def decode(self, raw: pa.RecordBatch, watermark: int, now: int = 0) -> Ingested:
-        """Elements at or after the watermark; everything else as dead letters.
+        """Decode rows at or after the watermark to elements, and the others to dead letters.
 
-        `now` is the time of rows that have none of their own: that of their arrival.
+        `now` is the time of rows that are timed by arrival.
         """
         if is_bad_file(raw):
             return Ingested(Batch.empty(self.schema), bad_file_letter(raw, self.stream.name), None, 1)
@@ -130,7 +130,7 @@ class Decoder:
 
 
 def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
-    """The declared columns of these names, in declared order; with those that say when, if `time`."""
+    """Return the requested columns in declared order, with the time columns if `time` is set."""
     unknown = columns - frozenset(stream.schema.names)
     if unknown:
         raise InternalError("I301", f"stream '{stream.name}' declares no column {', '.join(sorted(unknown))}")
@@ -139,7 +139,7 @@ def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> S
             raise InternalError("I301", f"column '{name}' of stream '{stream.name}' cannot be its time")
     if not time:
         return Schema(tuple(f for f in stream.schema if f.name in columns))
-    # Rows of no column at all could not even be counted.
+    # At least one column is needed, to count the rows.
     wanted = columns | stream.times or frozenset(stream.schema.names[:1])
     return Schema(tuple(f for f in stream.schema if f.name in wanted))
 
@@ -149,7 +149,7 @@ def make_decoder(stream: SourceStream, columns: frozenset[str], parser: Parser) 
 
 
 def parse_texts(texts: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn:
-    """Values from their texts; an empty text is a value of its own, but no time."""
+    """Parse values from texts; an empty text counts as NULL in a time column only."""
     if is_time:
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     values, bad = parse_column(texts, type_)
@@ -161,7 +161,7 @@ _BY_CODE = (None, Reason.MALFORMED, Reason.NO_TIME, Reason.TIME_RANGE, Reason.LA
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Verdict:
-    """For each row its validity, if its time is known, and a code: 0 is good, others are reasons of `_BY_CODE`."""
+    """Validity of each row, if its time is known, and a code: 0 for an element, else the position in `_BY_CODE`."""
 
     watermark: int
     starts: Times
@@ -192,19 +192,19 @@ def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> 
 
 
 def _outside(stream: SourceStream, parsed: Parsed) -> Iterator[tuple[str, Domain, Mask]]:
-    """For each column that is read and has a domain, the rows whose value lies outside of it; NULL does not."""
+    """Yield for each column that is read and has a domain the rows with a value outside it; NULL is never outside."""
     for name, domain in stream.domains:
         if name in parsed.columns:
             values = parsed.columns[name].values
             numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
             if numbers.dtype == np.float32:
-                numbers = numbers.astype(np.float64)  # else the bounds would be rounded
-            inside = (numbers >= domain.low) & (numbers <= domain.high)  # NaN is not
+                numbers = numbers.astype(np.float64)  # otherwise the bounds would be rounded
+            inside = (numbers >= domain.low) & (numbers <= domain.high)  # NaN is outside
             yield name, domain, ~inside & values.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[Instants, Instants]:
-    """When each row begins and ends to be valid."""
+    """Return the start and end of the validity of each row."""
     if stream.is_table:
         return Instants.everywhere(BEGINNING, len(parsed)), Instants.everywhere(FOREVER, len(parsed))
     if stream.time_column is None:
@@ -238,7 +238,7 @@ def _letters(decoder: Decoder, raw: pa.RecordBatch, parsed: Parsed, verdict: _Ve
 
 
 def _details(stream: SourceStream, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
-    """A sentence for each row that has a fault; the one that counts is written last."""
+    """Describe the error of each bad row. A row may have several: later assignments take precedence."""
     details: dict[int, str] = {}
     for name, domain, outside in reversed(list(_outside(stream, parsed))):
         for row, text in _texts_of(parsed.columns[name].values, outside):
@@ -277,14 +277,14 @@ def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
 
 
 def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:
-    """The numbers of some rows, and their values as text."""
+    """Return pairs of row number and value as text, for the rows of a mask."""
     rows = np.flatnonzero(where)
     return zip(rows.tolist(), column_texts(values.take(pa.array(rows))).to_pylist(), strict=True)
 
 
 def _late(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int, str]:
     rows = verdict.rows(Reason.LATE)
-    # As values of their column, for a person to compare with others; a watermark need not be whole in its unit.
+    # Show times as they are in the column, so that a person can find them; a watermark may be a fraction of the unit.
     shown = column_texts(times.take(pa.array(rows, pa.int64()))).to_pylist()
     wide = times.type if pa.types.is_timestamp(times.type) else pa.int64()
     mark = column_texts(pa.array([verdict.watermark], pa.int64()).cast(wide))[0].as_py()
@@ -298,7 +298,7 @@ def _late(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int
 
 
 def _shown(parsed: Parsed, verdict: _Verdict, rows: npt.NDArray[np.intp]) -> pa.Array:
-    """The rows as text: what was read as JSON, a line that could not be read as it came."""
+    """Return rows as text: as JSON if they could be read, else the original line."""
     places = pa.array(rows)
     if isinstance(parsed.raw, pa.RecordBatch):
         return json_rows(parsed.raw.take(places))

@@ -1,8 +1,8 @@
-"""Files of a source: where they are, which count, and how they are opened.
+"""Find and open the files of a source.
 
-A location is an absolute path or a URI that pyarrow's file systems know; it names one file, a
-folder, or a glob (``*``, ``?`` and ``[…]`` within one level). Files whose names begin with a dot or
-an underscore are not data.
+A location is an absolute path or a URI of a pyarrow file system. It names one file, a folder, or a
+glob (``*``, ``?`` and ``[…]`` within one level). Files whose names begin with a dot or an underscore
+are ignored, unless the location names them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")
 _BLOCK = 4 << 20
 
 _SHOWN = 5
-"""How many names of files a message lists."""
+"""Maximum number of file names in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file: its name below the folder of its set, its path in the file system, its size."""
+    """One file: its name relative to the folder of its set, its path in the file system, and its size."""
 
     name: str
     path: str
     size: int
     changed: int = field(default=0, compare=False)
-    """When, in nanoseconds since 1970, as far as the file system knows."""
+    """Modification time in nanoseconds since 1970; 0 if the file system does not know it."""
 
     @property
     def is_compressed(self) -> bool:
@@ -50,7 +50,7 @@ class File:
 
 
 class Point(NamedTuple):
-    """A place in a file: how many bytes (or rows) and how many line ends are before it."""
+    """Position in a file: the number of bytes (or rows) and of line ends before it."""
 
     offset: int = 0
     lines: int = 0
@@ -61,7 +61,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far each file was read, by name: those begun, and those that will not be opened again."""
+    """Progress in the files of a source, by name: points in files that were begun, and files that are done."""
 
     points: Mapping[str, Point]
     done: Sequence[str]
@@ -88,7 +88,7 @@ class Progress:
         return Progress({**self.points, file.name: point}, self.done)
 
     def set_aside(self, name: str) -> Progress:
-        """Never open a file again."""
+        """Mark a file as done, so that it is never opened again."""
         if name in self.done:
             raise InternalError("I302", f"the file {name} is set aside twice")
         return Progress({n: p for n, p in self.points.items() if n != name}, [*self.done, name])
@@ -96,10 +96,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """All files of one location, now and later.
+    """All files at one location, now and later.
 
-    `suffixes` says which files of a folder count (none: all); `tried` are the locations that were
-    looked at, for messages.
+    `suffixes` restricts the files of a folder by their names (empty: all files). `tried` has the
+    locations that were searched, for messages.
     """
 
     location: str
@@ -107,7 +107,7 @@ class FileSet:
     tried: tuple[str, ...] = ()
 
     def files(self) -> list[File]:
-        """The files that are there now, by name."""
+        """Return the current files, sorted by name."""
         system, path = filesystem(self.location)
         try:
             info = system.get_file_info(path)
@@ -120,7 +120,7 @@ class FileSet:
 
     @property
     def version(self) -> str:
-        """A text that changes when files do."""
+        """Text that changes when the files change."""
         return json.dumps([[f.name, f.size, f.changed] for f in self.files()])
 
     def _counts(self, file: File) -> bool:
@@ -128,11 +128,11 @@ class FileSet:
 
     @property
     def name_filter(self) -> str:
-        """The names of files that count in a folder, as a glob of Hadoop."""
+        """Hadoop glob for the names of files that count in a folder."""
         return f"*{{{','.join(self.suffixes)}}}" if self.suffixes else "*"
 
     def existing(self, stream: SourceStream) -> list[File]:
-        """The files that are there now; that there is none is an error."""
+        """Return the current files; raise an error if there are none."""
         found = self.files()
         if not found:
             tried = self.tried or (self.location,)
@@ -142,7 +142,7 @@ class FileSet:
 
     @contextmanager
     def opened(self, file: File, *, offset: int = 0) -> Iterator[Any]:
-        """The file's bytes from an offset on (counted after decompression)."""
+        """Open a file at an offset (counted after decompression)."""
         system, _ = filesystem(self.location)
         try:
             with _stream(system, file, offset) as data:
@@ -151,14 +151,14 @@ class FileSet:
             raise _unreadable(system, file, error) from error
 
     def verify(self, file: File) -> None:
-        """Read a compressed file to its end, so that no row of a damaged one is used."""
+        """Read a compressed file to its end, to raise an error before any row of a damaged file is used."""
         with self.opened(file) as data:
             while data.read(_BLOCK):
                 pass
 
     @property
     def can_wait(self) -> bool:
-        """Whether files may appear at the location, though there are none: a folder is there, or need not be."""
+        """Return whether files may still appear at the location: its folder exists, or the storage has no folders."""
         system, path = filesystem(self.location)
         folder, pattern = _split_glob(path)
         if system.type_name in _WITHOUT_FOLDERS:
@@ -167,12 +167,12 @@ class FileSet:
 
 
 def blamed(file: File, error: DataError) -> BadFileError:
-    """Return the error as that of one file."""
+    """Convert an error to the error of one file."""
     return BadFileError(error.code, error.message, name=file.name, path=file.path, hint=error.hint)
 
 
 def _unreadable(system: Any, file: File, error: Exception) -> DataError:
-    """Blame the file if its bytes can be fetched, or if it is gone; else the storage, which may come back."""
+    """Return the error of the file if it is gone or its bytes can be read; else of the storage, which may recover."""
     failed = DataError("D104", f"{file.path} cannot be read: {error}")
     try:
         _fetch(system, file)
@@ -184,14 +184,14 @@ def _unreadable(system: Any, file: File, error: Exception) -> DataError:
 
 
 def _fetch(system: Any, file: File) -> None:
-    """Read the bytes of a file as they are stored."""
+    """Read the stored bytes of a file, without decompression."""
     with system.open_input_stream(file.path, compression=None) as data:
         while data.read(_BLOCK):
             pass
 
 
 def filesystem(location: str) -> tuple[Any, str]:
-    """The pyarrow file system of a location, and the path within it."""
+    """Return the pyarrow file system of a location, and the path within it."""
     if not is_uri(location):
         return fs.LocalFileSystem(), location
     try:
@@ -209,7 +209,7 @@ def is_hidden(name: str) -> bool:
 
 
 def resolve(stream: SourceStream) -> tuple[Format, FileSet]:
-    """The format and the files of a stream that is read from files."""
+    """Return the format and the files of a stream that is read from files."""
     candidates = _candidates(stream)
     location = next((c for c in candidates if FileSet(c).files()), None)
     location = location or next((c for c in candidates if FileSet(c).can_wait), candidates[0])
@@ -257,7 +257,7 @@ def _listed(system: Any, path: str, *, is_folder: bool) -> Iterator[File]:
 
 
 def _split_glob(path: str) -> tuple[str, list[str]]:
-    """The folder above the first wildcard, and the patterns of the levels below it."""
+    """Split a path into the folder above the first wildcard and the patterns of the levels below."""
     parts = path.rstrip("/").split("/")
     first = next((i for i, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
     return "/".join(parts[:first]) or "/", parts[first:]

@@ -1,4 +1,4 @@
-"""Kinds of data, told apart by location, and the options of a stream."""
+"""Formats of sources, and the options of a stream."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.errors import DataError, nearest
 
 Position = Mapping[str, Any]
-"""How far a source has been read: plain JSON, which resumes exactly there."""
+"""Position in a source, as plain JSON; reading resumes exactly there."""
 
 
 class Format(Enum):
-    """What a source delivers; the value is how the option `format` names it."""
+    """Format of a source; the value is its name in the option `format`."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -28,15 +28,15 @@ SUFFIXES = {
     Format.JSONL: (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
     Format.PARQUET: (".parquet",),
 }
-"""How the names of files of a format end."""
+"""Endings of file names, by format."""
 
 COMMON_OPTIONS = ("format", "base", "files_per_batch")
-"""Options of every stream: `base` is the folder of the file that declares it, `files_per_batch` how
-many files Spark takes at a time."""
+"""Options of every stream: `base` is the folder of the file that declares it, `files_per_batch` the
+maximum number of files that Spark reads in a batch."""
 
 
 def format_of_name(name: str) -> Format | None:
-    """The format that the end of a name speaks of.
+    """Return the format that the ending of a name indicates, if any.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def format_of_name(name: str) -> Format | None:
 
 
 def format_option(stream: SourceStream) -> Format | None:
-    """The format of files that the stream's options ask for, if they do."""
+    """Return the file format that the stream's options request, if any."""
     asked = option(stream, "format")
     if asked is None:
         return None
@@ -62,12 +62,12 @@ def option(stream: SourceStream, name: str) -> str | None: ...
 @overload
 def option(stream: SourceStream, name: str, *, default: str) -> str: ...
 def option(stream: SourceStream, name: str, *, default: str | None = None) -> str | None:
-    """What the user wrote for an option; names are compared without regard to case."""
+    """Return the text of an option; the case of names does not matter."""
     return next((value for key, value in stream.options if key.lower() == name), default)
 
 
 def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
-    """An option that is true or false."""
+    """Return an option that is true or false."""
     text = option(stream, name)
     if text is None:
         return default
@@ -77,7 +77,7 @@ def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
 
 
 def count(stream: SourceStream, name: str) -> int | None:
-    """An option that is a number of things, if it is given."""
+    """Return an option that is a positive integer, if it is given."""
     text = option(stream, name)
     if text is None:
         return None
@@ -87,7 +87,7 @@ def count(stream: SourceStream, name: str) -> int | None:
 
 
 def check_options(stream: SourceStream, known: Sequence[str]) -> None:
-    """Refuse options that mean nothing, so that a slip of the pen is not ignored."""
+    """Raise an error for unknown options, so that a typo is not ignored."""
     allowed = (*COMMON_OPTIONS, *known)
     for name, _ in stream.options:
         if name.lower() not in allowed:
@@ -97,7 +97,7 @@ def check_options(stream: SourceStream, known: Sequence[str]) -> None:
 
 
 def find_name(name: str, available: Sequence[str]) -> int | None:
-    """Where a declared column is: the same name, or else the first that differs in case only."""
+    """Return the position of a declared column: of the same name, or else of the first that differs in case only."""
     if name in available:
         return list(available).index(name)
     return next((i for i, other in enumerate(available) if other.lower() == name.lower()), None)
@@ -106,7 +106,7 @@ def find_name(name: str, available: Sequence[str]) -> int | None:
 def no_such_column(
     stream: SourceStream, place: str, missing: str, found: Sequence[str], *, hint: str = ""
 ) -> DataError:
-    """The error for a declared column that the data lacks; it shows both sides."""
+    """Return the error for a declared column that the data lacks, with the declared and the found columns."""
     message = (
         f"stream '{stream.name}': {place} has no column '{missing}'\n"
         f"   declared: {', '.join(stream.schema.names)}\n"

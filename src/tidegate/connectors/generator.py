@@ -1,12 +1,13 @@
-"""Made-up streams: ``generator://?rows=100000&seed=7&keys=20&interval=100ms&disorder=2s``.
+"""Generated streams: ``generator://?rows=100000&seed=7&keys=20&interval=100ms&disorder=2s``.
 
 Every value is a pure function of seed, column and row number, by a counter-based hash (SplitMix64:
-Steele, Lea and Flood, 2014), so that a stream is the same however it is cut into batches.
+Steele, Lea and Flood, 2014). So a stream is the same however it is cut into batches.
 
-Parameters: `rows` (how many), `seed`, `keys` (how many distinct numbers and strings), `start` (the
-first time), `interval` (between two rows), `disorder` (how much earlier than its place a row's time
-may be), `turn` (how many values a key sees in one turn of the wave that floating columns follow),
-`batch` (how many rows come at a time, at most), and for a column `c` of numbers `c.min` and `c.max`.
+Parameters: `rows` (number of rows), `seed`, `keys` (number of distinct integers and strings), `start`
+(the first time), `interval` (between two rows), `disorder` (the most by which a row's time may be
+earlier than its regular time), `turn` (number of values of a key in one period of the wave that
+floating columns follow), `batch` (maximum number of rows in a batch), and for a numeric column `c` the
+bounds `c.min` and `c.max`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _PARAMETERS = ("rows", *_DEFAULTS)
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The parameters of a generator; `ranges` has the least and the largest value of columns."""
+    """Parameters of a generator; `ranges` has the smallest and largest value of columns."""
 
     rows: int
     seed: int
@@ -64,7 +65,7 @@ class Recipe:
 
     @staticmethod
     def of(stream: SourceStream) -> Recipe:
-        """The recipe that a location describes."""
+        """Parse the location of a stream."""
         given = dict(parse_qsl(urlsplit(stream.location).query, keep_blank_values=True))
         _check_names(stream, given)
         if "rows" not in given:
@@ -82,7 +83,7 @@ EXAMPLE = "generator://?rows=100000&seed=7&keys=20&interval=100ms&start=2026-01-
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSource:
-    """A stream of made-up rows."""
+    """Source of generated rows."""
 
     stream: SourceStream
     recipe: Recipe
@@ -108,7 +109,7 @@ class GeneratorSource:
 
 
 def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset[str] | None = None) -> pa.RecordBatch:
-    """Rows [first, first + count) of a generator's stream; all declared columns, or those asked for."""
+    """Generate the rows [first, first + count) of a stream, with all declared columns or the requested ones."""
     recipe = Recipe.of(stream)
     fields = stream.schema if columns is None else requested(stream, columns, time=True)
     rows = np.arange(first, first + count, dtype=np.int64)
@@ -133,7 +134,7 @@ def _column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> p
 
 
 def _plain(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
-    """Values that follow neither a wave nor a range of their own."""
+    """Generate values that follow neither a wave nor a range."""
     match type_:
         case Type.BOOLEAN:
             return pa.array(hashes >> np.uint64(63) == 1)
@@ -147,14 +148,14 @@ def _plain(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
 
 
 def _named(numbers: Rows, type_: Type) -> pa.Array:
-    """Keys as whole numbers, or as strings."""
+    """Convert key numbers to integers or strings."""
     if type_ is Type.STRING:
         return pc.binary_join_element_wise("k", pa.array(numbers).cast(pa.string()), "")
     return pa.array(numbers).cast(type_.arrow)
 
 
 def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa.Array:
-    """Arrays and maps of a few entries; the keys of a map follow each other."""
+    """Generate arrays and maps with a few entries; the keys of a map are consecutive."""
     sizes = _below(hashes, min(_MOST_ENTRIES, recipe.keys) + 1)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     number = np.arange(bounds[-1]) - np.repeat(bounds[:-1], sizes)
@@ -168,7 +169,7 @@ def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa
 
 
 def _hashes(seed: int, column: str, rows: Rows) -> Hashes:
-    """The output of SplitMix64 at each row, for a state that seed and column choose."""
+    """Return the output of SplitMix64 for each row; seed and column determine its state."""
     digest = blake2b(f"{seed}/{column}".encode(), digest_size=8).digest()
     state = np.uint64(int.from_bytes(digest, "little"))
     mixed = state + (rows.astype(np.uint64) + np.uint64(1)) * GOLDEN
@@ -182,7 +183,7 @@ def _below(hashes: Hashes, limit: int) -> Rows:
 
 
 def _unit(hashes: Hashes) -> npt.NDArray[np.float64]:
-    """Numbers in [0, 1)."""
+    """Convert hashes to numbers in [0, 1)."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -204,10 +205,10 @@ def _integers(recipe: Recipe, field: Field, hashes: Hashes) -> Rows:
 def _readings(
     recipe: Recipe, stream: SourceStream, field: Field, rows: Rows, hashes: Hashes
 ) -> npt.NDArray[np.float64]:
-    """A slow wave, shifted for each key, with noise: within [0, 100], or the column's own range."""
+    """Generate a slow wave with noise, shifted for each key, within the range of the column (by default [0, 100])."""
     phase = rows / (recipe.turn * recipe.keys) + _key_of(recipe, stream, rows) / recipe.keys
     slope = np.abs(2.0 * (phase - np.floor(phase)) - 1.0)
-    # A smooth step up and down, not a sine: only exact elementary operations, the same everywhere.
+    # Use a smooth step up and down instead of a sine: its elementary operations give the same result everywhere.
     wave = slope * slope * (3.0 - 2.0 * slope)
     values = np.round(90.0 * wave + 10.0 * _unit(hashes), 3)
     low, high = _range(recipe, field.name)
@@ -215,7 +216,7 @@ def _readings(
 
 
 def _key_of(recipe: Recipe, stream: SourceStream, rows: Rows) -> Rows:
-    """Which key a row belongs to, as its first column of strings or whole numbers says."""
+    """Return the key number of each row, from the first column of strings or integers."""
     keyed = (Type.STRING, Type.INT, Type.BIGINT)
     names = [f.name for f in stream.schema if f.type in keyed and f.name != stream.time_column]
     return _below(_hashes(recipe.seed, names[0], rows), recipe.keys) if names else np.zeros(len(rows), np.int64)
@@ -257,7 +258,7 @@ def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
 
 
 def _check_time_fits(stream: SourceStream, first: int, last: int) -> None:
-    """Refuse times that the time column cannot hold, counted in its unit."""
+    """Raise an error if the time column cannot hold the times in its unit."""
     if stream.time_column is None or stream.unit is None:
         return
     limit = 2 ** (stream.schema.type_of(stream.time_column).arrow.bit_width - 1)
@@ -266,7 +267,7 @@ def _check_time_fits(stream: SourceStream, first: int, last: int) -> None:
 
 
 def _column_range(field: Field, given: Mapping[str, str], keys: int) -> tuple[str, float, float]:
-    """The range of a column of numbers: as many values as keys, or a width of 100."""
+    """Return the range of a numeric column; by default integers have one value per key, others a width of 100."""
     number, width = (int, keys - 1) if field.type.is_integer else (float, 100)
     low = number(given.get(f"{field.name}.min", "0"))
     high = number(given.get(f"{field.name}.max", low + width))
@@ -277,7 +278,7 @@ def _column_range(field: Field, given: Mapping[str, str], keys: int) -> tuple[st
 
 
 def _instant(text: str) -> int:
-    # A plus sign in a query stands for a space; between time and zone only a plus sign makes sense.
+    # In a URL a plus sign is decoded to a space; between time and zone, a space must have been a plus sign.
     moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

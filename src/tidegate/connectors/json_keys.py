@@ -1,8 +1,8 @@
-"""Keys of JSON objects that differ from a declared name in case only.
+"""Find keys of JSON objects that differ from a declared name in case only.
 
-A key counts if it is the name, or else if it differs in case only; of several such keys the first one counts. Arrow's
-reader knows keys by their exact spelling, so the other spellings of a block of lines are looked up first. Only lines
-without a value under the exact name are searched.
+A column's key is the one with the exact name, or else the first that differs in case only. Arrow's reader finds keys
+by their exact spelling, so other spellings in a block of lines are searched separately. Only lines without a value
+under the exact name are searched.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _ESCAPED_LETTER = r"\\u00(3[0-9]|[46][1-9a-fA-F]|5[0-9aAfF]|4[fF]|7[0-9aA])"
-"""A letter, digit or underscore that is written as an escape: such a key is not found by its spelling."""
+"""Pattern of an escaped letter, digit or underscore; a search for the spelling does not find a key with escapes."""
 
 
 def value_of(row: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a declared column in an object, None if it has none.
+    """Return the value of a declared column in an object, or None if it is missing.
 
     Examples
     --------
@@ -37,18 +37,18 @@ def has_key(row: Mapping[str, Any], name: str) -> bool:
 
 
 def may_have_key(texts: pa.Array, name: str) -> bool:
-    """Whether a key of that name, in any case, may be in one of the lines; a string may look like one."""
+    """Return whether a line may have a key of that name, in any case; a string that looks like one counts."""
     return _any(pc.match_substring(texts, f'"{name}"', ignore_case=True))
 
 
 def have_escapes(texts: pa.Array, names: Sequence[str]) -> bool:
-    """Whether some of the names could be written with escapes in one of the lines."""
+    """Return whether a line may contain one of the names written with escapes."""
     pattern = _ESCAPED_LETTER if all(name.isascii() for name in names) else r"\\u"
     return _any(pc.match_substring_regex(texts, pattern))
 
 
 def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the keys in the lines that differ from a name in case only, by name.
+    """Return by name the keys in the lines that differ from it in case only.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str
 
 
 def has_spelling(texts: pa.Array, name: str) -> pa.Array:
-    """Tell for each line whether it has a key of exactly this spelling, or a string that looks like one."""
+    """Return for each line whether it has a key with exactly this spelling, or a string that looks like one."""
     return pc.match_substring_regex(texts, _key(re.escape(name)))
 
 
@@ -76,9 +76,9 @@ def _key(pattern: str) -> str:
 
 
 def _differs_in_case(name: str) -> str | None:
-    """Return a pattern of the spellings of a name that are not the name itself, None if there are none."""
+    """Return a pattern for all other spellings of a name, or None if there are none."""
     pattern: str | None = None
-    rest = ""  # what follows, in any case
+    rest = ""  # pattern of the following letters in any case
     for letter in reversed(name):
         other = letter.swapcase()
         exact, swapped = re.escape(letter), re.escape(other)

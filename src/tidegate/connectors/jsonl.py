@@ -1,9 +1,9 @@
-"""JSON lines: one object a line; keys are column names in any case, other keys are ignored.
+"""JSON lines: one object per line. Keys are column names in any case; other keys are ignored.
 
-Whole blocks go through Arrow's reader where that cannot differ from reading line by line with
-`json`, which is the meaning: a missing key is NULL, a number may have any form that gives a value of
-the type (``1.0`` is an INT), a string is read like a field of a CSV file, and an object or array is
-a map or array, or a STRING with its JSON text.
+Reading line by line with `json` defines the meaning. A missing key is NULL. A number may have any form
+that gives a value of the type (``1.0`` is an INT). A string is parsed like a field of a CSV file. An
+object or array is a map or array, or a STRING with its JSON text. Blocks of lines go through Arrow's
+faster reader where the result cannot differ.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tidegate.schema import Field, Type
 
 _PLAIN = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE, Type.STRING)
 _DIRECT = frozenset(t for t in Type if t in _PLAIN or (t.is_array and t.parts[0] in _PLAIN))
-"""Types whose values Arrow reads itself; those of others are read as strings, then parsed."""
+"""Types that Arrow's reader parses; values of other types are read as strings, then parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonParser:
-    """Reads lines as JSON objects."""
+    """Parser of JSON lines."""
 
     fields: tuple[Field, ...]
     times: frozenset[str]
@@ -47,7 +47,7 @@ class JsonParser:
         return self.parse_block(lines) or self.parse_singly(lines)
 
     def parse_block(self, lines: Lines) -> Parsed | None:
-        """All lines at once, or None if that might differ from `parse_singly`."""
+        """Parse all lines at once; return None if the result might differ from `parse_singly`."""
         if not len(lines.texts) or lines.broken or not _is_plain(lines.texts):
             return None
         read = self._read(lines.texts, [f.name for f in self.fields])
@@ -62,7 +62,7 @@ class JsonParser:
         return Parsed(lines.texts, columns, {}, lines.places, lacking)
 
     def parse_singly(self, lines: Lines) -> Parsed:
-        """Line by line: slower, and the definition of what a line means."""
+        """Parse line by line, which is slower and defines the meaning of a line."""
         broken, objects = dict(lines.broken), []
         for row, line in enumerate(lines.texts.to_pylist()):
             value = _load(line) if row not in broken else {}
@@ -75,14 +75,14 @@ class JsonParser:
         return Parsed(lines.texts, columns, broken, lines.places, lacking)
 
     def _read(self, texts: pa.Array, keys: Sequence[str]) -> pa.Table | None:
-        """Read values by keys, each of which may differ in case from its column."""
+        """Read the values of keys, which may differ in case from their columns."""
         types = {f.name.lower(): f.type.arrow if f.type in _DIRECT else pa.string() for f in self.fields}
         table = _read_block(texts, pa.schema([(key, types[key.lower()]) for key in keys]))
-        # Each line begins and ends with a brace, so that as many rows as lines means one a line.
+        # Each line begins and ends with a brace, so equal numbers of rows and lines mean one row per line.
         return table if table is not None and table.num_rows == len(texts) else None
 
     def _with_other_spellings(self, texts: pa.Array, table: pa.Table) -> pa.Table | None:
-        """Fill in values whose keys differ from the column's name in case; None if it is not clear which those are."""
+        """Fill in values whose keys differ from the column's name in case; return None if they are ambiguous."""
         names = [name for name in table.column_names if table.column(name).null_count]
         if not names:
             return table
@@ -121,7 +121,7 @@ class JsonParser:
 
 @dataclass(frozen=True, slots=True)
 class JsonSource:
-    """One file of JSON lines, or a folder or glob of them."""
+    """Source of one file of JSON lines, or a folder or glob of them."""
 
     stream: SourceStream
     files: FileSet
@@ -135,7 +135,7 @@ class JsonSource:
             self.check_file(file)
 
     def check_file(self, file: File) -> None:
-        """Raise what is wrong with a file as a whole."""
+        """Raise an error if the file as a whole is bad."""
         with self.files.opened(file) as data:
             data.read(1)
 
@@ -150,9 +150,9 @@ class JsonSource:
 
 
 def _is_plain(texts: pa.Array) -> bool:
-    """Whether Arrow's reader agrees with `json` on what these lines are, if it can read them.
+    """Return whether Arrow's reader agrees with `json` on these lines, if it can read them.
 
-    A NUL ends its text early, and it takes `Inf` for a number.
+    It stops reading at a NUL, and accepts `Inf` as a number.
     """
     braces = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     odd = pc.or_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "Inf"))
@@ -160,9 +160,9 @@ def _is_plain(texts: pa.Array) -> bool:
 
 
 def _is_clear(texts: pa.Array, missing: pa.Array, values: pa.ChunkedArray, name: str, spelling: str) -> bool:
-    """Whether the values under another spelling are those of the column, in all lines without a value under its name.
+    """Return whether the values under another spelling belong to the column, in all lines without one under its name.
 
-    A line may have the exact key too, with NULL; or what looks like the key may be part of a value.
+    They may not: a line may also have the exact key with NULL, or a string that looks like the key.
     """
     found = pc.and_(missing, values.combine_chunks().is_valid())
     looks_alike = pc.and_(missing, has_spelling(texts, spelling))
@@ -170,7 +170,7 @@ def _is_clear(texts: pa.Array, missing: pa.Array, values: pa.ChunkedArray, name:
 
 
 def _has_special(values: pa.Array) -> bool:
-    """Whether there is a number that JSON cannot write, or that was too large for its type."""
+    """Return whether there is an infinity or NaN, also from a number that is too large for its type."""
     if is_collection(values.type):
         return _has_special(entries_of(values).values)
     return bool(pa.types.is_floating(values.type)) and any_true(pc.invert(pc.is_finite(values)))
@@ -189,7 +189,7 @@ def _read_block(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
 
 
 def _load(line: str) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it."""
+    """Return the object of a line, or a description of the error."""
     try:
         value = DECODER.decode(line)
     except json.JSONDecodeError as error:

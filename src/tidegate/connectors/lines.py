@@ -1,4 +1,4 @@
-"""Raw batches of lines made ready for decoding."""
+"""Prepare raw batches of lines for decoding."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 LINE = "line"
-"""The one column of a raw batch of text."""
+"""Name of the only column of a raw batch of text."""
 
 MARK = "\ufeff"
-"""The byte order mark, which some programs put before the first line."""
+"""The byte order mark, which some programs write before the first line."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lines:
-    """Lines that hold rows, and what is wrong with those that are no text.
+    """Lines that hold rows; `broken` describes the errors of lines that are cut or not UTF-8.
 
-    `places` says which line of the raw batch each is, unless they are all of them.
+    `places` has the position of each line in the raw batch; None if no line was skipped.
     """
 
     texts: pa.Array
@@ -32,7 +32,7 @@ _CUT, _LIMIT = b"tidegate.cut", b"tidegate.limit"
 
 
 def with_cut_lines(raw: pa.RecordBatch, cut: npt.NDArray[np.int64], limit: int) -> pa.RecordBatch:
-    """Mark lines of a raw batch of which only the beginning is there, because they are longer than the limit."""
+    """Mark the lines of a raw batch that were cut because they are longer than the limit."""
     metadata = {_CUT: cut.astype(np.int64).tobytes(), _LIMIT: str(limit).encode()}
     return raw.replace_schema_metadata({**(raw.schema.metadata or {}), **metadata})
 
@@ -46,7 +46,7 @@ def _cut_lines(raw: pa.RecordBatch) -> dict[int, str]:
 
 
 def clean_lines(raw: pa.RecordBatch, *, header: str | None = None, space: str = "") -> Lines:
-    """The lines of a raw batch that hold rows: without line ends, outer space, blank lines and header lines."""
+    """Return the lines that hold rows: without line ends, outer space, blank lines and header lines."""
     texts, broken = _readable(raw.column(0).cast(pa.string()).fill_null(""))
     broken |= _cut_lines(raw)
     texts = _without_ends(texts)
@@ -58,10 +58,10 @@ def clean_lines(raw: pa.RecordBatch, *, header: str | None = None, space: str = 
 
 
 def joined(lines: pa.Array) -> pa.Buffer:
-    """All lines as one text, each with its end.
+    """Join all lines into one text, each with a line end.
 
-    The last one too: without it, Arrow takes an empty field at the end of a text to be quoted if
-    the field before it is.
+    The last line needs one, too: without it, Arrow treats an empty field at the end of the text as
+    quoted if the previous field is.
     """
     ended = pa.concat_arrays([lines, pa.array([""], pa.string())])
     whole = pa.ListArray.from_arrays(pa.array([0, len(ended)], pa.int32()), ended)
@@ -73,7 +73,7 @@ def any_true(mask: pa.Array) -> bool:
 
 
 def _readable(texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-    """The same lines, with those that are no UTF-8 made printable and named."""
+    """Escape the lines that are not UTF-8, and return them with a description of the error by line."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""DataFrames and other tables in memory."""
+"""Tables in memory as sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.connectors.typed import check_schema, typed_decoder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySource:
-    """The rows of an Arrow table, in their order."""
+    """Source of the rows of an Arrow table, in their order."""
 
     stream: SourceStream
     table: pa.Table

@@ -1,6 +1,6 @@
-"""Where raw rows come from: their file, and their line or row within it.
+"""Origins of raw rows: their file, and their line or row in it.
 
-The places travel with a raw batch as metadata of its schema, since its columns belong to the data.
+A raw batch carries them as metadata of its schema, because its columns belong to the data.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _FILE, _FIRST, _OFFSETS = b"tidegate.file", b"tidegate.first", b"tidegate.offset
 
 
 def with_places(batch: pa.RecordBatch, file: str, first: int, offsets: Ints | None = None) -> pa.RecordBatch:
-    """Return the batch with its file and the number of its first row.
+    """Attach the file and the number of the first row to a batch.
 
-    Rows follow each other without gaps, unless `offsets` says how far each is from the first one.
+    Rows are consecutive, unless `offsets` has the distance of each row from the first one.
     """
     metadata = {**(batch.schema.metadata or {}), _FILE: file.encode(), _FIRST: str(first).encode()}
     if offsets is not None:
@@ -26,19 +26,19 @@ def with_places(batch: pa.RecordBatch, file: str, first: int, offsets: Ints | No
 
 
 def file_of(batch: pa.RecordBatch) -> str | None:
-    """Return the path of the file that a raw batch was read from."""
+    """Return the path of the file that a raw batch was read from, if any."""
     found = (batch.schema.metadata or {}).get(_FILE)
     return None if found is None else found.decode()
 
 
 def first_number(batch: pa.RecordBatch) -> int | None:
-    """Return the line or row of the file with which a raw batch begins, counted from 1."""
+    """Return the number of the first line or row of a raw batch in its file, counted from 1."""
     found = (batch.schema.metadata or {}).get(_FIRST)
     return None if found is None else int(found)
 
 
 def numbers_of(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.Array:
-    """Return the lines or rows within their file of some rows of a raw batch; NULL if it has no file.
+    """Return the line or row numbers in the file for some rows of a raw batch; NULL if it has no file.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parquet files."""
+"""Read Parquet files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class ParquetSource:
-    """One Parquet file, or a folder or glob of them; a file does not change once it is there."""
+    """Source of one Parquet file, or a folder or glob of them. A file must not change once it exists."""
 
     stream: SourceStream
     files: FileSet
@@ -38,7 +38,7 @@ class ParquetSource:
             self.check_file(file)
 
     def check_file(self, file: File) -> None:
-        """Raise what is wrong with a file as a whole."""
+        """Raise an error if the file as a whole is bad."""
         with self._opened(file) as data, _blaming(file):
             check_schema(self.stream, data.schema_arrow, file.path)
 
@@ -86,9 +86,9 @@ def _blaming(file: File) -> Iterator[None]:
 
 
 def _batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Rows from an offset on; row groups before it are not read.
+    """Yield rows starting at an offset; earlier row groups are not read.
 
-    A row group is read as a whole: how many rows of a damaged one are used must not depend on how it is cut.
+    A row group is read as a whole, so that the number of rows used of a damaged one does not depend on the batch size.
     """
     first = 0
     for group in range(data.num_row_groups):

@@ -1,8 +1,8 @@
-"""Which lines of a CSV file belong together because a quoted field runs over their ends (RFC 4180).
+"""Find the lines of a CSV file that form one record because a quoted field contains line ends (RFC 4180).
 
-A line that opens a quote is joined with the lines after it up to the one that closes the quote. That holds only if
-the result is well-formed, and not longer than a limit: otherwise the quote is a fault of its line alone, and the lines
-after it are rows of their own.
+A line that opens a quote is joined with the following lines, up to the one that closes the quote. The result must be
+well-formed and not longer than a limit. Otherwise only the line with the quote is bad, and the following lines are
+records of their own.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 _CLOSED, _OPEN, _BAD = 0, 1, 2
-"""How a line ends: complete, within quotes, or in a way that no continuation can repair."""
+"""State at the end of a line: complete, inside quotes, or ill-formed whatever follows."""
 
 _RETURN = 13
 
 
 @inlined
 def _scan(data: Bytes, begin: int, end: int, before: int, delimiter: int, quote: int) -> int:
-    """Return how a line ends, by how the one before it does."""
+    """Return the state at the end of a line, given the state at the end of the previous line."""
     if end > begin and data[end - 1] == _RETURN:
         end -= 1
     i, is_open = begin, before == _OPEN
@@ -58,14 +58,14 @@ def _scan(data: Bytes, begin: int, end: int, before: int, delimiter: int, quote:
 def record_starts(
     data: Bytes, ends: Ints, delimiter: int, quote: int, limit: int, is_final: Any
 ) -> tuple[Ints, int]:  # pragma: no cover - compiled
-    """Return the lines with which records begin, and how many lines those records have together.
+    """Return the first line of each record, and the total number of lines of these records.
 
-    `ends` are the places of the line ends. Lines at the end whose quote may still be closed by later data are
-    left out, unless the data `is_final` or they are longer than the limit already.
+    `ends` are the positions of the line ends. Last lines with an open quote that later data may close are omitted,
+    unless the data `is_final` or they are already longer than the limit.
     """
     lines = len(ends)
     starts, count, line = np.empty(lines, np.int64), 0, 0
-    # Lines before `reach` leave an open quote open. No line is scanned twice for that, whatever the lines are like.
+    # An open quote stays open in the lines before `reach`. Keeping it means that no line is scanned twice for this.
     reach, how = 0, -1
     while line < lines:
         begin = 0 if line == 0 else ends[line - 1] + 1

@@ -1,9 +1,8 @@
-"""Results to folders of files, exactly once.
+"""Write results to folders of files, exactly once.
 
-Whoever runs a query labels each step of it (the number of the batch, say). Rows of a step are
-staged by workers and published by the driver; publishing the same label again replaces what an
-earlier attempt published. At every point of a crash, running the step again, or only its
-`publish`, leads to the same files:
+The runtime gives each step a label, for example its number. Workers stage the rows of a step, and the
+driver publishes them. Publishing the same label again replaces what an earlier attempt published.
+After a crash at any point, running the step again, or only its `publish`, leads to the same files:
 
     <folder>/.staging/<label>-<token>/<part>.<ext>     staged
     <folder>/.staging/<label>-<token>.manifest         the parts, once publishing has begun
@@ -35,20 +34,20 @@ TextFormat = Literal["csv", "jsonl"]
 SinkFormat = TextFormat | Literal["parquet"]
 _FORMATS: tuple[SinkFormat, ...] = ("csv", "jsonl", "parquet")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")  # no hyphen: what is before the last one is the label
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")  # no hyphen, because the last hyphen of a file name ends the label
 _LABEL_OF_A_RUN = re.compile(r"batch-\d+|final")
 _PUBLISHED = re.compile(rf"{_PART.pattern}\.(?:{'|'.join(_FORMATS)})")
 
 
 @dataclass(frozen=True, slots=True)
 class FileSink:
-    """A folder that takes results; `folder` is an absolute path or a URI, so that workers agree on it."""
+    """Sink that writes files to a folder, which is an absolute path or a URI, so that all workers agree on it."""
 
     folder: str
     format: SinkFormat
 
     def begin(self, label: str) -> str:
-        """Start a step: forget what earlier attempts at it staged; the token names this attempt."""
+        """Start a step: remove what earlier attempts staged, and return a token for this attempt."""
         token = secrets.token_hex(8)
         with self._files() as (system, folder):
             for info in _children(system, f"{folder}/.staging"):
@@ -58,9 +57,9 @@ class FileSink:
         return token
 
     def write(self, label: str, token: str, part: str, rows: pa.RecordBatch) -> int:
-        """Stage the rows of one part, whole or not at all; how many bytes they take.
+        """Stage the rows of one part atomically and return their size in bytes.
 
-        A part that is written again is replaced. No rows make no file.
+        A part that is written again is replaced. Without rows, no file is written.
         """
         if rows.num_rows == 0:
             return 0
@@ -74,7 +73,7 @@ class FileSink:
         return size
 
     def publish(self, label: str, token: str) -> None:
-        """Make the staged parts the published ones of the label; again after a crash, as often as need be."""
+        """Publish the staged parts of the label in place of earlier ones; can be repeated after a crash."""
         with self._files() as (system, folder):
             staging = _staging(folder, label, token)
             parts = _manifest(system, staging, f".{self.format}")
@@ -83,12 +82,12 @@ class FileSink:
             _remove_published(system, folder, label, keep=parts - _staged(system, staging, f".{self.format}"))
             for part in sorted(_staged(system, staging, f".{self.format}") & parts):
                 system.move(f"{staging}/{part}", f"{folder}/{label}-{part}")
-            # The manifest goes last: without it, an empty folder would mean that nothing was staged.
+            # Delete the manifest last: without it, an empty folder would mean that nothing was staged.
             _delete_if_there(system, staging)
             _delete_if_there(system, f"{staging}.manifest")
 
     def clear(self) -> None:
-        """Remove the results of an earlier run, which a run from the beginning replaces; other files stay."""
+        """Remove the results of an earlier run, which a run from the beginning writes again; keep other files."""
         with self._files() as (system, folder):
             for info in _children(system, folder):
                 label, _, part = info.base_name.rpartition("-")
@@ -106,7 +105,7 @@ class FileSink:
 
 
 def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A002 - the word of the language
-    """The sink at a location; a relative path is below the current folder."""
+    """Return the sink at a location; a relative path starts at the current folder."""
     chosen = next((f for f in _FORMATS if f == format.lower()), None)
     if chosen is None:
         raise DataError("D101", f"results cannot be written as '{format}'", hint=nearest(format, _FORMATS))
@@ -114,7 +113,7 @@ def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A00
 
 
 def render(rows: pa.RecordBatch, format: TextFormat, *, header: bool = True) -> str:  # noqa: A002
-    r"""The rows as CSV or JSON lines, each line with its end.
+    r"""Format rows as CSV or JSON lines, each with a line end.
 
     Examples
     --------
@@ -143,7 +142,7 @@ def _staging(folder: str, label: str, token: str) -> str:
 
 
 def _checked(pattern: re.Pattern[str], name: str) -> str:
-    """A name that is safe in a path, and from which label and part can be told again."""
+    """Return the name if it is safe in a path and lets label and part be separated again; else raise an error."""
     if not pattern.fullmatch(name):
         raise InternalError("I302", f"'{name}' cannot name a label or a part of results")
     return name
@@ -158,7 +157,7 @@ def _staged(system: Any, staging: str, suffix: str) -> set[str]:
 
 
 def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
-    """The parts to publish, decided once and for all; None if all is done already."""
+    """Return the parts to publish, from the manifest, which is written only once; None if all are published."""
     path = f"{staging}.manifest"
     if system.get_file_info(path).type == fs.FileType.File:
         with system.open_input_stream(path) as stored:
@@ -173,7 +172,7 @@ def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
 
 
 def _remove_published(system: Any, folder: str, label: str, *, keep: set[str]) -> None:
-    """Remove what earlier attempts published; `keep` are parts that this one has moved already."""
+    """Remove what earlier attempts published; `keep` has the parts that this attempt has already moved."""
     for info in _children(system, folder):
         whose, _, part = info.base_name.rpartition("-")
         if whose == label and _PUBLISHED.fullmatch(part) and part not in keep:

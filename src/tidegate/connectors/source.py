@@ -1,4 +1,4 @@
-"""Sources by location."""
+"""Open, check and read sources by location."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NO_TABLES: Mapping[str, pa.Table] = MappingProxyType({})
 
 
 class Source(Protocol):
-    """Where the rows of a stream come from.
+    """Source of the rows of a stream.
 
-    A raw batch of CSV or JSON lines has one string column `line`; other raw batches have typed
-    columns by name. The decoder makes elements of either.
+    A raw batch of CSV or JSON lines has one string column `line`; other raw batches have typed,
+    named columns. The decoder converts both to elements.
     """
 
     @property
@@ -39,21 +39,21 @@ class Source(Protocol):
     def format(self) -> Format: ...
 
     def check(self) -> None:
-        """Raise a DataError if the data is not there or cannot be what the stream declares."""
+        """Raise a DataError if the data is missing or does not match the declaration of the stream."""
         ...
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
-        """A decoder for these of the declared columns."""
+        """Return a decoder for some of the declared columns."""
         ...
 
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        """Raw batches of at most `rows` rows from a position on, each with the position after it.
+        """Yield raw batches of at most `rows` rows, starting at a position, each with the position after it.
 
-        Ends when what is there now is read; a later call finds new files and appended lines. With
-        `columns`, a source of typed columns may leave out others. With `growing`, a last line that
-        has no end is taken to be still in the writing, and left for a later call.
+        The iterator ends when all current data is read; a later call finds new files and appended
+        lines. With `columns`, a source of typed columns may omit other columns. With `growing`, a last
+        line without a line end is considered incomplete and left for a later call.
         """
         ...
 
@@ -64,7 +64,7 @@ FileSource = CsvSource | JsonSource | ParquetSource
 def read_stream(
     source: Source, position: Position | None, rows: int, *, columns: frozenset[str], growing: bool = False
 ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Read as the source does; a bad file gives one raw batch that says so, unless the stream is to stop there."""
+    """Read a source; a bad file gives one raw batch that describes the error, unless the stream stops at bad files."""
 
     def read(begin: Position | None) -> Iterator[tuple[pa.RecordBatch, Position]]:
         return source.read(begin, rows, columns=columns, growing=growing)
@@ -75,7 +75,7 @@ def read_stream(
 
 
 def read_file(source: FileSource, path: str, rows: int, *, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """Read one file of a source, as `read_stream` does; the path is as Spark writes it."""
+    """Read one file of a source like `read_stream`; the path is in Spark's notation."""
     single = one_file(source, path)
     if single.files.files():
         yield from (batch for batch, _ in read_stream(single, None, rows, columns=columns))
@@ -88,10 +88,10 @@ def read_file(source: FileSource, path: str, rows: int, *, columns: frozenset[st
 
 
 def check_start(source: Source, *, live: bool, is_resumed: bool) -> str | None:
-    """Raise what is wrong with the data at the start; return where a first file is awaited, if there is none.
+    """Check the data at the start of a run; return the location if it has no file yet and the run may wait.
 
-    Bad files are set aside while a stream is read, but if no file fits, the declaration is probably wrong. A run that
-    is resumed has read files that fitted.
+    While a stream is read, bad files are set aside. But if no file matches the declaration, the declaration is
+    probably wrong, and the start fails. A resumed run skips this check, because it has read matching files.
     """
     if not isinstance(source, FileSource) or source.stream.is_table:
         source.check()
@@ -120,16 +120,16 @@ def _check_that_one_fits(source: FileSource, files: Sequence[File]) -> None:
 
 
 def one_file(source: FileSource, path: str) -> FileSource:
-    """The source of one of its files alone; the path is as Spark writes it."""
+    """Return the source restricted to one of its files; the path is in Spark's notation."""
     _, _, place = path.partition(":")
     scheme, separator, _ = source.files.location.partition("://")
-    # Spark may know a file system under another name; of local files it writes file:/folder.
+    # Spark may use another scheme for the file system, and writes local files as file:/folder.
     location = f"{scheme}://{place.removeprefix('//')}" if separator else place.removeprefix("//")
     return replace(source, files=replace(source.files, location=location))
 
 
 def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TABLES) -> Source:
-    """The source at a stream's location; `tables` has those that ``dataframe://name`` may name."""
+    """Open the source at a stream's location; `tables` has the tables that ``dataframe://name`` refers to."""
     scheme = stream.location.split("://", 1)[0].lower() if is_uri(stream.location) else "file"
     match scheme:
         case "generator":
@@ -144,7 +144,7 @@ def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TAB
 
 
 def version_of(source: Source) -> str:
-    """A text that changes when the data does, where that can be told."""
+    """Return a text that changes when the files of a source change; empty for other sources."""
     files = getattr(source, "files", None)
     return files.version if isinstance(files, FileSet) else ""
 
@@ -154,7 +154,7 @@ def _file_source(stream: SourceStream) -> Source:
     match kind:
         case Format.CSV:
             dialect = Dialect.of(stream)
-            count(stream, MAX_LINE)  # refuses what is no number
+            count(stream, MAX_LINE)  # raises an error if it is no number
             return CsvSource(stream, files, dialect)
         case Format.JSONL:
             check_options(stream, (MAX_LINE,))

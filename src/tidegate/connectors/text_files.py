@@ -1,4 +1,4 @@
-"""Text files as raw batches of lines."""
+"""Read text files as raw batches of lines."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tidegate.connectors.quoted_lines import record_starts
 from tidegate.errors import DataError
 
 BLOCK = 4 << 20
-"""How many bytes are read at once."""
+"""Number of bytes read at once."""
 
 MAX_LINE = "max_line_bytes"
 MAX_LINE_BYTES = 4 << 20
-"""The longest line, unless the option `max_line_bytes` says otherwise."""
+"""Default maximum length of a line; the option `max_line_bytes` overrides it."""
 
 KEPT_BYTES = 1000
-"""How much is kept at most of a line that is too long."""
+"""Maximum number of bytes kept of a line that is too long."""
 
 _FIRST_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class LineRules:
-    """Where lines end: with a `quote`, not within fields that stand in quotes. No line is longer than `limit`."""
+    """Rules for splitting lines: with a `quote`, quoted fields may contain line ends; `limit` is the longest line."""
 
     limit: int = MAX_LINE_BYTES
     delimiter: str = ","
@@ -42,17 +42,17 @@ class LineRules:
 
     @property
     def kept(self) -> int:
-        """How many bytes are kept of a line that is too long."""
+        """Number of bytes kept of a line that is too long."""
         return min(self.limit, KEPT_BYTES)
 
     @staticmethod
     def of(stream: SourceStream, *, delimiter: str = ",", quote: str = "") -> LineRules:
-        """The rules of a stream's files."""
+        """Return the rules for a stream's files."""
         return LineRules(count(stream, MAX_LINE) or MAX_LINE_BYTES, delimiter, quote)
 
 
 About = Callable[[File], Mapping[bytes, bytes]]
-"""What is to be said of a file with each of its raw batches, as metadata; asked when there is something to read."""
+"""Function that returns metadata for the raw batches of a file; called only if there is something to read."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
 
@@ -66,16 +66,16 @@ def read_lines(
     growing: bool,
     about: About = lambda _: _NOTHING,
 ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Raw batches of all files in order of name, from a position on.
+    """Yield raw batches of all files in order of name, starting at a position.
 
-    Plain files are known by how many bytes of them were read, so that lines appended later are
-    found; a compressed file is done once its end was reached.
+    For plain files the position has the number of bytes read, so that lines appended later are found. A
+    compressed file is done when its end is reached.
     """
     progress = Progress.of(position)
     for file in files.files():
         if file.name not in progress.done:
             begin = progress.point(file)
-            # A compressed file is not opened again: what is there now is all of it.
+            # A compressed file is not opened again, so it is read to its end now.
             is_growing = growing and not file.is_compressed
             said = about(file) if file.is_compressed else None
             for batch, point, is_last in _file_batches(files, file, begin, rows, rules, growing=is_growing):
@@ -85,7 +85,7 @@ def read_lines(
 
 
 def first_line(files: FileSet, file: File, rules: LineRules) -> str:
-    """The first line of a file, without its end; empty if the file is."""
+    """Return the first line of a file without its end; empty if the file is empty."""
     text, found = b"", _settle(b"", rules, is_final=False)
     with files.opened(file) as data:
         while not len(found.texts) and len(text) <= rules.limit and (block := data.read(_FIRST_BLOCK)):
@@ -99,10 +99,10 @@ def first_line(files: FileSet, file: File, rules: LineRules) -> str:
 
 
 class _Part(NamedTuple):
-    """Some lines of a file, as bytes.
+    """Some rows of a file, as bytes.
 
-    `offsets` says how many lines after the first one each begins, where some go over several lines; `cut` has
-    the rows of which only the beginning is there; `after` is how far the file was read.
+    `offsets` has the distance in lines of each row from the first; None if every row is one line. `cut` has the
+    rows that were cut. `after` is the point in the file after the rows.
     """
 
     texts: pa.Array
@@ -134,7 +134,7 @@ def _file_batches(
 
 
 def _raw(part: _Part, rules: LineRules, file: File, first: int) -> pa.RecordBatch:
-    """A raw batch of bytes called text: whether they are is for the decoder to find out."""
+    """Return a raw batch with a string column of unchecked bytes; the decoder checks that they are UTF-8."""
     texts = pa.concat_arrays([part.texts]) if part.texts.offset else part.texts
     _, starts, data = texts.buffers()
     batch = pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(len(texts), starts, data)], [LINE])
@@ -146,7 +146,7 @@ def _raw(part: _Part, rules: LineRules, file: File, first: int) -> pa.RecordBatc
 def _stream_parts(
     data: Any, at: Point, rows: int, rules: LineRules, block_size: int, *, growing: bool
 ) -> Iterator[_Part]:
-    """Read the lines of a file in parts of at most `rows`; the end of a file that is being written may be missing."""
+    """Yield the rows of a file in parts of at most `rows`; if `growing`, leave an incomplete last line."""
     rest = b""
     while block := data.read(block_size):
         rest += block
@@ -155,7 +155,7 @@ def _stream_parts(
             yield from _parts(found, at, rows, rules)
             rest, at = rest[found.size :], at.moved(found.size, found.lines)
         if len(rest) > rules.limit:
-            # One line, of which only the beginning is kept: memory does not depend on how long it is.
+            # Keep only the beginning of an overlong line, so that memory does not depend on its length.
             skipped, after = _skip_line(data, block_size)
             if after is None and growing:
                 return
@@ -166,7 +166,7 @@ def _stream_parts(
 
 
 def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
-    """Read on to the end of a line: how many bytes that are, and what follows them, None at the end of the file."""
+    """Read to the end of a line; return the number of bytes, and what follows, which is None at the end of the file."""
     size = 0
     while block := data.read(block_size):
         line, end, after = block.partition(b"\n")
@@ -177,9 +177,10 @@ def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
 
 
 class _Settled(NamedTuple):
-    """The rows at the begin of a text that are complete: with which of its lines each begins, if some go over several.
+    """Complete rows at the beginning of a text.
 
-    `size` and `lines` say how much of the text they are: bytes, and line ends.
+    `starts` has the first line of each row; None if every row is one line. `size` and `lines` are the numbers of bytes
+    and line ends that the rows take up.
     """
 
     texts: pa.Array
@@ -194,7 +195,7 @@ def _settle(text: bytes, rules: LineRules, *, is_final: bool) -> _Settled:
     if not whole:
         return _Settled(pa.array([], pa.binary()), None, 0, 0)
     is_ended = text[whole - 1] == ord("\n")
-    # The text is not copied before it is split.
+    # Split the buffer itself, to avoid a copy of the text.
     bounds = pa.py_buffer(np.array([0, whole - is_ended], np.int32))
     lines = pc.split_pattern(pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(text)]), "\n").values
     if rules.quote and rules.quote.encode() in text:
@@ -203,7 +204,7 @@ def _settle(text: bytes, rules: LineRules, *, is_final: bool) -> _Settled:
 
 
 def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, is_final: bool) -> _Settled:
-    """Make one row of lines that a quoted field runs over."""
+    """Join lines into one row where a quoted field contains line ends."""
     ends = _bounds(lines)[1:] + np.arange(len(lines))
     breaks = int((ends < whole).sum())
     data = np.frombuffer(text, np.uint8)
@@ -216,7 +217,7 @@ def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, i
 
 
 def _parts(found: _Settled, at: Point, rows: int, rules: LineRules) -> Iterator[_Part]:
-    """Split lines into parts of at most `rows`."""
+    """Split rows into parts of at most `rows`."""
     if not len(found.texts):
         return
     end, bounds = at.moved(found.size, found.lines), _bounds(found.texts)
@@ -232,12 +233,12 @@ def _parts(found: _Settled, at: Point, rows: int, rules: LineRules) -> Iterator[
 
 
 def _shorten(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:
-    """Cut lines that are too long, and tell which those are; what goes over several lines is never too long."""
+    """Cut lines that are too long; return their positions, too. A row of several lines is never too long."""
     if bounds[-1] - bounds[0] <= rules.limit or not (is_long := np.diff(bounds) > rules.limit).any():
         return texts, np.zeros(0, np.int64)
     return pc.if_else(is_long, pc.binary_slice(texts, 0, rules.kept), texts), np.flatnonzero(is_long)
 
 
 def _bounds(texts: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each text begins and ends in the bytes of all of them."""
+    """Return the offsets of the texts in their common buffer."""
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]

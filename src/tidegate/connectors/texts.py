@@ -1,4 +1,4 @@
-"""Rows as lines of CSV, and durations; `column_texts` has what values look like."""
+"""Format rows as CSV lines, and durations; `column_texts` formats the values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidegate.time import MICROSECONDS
 
 
 def csv_lines(rows: pa.RecordBatch) -> pa.Array:
-    """Each row as a line of RFC 4180, without its end: NULL is empty, an empty string is ``""``."""
+    """Format each row as a line of RFC 4180 without its end: NULL is empty, an empty string is ``""``."""
     texts = [_field(column) for column in rows.columns]
     return pc.binary_join_element_wise(*[t.fill_null("") for t in texts], ",")
 
 
 def _field(column: pa.Array) -> pa.Array:
-    """Values as CSV has them: numbers and times need no quotes."""
+    """Format the values of a column as CSV fields; numbers and times need no quotes."""
     if is_text(column.type) or pa.types.is_nested(column.type):
         return _quoted(column_texts(column))
     return column_texts(column)
@@ -28,7 +28,7 @@ def csv_header(schema: pa.Schema) -> str:
 
 
 def human_duration(microseconds: int) -> str:
-    """A duration in the largest unit in which it is at least one.
+    """Format a duration in the largest unit in which it is at least one.
 
     Examples
     --------
@@ -44,7 +44,7 @@ _READABLE = [(name, size) for name, size in MICROSECONDS.items() if name != "wee
 
 
 def _quoted(values: pa.Array) -> pa.Array:
-    """Texts for CSV, in quotes where those are needed to read the same text again."""
+    """Quote texts for CSV, where quotes are needed to read the same text again."""
     texts = values.cast(pa.string())
     doubled = pc.replace_substring(texts, '"', '""')
     needed = pc.match_substring_regex(texts, r'[",\r\n]|^\s|\s$|^$')

@@ -1,4 +1,4 @@
-"""Times of rows from the values of their columns: whole numbers are scaled by the unit of the stream."""
+"""Convert the values of time columns to times; integers are scaled by the unit of the stream."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tidegate.time import LATEST, TimeUnit, duration
 Mask = npt.NDArray[np.bool_]
 
 Spread = tuple[int, int]
-"""The smallest and the largest of some whole numbers in a time column."""
+"""Smallest and largest of some integers in a time column."""
 
 _YEAR_1990, _YEAR_2100 = duration(631_152_000, "seconds"), duration(4_102_444_800, "seconds")
 _FEBRUARY_1970, _YEAR_2200 = duration(31, "days"), duration(7_258_118_400, "seconds")
 _YEAR = duration(31_556_952, "seconds")
-"""The mean length of a year."""
+"""Mean length of a year."""
 
 _NANOSECONDS = 1_000
-"""In a microsecond."""
+"""Nanoseconds per microsecond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instants:
-    """A time for each row: its value, whether it is there at all, whether it could be read and is in range."""
+    """Times of rows: values, and masks of those that are given, could not be read, and are in range."""
 
     values: Times
     given: Mask
@@ -46,7 +46,7 @@ class Instants:
         return Instants(times, given, bad, in_range)
 
     def with_default(self, value: int) -> Instants:
-        """Return the same with a value where none is given."""
+        """Replace missing times by a value."""
         values, every = np.where(self.given, self.values, value), np.ones_like(self.given)
         return replace(self, values=values, given=every, in_range=self.in_range | ~self.given)
 
@@ -57,18 +57,18 @@ class Instants:
 
 
 def scaled(counts: Times, unit: TimeUnit) -> tuple[Times, Mask]:
-    """Return the microseconds of numbers of a unit, and which of them can be times; others may become anything."""
+    """Convert numbers of a unit to microseconds; return them with a mask of those in range. Others are arbitrary."""
     if unit is TimeUnit.NANOSECONDS:
         return np.floor_divide(counts, _NANOSECONDS), np.ones(len(counts), np.bool_)
     factor = unit.to_micros(1)
-    # Compared before they are multiplied: a product need not fit.
+    # Compare before multiplying, because the product may overflow.
     limit = (LATEST - 1) // factor
     in_range = (counts >= -limit) & (counts <= limit)
     return counts if factor == 1 else np.where(in_range, counts, 0) * factor, in_range
 
 
 def in_unit(time: int, unit: TimeUnit) -> str:
-    """Write a time as a number of units since 1970, exactly.
+    """Format a time as an exact number of units since 1970.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def in_unit(time: int, unit: TimeUnit) -> str:
 
 
 def spread_of(values: pa.Array) -> Spread | None:
-    """Return the smallest and the largest number of a time column; None if there is none, or they have no unit."""
+    """Return the spread of a time column; None if it has no integers."""
     if not pa.types.is_integer(values.type) or values.null_count == len(values):
         return None
     ends = pc.min_max(values)
@@ -89,17 +89,17 @@ def spread_of(values: pa.Array) -> Spread | None:
 
 
 def joint_spread(one: Spread, other: Spread | None) -> Spread:
-    """Return the spread of all numbers of both."""
+    """Return the spread that covers both."""
     if other is None:
         return one
     return min(one[0], other[0]), max(one[1], other[1])
 
 
 def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | None:
-    """Warn if times lie in January 1970 or beyond 2200, or would lie in our days in another unit.
+    """Return a warning if times seem to be in another unit than declared.
 
-    A unit that is written is meant, unless times are of our days in another one; UNIT MICROSECONDS is always meant.
-    Times that are made up are what their maker means.
+    Without a declared unit, this is so if times lie in January 1970 or after 2200, or would lie between 1990 and 2100
+    in another unit; with a declared unit, only the latter counts. UNIT MICROSECONDS and generators are never doubted.
     """
     if stream.unit is TimeUnit.MICROSECONDS or stream.location.startswith("generator:"):
         return None
@@ -121,7 +121,7 @@ def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | Non
 
 
 def _is_odd(spread: Spread) -> bool:
-    """Whether numbers that are taken as microseconds lie in January 1970, or beyond the year 2200."""
+    """Return whether numbers, read as microseconds, lie in January 1970 or after the year 2200."""
     return 0 <= spread[0] <= spread[1] < _FEBRUARY_1970 or spread[0] >= _YEAR_2200
 
 

@@ -1,8 +1,9 @@
-"""Raw batches with typed columns (Parquet, DataFrames, generators): casts that never change a value.
+"""Decode raw batches with typed columns (Parquet, DataFrames, generators) by casts that keep values exact.
 
-A value that does not fit the declared type is bad, one by one; a column whose type can hold no
-such values at all is an error of the whole source. Times finer than a microsecond are rounded down,
-times without a zone are in UTC, and whole numbers too large for a DOUBLE to hold exactly are rounded.
+A single value that does not fit the declared type is bad. A column whose type is incompatible with the
+declared type is an error of the whole source. There are three conventions: times finer than a microsecond
+are rounded down, times without a zone are in UTC, and numbers that a REAL or DOUBLE cannot hold exactly
+are rounded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tidegate.time import MICROSECONDS
 
 @dataclass(frozen=True, slots=True)
 class TypedParser:
-    """Takes columns by name."""
+    """Parser of typed columns, which it finds by name."""
 
     stream: SourceStream
     fields: tuple[Field, ...]
@@ -43,23 +44,23 @@ class TypedParser:
 
 
 def typed_decoder(stream: SourceStream, columns: frozenset[str]) -> Decoder:
-    """A decoder of raw batches that have typed columns."""
+    """Return a decoder of raw batches with typed columns."""
     return make_decoder(stream, columns, TypedParser(stream, requested(stream, columns, time=True).fields))
 
 
 def check_schema(stream: SourceStream, schema: pa.Schema, place: str) -> None:
-    """Whether a source has all declared columns, each of a type that can hold its values."""
+    """Raise an error unless a source has all declared columns, each with a compatible type."""
     for field in stream.schema:
         check_column(stream, schema, field, place)
 
 
 def check_column(stream: SourceStream, schema: pa.Schema, field: Field, place: str) -> int:
-    """Where a declared column is among those of a source."""
+    """Return the position of a declared column in a source; raise an error if it is missing or incompatible."""
     found = find_name(field.name, schema.names)
     if found is None:
         raise no_such_column(stream, place, field.name, schema.names)
     given = schema.types[found]
-    # A timestamp counts what it counts: as a number it would be taken for one of the declared unit.
+    # A timestamp has its own unit. Read as a number, it would be taken to be in the declared unit.
     may_be_timestamp = field.name in stream.times and stream.unit is None
     if not is_compatible(given, field.type, is_time=may_be_timestamp):
         message = f"stream '{stream.name}': column '{field.name}' of {place} is {given}, declared {field.type.name}"
@@ -68,7 +69,7 @@ def check_column(stream: SourceStream, schema: pa.Schema, field: Field, place: s
 
 
 def is_compatible(given: pa.DataType, type_: Type, *, is_time: bool) -> bool:
-    """Whether a column of an Arrow type can hold values of a declared type."""
+    """Return whether a column of an Arrow type can hold values of a declared type."""
     given = given.value_type if kinds.is_dictionary(given) else given
     if kinds.is_null(given) or _is_text(given):
         return True
@@ -92,7 +93,7 @@ def is_compatible(given: pa.DataType, type_: Type, *, is_time: bool) -> bool:
 
 
 def cast_column(values: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn:
-    """Values of the declared type from a column of a compatible one."""
+    """Cast a column of a compatible type to the declared type."""
     if _is_text(values.type):
         return parse_texts(values.cast(pa.string()), type_, is_time=is_time)
     if kinds.is_null(values.type) or (values.type == type_.arrow and not type_.is_map):
@@ -105,7 +106,7 @@ def cast_column(values: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn
 
 
 def _cast_entries(values: pa.Array, type_: Type) -> ParsedColumn:
-    """Arrays or maps entry by entry; a row is bad if one of its entries is, or a key is NULL or repeated."""
+    """Cast arrays or maps entry by entry; a row is bad if one of its entries is bad or a key is repeated."""
     found = entries_of(values if kinds.is_map(values.type) else _as_lists(values))
     items = cast_column(_plain(found.values), type_.parts[-1], is_time=False)
     keys = None if found.keys is None else cast_column(_plain(found.keys), type_.parts[0], is_time=False)
@@ -128,13 +129,13 @@ def _to_integer(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Arra
     if not kinds.is_integer(values.type):
         return _whole(values, arrow)
     cast = values.cast(arrow, safe=False)
-    # A value that does not fit comes back as another one, or with another sign.
+    # A value that does not fit changes when it is cast back, or changes its sign.
     back = pc.equal(cast.cast(values.type, safe=False), values)
     return cast, pc.and_(back, pc.equal(pc.less(cast, 0), pc.less(values, pa.scalar(0, values.type))))
 
 
 def _whole(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
-    """Integers from floating or decimal numbers that are whole."""
+    """Cast whole floating or decimal numbers to integers; others do not fit."""
     limit = 2 ** (arrow.bit_width - 1)
     if kinds.is_decimal(values.type):
         exact = values.to_pylist()
@@ -165,7 +166,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def _to_micros(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Microseconds of timestamps or durations; those out of range do not fit."""
+    """Convert timestamps or durations to microseconds; those out of range do not fit."""
     counts, per_second = values.cast(pa.int64()), _PER_SECOND[values.type.unit]
     if per_second > MICROSECONDS["second"]:
         return _floor_divided(counts, per_second // MICROSECONDS["second"]), _all(values)
@@ -224,6 +225,6 @@ def _nulled(values: pa.Array, bad: Mask) -> pa.Array:
 
 
 def _declare_hint(given: pa.DataType) -> str | None:
-    """How a column of this Arrow type would be declared."""
+    """Return a hint with the types as which a column of this Arrow type can be declared."""
     fitting = [t.name for t in Type if t is not Type.NULL and is_compatible(given, t, is_time=False)]
     return f"declare it {' or '.join(fitting)}" if fitting else None

@@ -1,4 +1,4 @@
-"""What a program says of itself: its plans, and the answers to its commands."""
+"""Plans of a program, and the answers to its commands."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from tidegate.runtime.explain_format import ExplainFormat
 
 
 def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT) -> str:
-    """The plans of a program's queries, the rules that made them, and the stages they run in."""
+    """Show the plans of a program's queries, the rules that applied, and the stages."""
     return explain_compiled(*compile_queries(program), shown)
 
 
 def answers(program: Program, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
-    """What the commands of a program say; `found` is what runs know of constraints, `shed` what they left out."""
+    """Return the answers to the commands of a program, as text.
+
+    `found` is what runs know about constraints, `shed` what they have shed.
+    """
     said = []
     for command in program.commands:
         match command:
@@ -37,19 +40,19 @@ def answers(program: Program, found: Sequence[Found] = (), shed: Sequence[Shed] 
 
 
 def when_answered(program: Program) -> tuple[Program, Program]:
-    """The program with the commands that are answered before its queries run, and with those that wait for the end."""
+    """Split a program by its commands: those answered before its queries run, and those answered after."""
     late = [c for c in program.commands if isinstance(c, ShowConstraints | ShowShedding) and program.queries]
     early = tuple(c for c in program.commands if c not in late)
     return replace(program, commands=early), replace(program, commands=tuple(late))
 
 
 def show_constraints(catalog: Catalog, found: Sequence[Found]) -> str:
-    """What is declared of source streams, and what runs know of it."""
+    """Show the declared constraints of source streams, and what runs know about them."""
     return answer(ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table)), found)
 
 
 def found_by(runs: Iterable[OrdersByOperator]) -> tuple[Found, ...]:
-    """What runs found of constraints, from the newest orders of their steered operators.
+    """Return what runs found about constraints, from the newest orders of their steered operators.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A job that runs in a thread of its own, and what others see of how it fares."""
+"""A job that runs in a thread of its own, with its state and error for other threads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidegate.runtime.port import Progress, QueryState
 
 
 class BackgroundRun(ABC):
-    """The part of a `Run` that all runtimes share: its thread, its state and its end."""
+    """Base class of the runs of all runtimes: thread, state, and waiting for the end."""
 
     def __init__(self) -> None:
         self.progress = Progress()
-        # Waited for instead of the thread: a join that a signal interrupts takes the thread as ended.
+        # `wait` uses this event instead of the thread: a join that a signal interrupts marks the thread as ended.
         self._ended = threading.Event()
         self._outcome = QueryState.RUNNING
         self._error: BaseException | None = None
@@ -35,7 +35,7 @@ class BackgroundRun(ABC):
 
     @abstractmethod
     def _work(self) -> QueryState:
-        """Run the job to its end; return how it ended."""
+        """Run the job to its end and return its final state."""
 
     def _begin(self) -> None:
         threading.Thread(target=self._guarded, name="tidegate", daemon=True).start()
@@ -46,7 +46,7 @@ class BackgroundRun(ABC):
         except MemoryError as error:
             self._outcome, self._error = QueryState.FAILED, out_of_memory()
             self._error.__cause__ = error
-        except BaseException as error:  # noqa: BLE001 - raised to whoever waits or reads results
+        except BaseException as error:  # noqa: BLE001 - `wait` and readers of results raise it
             self._outcome, self._error = QueryState.FAILED, error
         finally:
             self._ended.set()

@@ -1,12 +1,12 @@
-"""The record of each step: watermarks, where its state is, what has been read and decided.
+"""The record of each step: watermarks, state files, source positions and orders.
 
-A step that is replayed starts from the record of the step before it, so it sees the same
-watermarks and the same state, whatever became of the first attempt.
+A step that is replayed starts from the record of the previous step, so it sees the same watermarks
+and the same state, whatever happened in the first attempt.
 
-A damaged record is an error, also the newest one. The record before it would not do: the results
-of the step are published, possibly with those of a step after it that has no record yet, and would
-be published again under other labels if the rows are cut into other steps; Spark does not repeat
-a step that it has committed.
+A damaged record is an error, even if it is the newest one. The previous record cannot replace it. The
+results of the step are published, possibly with those of a later step that has no record yet. They
+would be published again under other labels if the rows are cut into different steps. Also, Spark does
+not repeat a step that it has committed.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _RECORD = re.compile(r"(\d{10,})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the next step needs to know of a finished one."""
+    """Record of a finished step, with everything that the next step needs."""
 
     step: int
     watermarks: Mapping[str, int]
     state: Mapping[str, str] = field(default_factory=dict)
     """The state file of each ``stage/bucket``."""
     positions: Mapping[str, Any] = field(default_factory=dict)
-    """How far each source has been read, where the runtime itself reads."""
+    """Version of each table that was read; in the embedded runtime also the position in each stream."""
     arrived: Mapping[str, int] = field(default_factory=dict)
-    """Raw rows of each source stream so far."""
+    """Number of raw rows of each source stream so far."""
     orders: Mapping[str, Facts] = field(default_factory=dict)
-    """What steered operators are told in the next step, by ``stage/operator``."""
+    """Orders of steered operators for the next step, by ``stage/operator``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Records below one folder or URI, and the identity of the program they belong to."""
+    """Checkpoint in one folder or URI: the records of steps, and the identity of the program."""
 
     root: str
 
     def claim(self, identity: Mapping[str, Any]) -> None:
-        """Take the folder for a program, or make sure that it is this program's already."""
+        """Assign an empty folder to the program; check that a used folder belongs to it."""
         if self.identity() is not None:
             self.check(identity)
         elif self._steps():
@@ -64,7 +64,7 @@ class Checkpoint:
             self._write(IDENTITY, identity)
 
     def check(self, identity: Mapping[str, Any]) -> None:
-        """Refuse a program to which the folder does not belong."""
+        """Raise an error if the folder belongs to another program."""
         known, asked = self.identity(), json.loads(json.dumps(identity))
         if known is not None and known != asked:
             message = f"the checkpoint {self.root} belongs to another program or other settings"
@@ -73,12 +73,12 @@ class Checkpoint:
             raise DataError("D303", shown, hint=hint)
 
     def identity(self) -> Mapping[str, Any] | None:
-        """The program that the folder belongs to, if it is taken."""
+        """Return the identity of the program that the folder belongs to, if any."""
         known: Mapping[str, Any] | None = self._read(IDENTITY)
         return known
 
     def read(self, step: int) -> Record:
-        """The record of a step; it must be there."""
+        """Return the record of a step; raise an error if it is missing."""
         found = self._read(_name(step))
         if found is None:
             raise DataError("D304", f"the checkpoint {self.root} has no record of step {step}", hint=RESTORE)
@@ -87,12 +87,12 @@ class Checkpoint:
         return Record(**found)
 
     def last(self) -> Record | None:
-        """The newest record, if any."""
+        """Return the newest record, if any."""
         steps = self._steps()
         return self.read(max(steps)) if steps else None
 
     def write(self, record: Record) -> None:
-        """Store a record; those of steps that cannot be replayed any more are removed."""
+        """Store a record and remove those of steps that can no longer be replayed."""
         self._write(_name(record.step), asdict(record))
         system, _ = file_system(self.root)
         for step in self._steps():
@@ -102,7 +102,7 @@ class Checkpoint:
     def _steps(self) -> list[int]:
         system, path = file_system(posixpath.join(self.root, "steps"))
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        # Other files are not ours: drafts, and what file managers, editors and people leave.
+        # Ignore other files: drafts, and what file managers, editors and people leave.
         names = (_RECORD.fullmatch(info.base_name) for info in infos if info.type == fs.FileType.File)
         return [int(name[1]) for name in names if name]
 

@@ -1,4 +1,4 @@
-"""From a bound program to a job: optimise, lower, cut, open the sources."""
+"""Compile a bound program to a job: optimise, lower, cut into stages, open the sources."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from tidegate.runtime.stage import StageGraph
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A query with its plan before and after the optimiser, and the physical plan."""
+    """A query with its logical, optimised and physical plan."""
 
     query: Query
     optimized: Plan
     rules: tuple[str, ...]
     physical: PhysicalPlan
     plain: tuple[str, ...] = ()
-    """Why joins are plain though something is declared of their streams, or rows are alike, or could be shed."""
+    """Reasons why joins are plain although they could be keyed joins or similarity joins, or could shed."""
 
 
 @deep_recursion()
 def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
-    """Optimise the queries of a program, find what they have in common, and cut them into stages."""
+    """Optimise the queries of a program, share common parts, and cut them into stages."""
     grouped = group_alerts([q.plan for q in program.queries])
     optimized = [
         optimize(plan, program.settings, query.shedding) for query, plan in zip(program.queries, grouped, strict=True)
@@ -70,9 +70,9 @@ def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
 
 
 def idle_shedding(program: Program, compiled: Sequence[Compiled]) -> tuple[TidegateWarning, ...]:
-    """Warn about shedding that is on where nothing can be shed.
+    """Return warnings about shedding that is turned on where nothing can be shed.
 
-    A query is warned about if it asks for shedding itself. If SET asks, one query that can shed is enough.
+    A query that turns shedding on itself gets its own warning. SET gets one only if no query can shed.
     """
     asked = [c for c in compiled if c.query.may_shed]
     idle = [c for c in asked if not can_shed(c.optimized)]
@@ -108,10 +108,10 @@ def compile_job(
     live: bool = False,
     is_resumed: bool = False,
 ) -> Job:
-    """A job that can be started; the sources are opened and checked.
+    """Compile a program to a job that can be started; open and check its sources.
 
-    `sources` are streams that are not opened by their location, by name. A `live` run may wait for its first files;
-    one that is resumed goes on from a checkpoint.
+    `sources` has, by stream name, sources that need not be opened. A `live` run may wait for its first files. A run
+    with `is_resumed` continues from a checkpoint.
     """
     compiled, graph = compile_queries(program)
     given = sources or {}
@@ -125,7 +125,7 @@ def compile_job(
 
 @deep_recursion()
 def program_identity(program: Program) -> dict[str, object]:
-    """What must not change between runs over one checkpoint; its sources are those that it names."""
+    """Return what must not change between runs with one checkpoint; all sources come from the catalog."""
     compiled, graph = compile_queries(program)
     return _identity(compiled, {s: _source_stream(program, s) for s in graph.streams})
 
@@ -147,12 +147,12 @@ def _identity(compiled: tuple[Compiled, ...], streams: Mapping[str, SourceStream
 
 
 def _origin(stream: SourceStream) -> list[object]:
-    """Where the rows of a stream come from, and when they are valid."""
+    """Return the location of a stream and the declarations that determine the validity of its rows."""
     known: list[object] = [stream.location, stream.time_column, stream.delay]
     return known if stream.unit is None else [*known, stream.unit.value]
 
 
 def _meaning(compiled: Compiled) -> str:
-    """Return a text of the plan with all that its state depends on, and when it reports."""
+    """Return a text of the plan with everything that its state depends on, including EMIT EARLY."""
     plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
     return "\n".join([explain(plan), *certificates(plan, limits=False), *join_graphs(plan), *kept_words(plan), *early])

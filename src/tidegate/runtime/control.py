@@ -1,10 +1,10 @@
-"""Operators that are steered: what they are told, what is decided of what they saw, and what of it is shown.
+"""Steered operators: decide their orders from their reports, and extract what is shown to users.
 
-After each step whoever drives the run has the reports of all buckets. It decides the orders of the next step,
-and records them with the step, beside the rows that have arrived. So a step that is replayed is told the same.
+After each step the driver has the reports of all buckets. It decides the orders of the next step and records
+them with the step, together with the number of rows that have arrived. So a replayed step gets the same orders.
 
-What has *arrived* are all raw rows of a source stream, dead letters among them: their number depends neither on
-which columns are read, nor on which rows are wanted, nor on how rows are cut into steps and spread over tasks.
+The rows that have *arrived* are all raw rows of a source stream, including dead letters. Their number does not
+depend on which columns are read, which rows are wanted, or how rows are cut into steps and spread over tasks.
 Rows of a table count each time they are read.
 """
 
@@ -23,15 +23,15 @@ OrdersByOperator = Mapping[str, Facts]
 
 NO_ORDERS: OrdersByOperator = {}
 FOUND, LOSSES, SHED = "found", "losses", "shed"
-"""Where an order has what is to be shown: rows on constraints that were found, results that were lost, and work
-that was left out, of each join or alert that may do so."""
+"""Keys of an order that are shown to users: rows on constraints found, results lost, and work shed, for each join or
+alert that may lose or shed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """An estimate of what is missing, and its bounds: of results, or of pairs of rows that results are made of.
+    """Estimated number of missing results, or of missing pairs of rows, with bounds.
 
-    Without a sample there is no estimate, and the upper bound is all that can be missing.
+    Without a sample there is no estimate, and the upper bound is the most that can be missing.
     """
 
     estimate: float | None
@@ -41,20 +41,20 @@ class Losses:
 
 
 def orders_of(stage: Stage, orders: OrdersByOperator) -> dict[int, Facts]:
-    """The orders of the steered operators of a stage, by their number."""
+    """Return the orders of the steered operators of a stage, by operator number."""
     pairs = ((_place(key), order) for key, order in orders.items())
     return {number: order for (at, number), order in pairs if at == stage.number}
 
 
 def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
-    """What the steered operators of a stage saw in one bucket, by ``stage/operator``."""
+    """Return the reports of the steered operators of a stage in one bucket, by ``stage/operator``."""
     return {f"{stage.number}/{number}": report for number, report in step.reports.items()}
 
 
 def decided(
     graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]], seconds: float
 ) -> dict[str, Facts]:
-    """The orders after a step of so many seconds, from those that it had and the reports of its buckets in order."""
+    """Decide the orders after a step that took some seconds, from its orders and the reports of its buckets."""
     reports: dict[str, list[Facts]] = {}
     for bucket in buckets:
         for key, report in bucket.items():
@@ -63,7 +63,7 @@ def decided(
 
 
 def summed(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """Rows that arrived so far, by stream.
+    """Add up the rows that have arrived, by stream.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def summed(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]
 
 
 def found_rows(orders: OrdersByOperator) -> tuple[Facts, ...]:
-    """What was found of constraints: a row for each stream and constraint, as whoever decided wrote them."""
+    """Return what was found about constraints: a row for each stream and constraint."""
     return tuple(row for order in orders.values() for row in order.get(FOUND, ()))
 
 
 def losses(orders: OrdersByOperator) -> Losses | None:
-    """How much is missing; None if no operator may lose anything.
+    """Add up the losses of all operators; return None if no operator reports any.
 
     Examples
     --------
@@ -112,6 +112,6 @@ def _place(key: str) -> tuple[int, int]:
 
 
 def _recorded(facts: Facts) -> Facts:
-    """Facts as a record has them: so they are the same whether they came through a file, or not."""
+    """Convert facts to and from JSON, so that they are the same whether or not they were read from a record."""
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found

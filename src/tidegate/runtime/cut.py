@@ -1,12 +1,11 @@
-"""Cut a physical plan into stages, wherever elements must be brought together anew.
+"""Cut a physical plan into stages at the points where elements must be partitioned again.
 
-A *fragment* is a stage in the making. Without partitioning it still reads a source stream, row
-by row, and can run anywhere; with one, all elements that agree in it are in the same bucket. A
-plan is lowered to several fragments when it is a union: its branches stay apart as long as they
-can.
+A *fragment* is an unfinished stage. A fragment without a partitioning reads a source stream row by
+row and can run anywhere. In a fragment with a partitioning, all elements with equal keys are in the
+same bucket. A union becomes several fragments: its branches stay separate as long as possible.
 
-What several plans have in common, and that keeps state, is cut off as a stage of its own. Its readers
-put operators without state on top of it, each its own ones, and get its elements through exchanges.
+A part that several plans share and that keeps state becomes a stage of its own. Each reader adds its
+own stateless operators on top of it and gets the elements through an exchange.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from tidegate.runtime.stage import (
 from tidegate.schema import Schema
 
 Partitioning = tuple[frozenset[str], ...]
-"""What a fragment is hashed by: for each hashed value, the columns that hold it; () is one bucket."""
+"""For each hashed value of a fragment, the columns that hold it; () means a single bucket."""
 
 _SPREAD: Partitioning = (frozenset(),)
-"""Over the buckets by something that no column holds: whoever needs elements together brings them together anew."""
+"""Partitioning by a value that no column holds. A reader that needs a partitioning must exchange the elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class _Fragment:
     feeds: tuple[FromStream | FromStage, ...]
     partitioning: Partitioning | None
     shared: int | None = None
-    """The number of the stage that this is on top of, if others may be, too."""
+    """Number of the shared stage that this fragment is on top of, if any."""
 
     @property
     def schema(self) -> Schema:
@@ -54,7 +53,7 @@ class _Fragment:
 
 
 def cut(queries: Sequence[tuple[str, PhysicalPlan]]) -> StageGraph:
-    """The stages of several queries, by name; what they have in common runs once."""
+    """Cut the plans of named queries into stages; shared parts run once."""
     cutter = _Cutter(shared_parts([plan for _, plan in queries]))
     for name, plan in queries:
         cutter.query = name
@@ -64,7 +63,7 @@ def cut(queries: Sequence[tuple[str, PhysicalPlan]]) -> StageGraph:
 
 
 def shared_parts(plans: Sequence[PhysicalPlan]) -> frozenset[PhysicalPlan]:
-    """Parts of the plans that keep state and are read from several places."""
+    """Return the parts of the plans that keep state and have several readers."""
     readers: Counter[PhysicalPlan] = Counter(plans)
     waiting = list(dict.fromkeys(plans))
     while waiting:
@@ -84,14 +83,14 @@ def _keeps_state(plan: PhysicalPlan) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """The output of a stage, on its way to whoever reads it, hashed by columns; None: to all buckets."""
+    """Exchange between a stage and a reader, hashed by the keys. If `keys` is None, every bucket gets all elements."""
 
     keys: tuple[str, ...] | None
 
 
 @dataclass(slots=True)
 class _Closed:
-    """A fragment that is a stage now; readers of a shared one are added as they come."""
+    """Fragment that has become a stage. Readers of a shared one are added later."""
 
     query: str
     fragment: _Fragment
@@ -99,7 +98,7 @@ class _Closed:
 
 
 class _Cutter:
-    """Fragments that have been closed, in order: their positions are the numbers of the stages."""
+    """Builder of stages. The position of a fragment in `closed` is the number of its stage."""
 
     def __init__(self, shared: frozenset[PhysicalPlan]) -> None:
         self.shared = shared
@@ -108,7 +107,7 @@ class _Cutter:
         self.query = ""
 
     def fragments(self, plan: PhysicalPlan) -> list[_Fragment]:
-        """The fragments of a plan; those of a shared one are made once, and can only be read."""
+        """Return the fragments of a plan; those of a shared plan are built once."""
         if plan not in self.shared:
             return self.cut(plan)
         if plan not in self.made:
@@ -116,7 +115,7 @@ class _Cutter:
         return self.made[plan]
 
     def cut_off(self, fragment: _Fragment) -> _Fragment:
-        """The fragment as a stage for several readers, if it keeps state and is not such a one already."""
+        """Turn the fragment into a stage for several readers, unless it has no partitioning or is shared already."""
         if fragment.partitioning is None or fragment.shared is not None:
             return fragment
         self.closed.append(_Closed(self.query, fragment))
@@ -135,7 +134,7 @@ class _Cutter:
         raise AssertionError(plan)
 
     def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: PartitionKeys) -> _Fragment:
-        """One fragment in which elements that agree in the keys meet, with the operator on top."""
+        """Return a fragment with the operator on top, in which elements with equal keys are in the same bucket."""
         chosen = _positions(sides, keys)
         inputs: list[Node | Port] = []
         feeds: tuple[FromStream | FromStage, ...] = ()
@@ -153,14 +152,14 @@ class _Cutter:
         return _Fragment(Node(operator, tuple(inputs)), feeds, partitioning)
 
     def partitioned(self, branch: _Fragment, keys: tuple[str, ...] | None) -> _Fragment:
-        """The branch hashed by the keys: as it is if it already is so, else through an exchange."""
+        """Return the branch hashed by the keys; add an exchange if it is hashed differently."""
         if keys is not None and _is_partitioned(branch, keys):
             return branch
         feed = self.close(branch, _Exchange(keys))
         return _Fragment(Port(0, branch.schema), (feed,), tuple(frozenset([k]) for k in keys or ()))
 
     def close(self, fragment: _Fragment, end: _Exchange | ToQuery) -> FromStage:
-        """Give the fragment an end; answers how its output can be read."""
+        """Add an outlet to the stage of the fragment and return the feed that reads it."""
         number = fragment.shared
         if number is None:
             number = len(self.closed)
@@ -170,7 +169,7 @@ class _Cutter:
         return FromStage(number, len(outlets) - 1)
 
     def linked(self) -> Iterator[Stage]:
-        """The closed fragments as stages that know whom they feed."""
+        """Yield the closed fragments as stages, with outlets that refer to their readers."""
         readers = {
             feed: (number, port)
             for number, closed in enumerate(self.closed)
@@ -191,14 +190,14 @@ class _Cutter:
 
 
 def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
-    """What a fragment is hashed by, for people; equal columns are joined by an equals sign."""
+    """Return the partitioning for display; columns that hold the same value are joined by an equals sign."""
     if fragment.partitioning is None:
         return None
     return tuple("=".join(sorted(held)) for held in fragment.partitioning)
 
 
 def _positions(sides: list[list[_Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
-    """Which of the keys to hash by: those that some branch is hashed by already, else all."""
+    """Return the positions of the keys to hash by: those that some branch is hashed by already, else all."""
     hashed = [(branches, names) for branches, names in zip(sides, keys, strict=True) if names is not None]
     for branches, names in hashed:
         for branch in branches:
@@ -217,11 +216,11 @@ def _is_partitioned(branch: _Fragment, keys: tuple[str, ...]) -> bool:
 
 
 def _extended(fragment: _Fragment, operator: Operator) -> _Fragment:
-    """The fragment with an operator without state on top."""
+    """Return the fragment with a stateless operator on top."""
     partitioning = fragment.partitioning
     if isinstance(operator, MapOperator) and partitioning:
         kept = tuple(_names_after(operator, held) for held in partitioning)
-        # Hashed by something that is no longer a column: nobody can rely on it.
+        # The map drops a column that the fragment is hashed by, so readers cannot rely on the partitioning.
         partitioning = kept if all(kept) else (frozenset(),) * len(kept)
     return replace(fragment, root=Node(operator, (fragment.root,)), partitioning=partitioning)
 
@@ -231,7 +230,7 @@ def _names_after(operator: MapOperator, held: frozenset[str]) -> frozenset[str]:
 
 
 def _renamed(fragment: _Fragment, schema: Schema) -> _Fragment:
-    """A branch of a union under the names of the union."""
+    """Rename the columns of a union's branch to those of the union."""
     if fragment.schema.names == schema.names:
         return fragment
     pairs = zip(schema, fragment.schema, strict=True)

@@ -1,4 +1,4 @@
-"""Diagrams of boxes in groups, written for Mermaid and for Graphviz."""
+"""Diagrams of boxes in groups, rendered for Mermaid and Graphviz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Form(Enum):
-    """What a box stands for: its outline in Mermaid, before and after the label, and in Graphviz."""
+    """Role of a box, with its outline: the text before and after the label in Mermaid, and the shape in Graphviz."""
 
     OPERATOR = ("[", "]", "box")
     SOURCE = ("[(", ")]", "cylinder")
@@ -25,7 +25,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a box to another, both by number."""
+    """Arrow between two boxes, given by their numbers."""
 
     start: int
     end: int
@@ -34,19 +34,19 @@ class Arrow:
 
 @dataclass(slots=True)
 class Diagram:
-    """Boxes and groups by their position, and the arrows between boxes."""
+    """Boxes, groups and arrows; the number of a box or group is its position."""
 
     groups: list[str] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
 
     def group(self, title: str) -> int:
-        """A new group; answers its number."""
+        """Add a group and return its number."""
         self.groups.append(title)
         return len(self.groups) - 1
 
     def box(self, label: str, group: int | None, form: Form = Form.OPERATOR) -> int:
-        """A new box; answers its number."""
+        """Add a box and return its number."""
         self.boxes.append(Box(label, form, group))
         return len(self.boxes) - 1
 
@@ -58,7 +58,7 @@ class Diagram:
 
 
 def to_mermaid(diagram: Diagram) -> str:
-    """The diagram as a flowchart of Mermaid.
+    """Render the diagram as a Mermaid flowchart.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def to_mermaid(diagram: Diagram) -> str:
 
 
 def to_dot(diagram: Diagram) -> str:
-    r"""The diagram in the language of Graphviz.
+    r"""Render the diagram in the DOT language of Graphviz.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Programs as text, for EXPLAIN: plans, rules, stages."""
+"""Text of EXPLAIN: plans, rules and stages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.runtime.stage import Node, Port, Stage, StageGraph
 
 @deep_recursion()
 def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: ExplainFormat) -> str:
-    """Each query's plan before and after the optimiser, the rules with their laws, and how all of it runs."""
+    """Show each query's plan before and after the optimiser, the rules with their laws, and the stages."""
     match shown:
         case ExplainFormat.TEXT:
             return "\n".join(map(shorten, _text(compiled, graph).split("\n")))
@@ -34,12 +34,12 @@ def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: Exp
 
 
 def explain_stages(graph: StageGraph) -> str:
-    """All stages: where their elements come from, the operators, where the output goes."""
+    """Show all stages: their inputs, operators and targets."""
     return "stages\n" + "\n".join(readable(_stage(s), names_in_stage(graph, s)) for s in graph.stages)
 
 
 def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
-    """Physical plans as indented trees; a part that is read from several places is written out once."""
+    """Show physical plans as indented trees; a shared part is written out once."""
     known: dict[PhysicalPlan, str] = {}
     shared = shared_parts(plans)
     return ["\n".join(_operators(plan, shared, known, "")) for plan in plans]
@@ -64,7 +64,7 @@ def _optimized_parts(each: Compiled) -> Iterator[str]:
     if kept := certificates(each.optimized):
         yield _titled("what alerts keep", kept)
     if graphs := join_graphs(each.optimized):
-        # What differs is no part of what a checkpoint is known by, as graphs are.
+        # The differences are listed separately: join graphs are part of a checkpoint's identity, differences are not.
         yield _titled("join graphs", [*graphs, *what_differs(each.optimized)])
     if alike := joins_by_likeness(each.optimized):
         yield _titled("joins by likeness", alike)
@@ -106,14 +106,14 @@ def _stage(stage: Stage) -> str:
 
 
 def _common(stage: Stage) -> Node | Port:
-    """The highest operator that all outlets have."""
+    """Return the highest operator that all outlets share."""
     chains = [_chain(outlet.root) for outlet in stage.outlets]
     others = [{id(node) for node in chain} for chain in chains[1:]]
     return next(node for node in chains[0] if all(id(node) in ids for ids in others))
 
 
 def _chain(node: Node | Port) -> list[Node | Port]:
-    """The node, and what is below it up to where inputs meet."""
+    """Return the node and the nodes below it, along first inputs."""
     chain = [node]
     while isinstance(node, Node) and node.inputs:
         node = node.inputs[0]

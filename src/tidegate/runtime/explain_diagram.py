@@ -1,4 +1,4 @@
-"""A program as a diagram: the plans of its queries, and the stages that they run in."""
+"""Diagram of a program: the plans of its queries, and their stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, St
 
 
 def diagram(compiled: Sequence[Compiled], graph: StageGraph) -> Diagram:
-    """Each query's plan before and after the optimiser with the rules, then the stages with their operators."""
+    """Draw each query's plan before and after the optimiser with the rules, then the stages with their operators."""
     drawn = Diagram()
     for each in compiled:
         before = drawn.group(f"{each.query.name}: logical plan")
@@ -39,14 +39,14 @@ def _draw_plan(drawn: Diagram, plan: Plan, group: int, names: Names) -> int:
 
 @dataclass(slots=True)
 class _Stages:
-    """Stages being drawn, feeders first: the boxes of streams, of results, and of outlets."""
+    """Drawer of stages, which come before the stages they feed. It keeps the boxes of streams, results and outlets."""
 
     drawn: Diagram
     graph: StageGraph
     named: dict[tuple[Form, str], int] = field(default_factory=dict)
     tops: dict[FromStage, int] = field(default_factory=dict)
     names: Names = field(default_factory=dict)
-    """What the columns of the stage that is being drawn are."""
+    """Internal columns of the stage that is being drawn."""
 
     def draw(self, stage: Stage) -> None:
         self.names = names_in_stage(self.graph, stage)
@@ -59,7 +59,7 @@ class _Stages:
                 self.drawn.arrow(top, self.place(Form.RESULT, f"results of {outlet.target.query}"))
 
     def node(self, node: Node | Port, stage: Stage, group: int, known: dict[int, int]) -> int:
-        """The box of an operator, drawn with all below it; of a shared one, once."""
+        """Draw an operator and everything below it, unless it is drawn already; return its box."""
         if id(node) in known:
             return known[id(node)]
         if isinstance(node, Port):
@@ -82,7 +82,7 @@ class _Stages:
                 self.drawn.arrow(self.tops[feed], port, readable(way, self.names))
 
     def place(self, form: Form, name: str) -> int:
-        """The box of a stream or of results, outside of all stages; one for each name."""
+        """Return the box of a stream or of results, outside all stages; draw one per name."""
         if (form, name) not in self.named:
             self.named[form, name] = self.drawn.box(name, None, form)
         return self.named[form, name]

@@ -1,4 +1,4 @@
-"""How EXPLAIN shows a program."""
+"""Formats of EXPLAIN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ExplainFormat(StrEnum):
-    """How a program is shown."""
+    """Output format of EXPLAIN."""
 
     TEXT = "text"
     MERMAID = "mermaid"

@@ -1,7 +1,7 @@
-"""Columns that Tidegate made for itself, in the words of the query, for EXPLAIN.
+"""Readable names for Tidegate's internal columns in EXPLAIN.
 
-Plans compute parts of formulas into columns such as `alert:condensation:0`. A reader of EXPLAIN sees
-the expression instead.
+Plans compute parts of formulas into columns such as `alert:condensation:0`. EXPLAIN shows the
+expression instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.physical.stateless.operators import MapOperator
 from tidegate.runtime.stage import FromStage, Stage, StageGraph
 
 Names = Mapping[str, Expression]
-"""How columns of Tidegate's own are computed."""
+"""Expressions of internal columns, by column."""
 
 _OWN = ("alert:", "range:", "key:", "like:")
 _GIVEN = {
@@ -29,23 +29,23 @@ _GIVEN = {
     threshold_alert.NUMBER.name: "alert_number",
     subscriptions.TOTAL.name: "total",
 }
-"""Columns that an alert adds to its results, and the words for them."""
+"""Columns that an alert adds to its results, with their names in EXPLAIN."""
 _DEPTH = 4
-"""How often an expression is looked for other such columns."""
+"""Number of passes that replace internal columns, because their expressions may refer to others."""
 
 
 def names_in(plan: Plan | PhysicalPlan) -> Names:
-    """Return the columns that a plan computes; one that has several meanings is left out."""
+    """Return the internal columns that a plan computes; omit those with several expressions."""
     return _unambiguous(_maps(plan))
 
 
 def names_in_stage(graph: StageGraph, stage: Stage) -> Names:
-    """Return the columns that a stage computes, or gets from the stages before it."""
+    """Return the internal columns that a stage computes or gets from earlier stages."""
     return _unambiguous(_stage_maps(graph, stage))
 
 
 def readable(text: str, names: Names) -> str:
-    """Write the expressions of columns for their names.
+    """Replace the names of internal columns in a text by their expressions.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def _replaced(text: str, name: str, expression: Expression) -> str:
 def _unambiguous(maps: Iterable[Sequence[Output]]) -> Names:
     found: dict[str, set[Expression]] = {}
     for outputs in maps:
-        # What is computed from a column that is renamed here is known by its new name.
+        # A map may rename a column and compute with it: the expression must show the new name.
         renamed = {o.expression.name: o.name for o in outputs if isinstance(o.expression, Column)}
         for output in outputs:
             if output.name.startswith(_OWN) and not isinstance(output.expression, Column):

@@ -1,4 +1,4 @@
-"""The words that EXPLAIN has for rules and stages, as text and in diagrams."""
+"""Descriptions of rules and stages, for EXPLAIN as text and as diagrams."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tidegate.runtime.stage import FromStage, FromStream, Port, Stage, ToQuery, 
 
 
 def rule_words(compiled: Compiled) -> list[str]:
-    """The rules that applied to a query, each with its law."""
+    """Describe the rules that applied to a query, each with its law."""
     return [f"{name}: {LAWS[name]}" for name in compiled.rules] or ["none"]
 
 
 def stage_words(stage: Stage) -> str:
-    """A stage, how it is partitioned, and whose it is if it is shared."""
+    """Describe a stage: its number, its partitioning, and the queries that share it."""
     return f"stage {stage.number} ({_partitioning(stage)}{_sharers(stage)})"
 
 
 def target_words(target: ToStage | ToQuery) -> str:
-    """Where an output goes."""
+    """Describe the target of an output."""
     match target:
         case ToQuery(query=query):
             return f"results of {query}"
@@ -30,14 +30,14 @@ def target_words(target: ToStage | ToQuery) -> str:
 
 
 def way_words(target: ToStage) -> str:
-    """How elements are spread over the buckets of the stage that they go to."""
+    """Describe how elements are spread over the buckets of the target stage."""
     if target.keys is None:
         return "all to every bucket"
     return f"hashed by {', '.join(target.keys)}" if target.keys else "all to one bucket"
 
 
 def feed_words(feed: FromStream | FromStage, port: Port) -> str:
-    """Where elements come from, and which columns they have."""
+    """Describe the origin and the columns of elements."""
     columns = ", ".join(port.schema.names) or "no columns"
     match feed:
         case FromStage(stage=number):
@@ -71,11 +71,11 @@ def _sharers(stage: Stage) -> str:
 
 
 MOST_SHOWN = 1_000
-"""The most characters of one line of EXPLAIN."""
+"""Maximum number of characters of one line of EXPLAIN."""
 
 
 def shorten(line: str) -> str:
-    """Cut a line that is too long to be read, and say how much is left out.
+    """Truncate a line that is too long to read, and add the number of characters left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which elements of a step run in one piece, and which wait for the next."""
+"""Choose which elements of a step run in the next piece and which wait."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from tidegate.runtime.work import Address, Inbox
 from tidegate.time import BEGINNING, FOREVER
 
 GROWTH = 1.25
-"""A piece is larger than the one before by this factor at least: part of its pairs may not depend on its size."""
+"""Minimum factor by which a piece grows over the previous one: part of its pairs may not depend on its size."""
 
 AIM = 0.7
-"""Pieces are made so large that they come to this part of the bound."""
+"""Share of the bound on pairs that the next piece should reach."""
 
 FEWER = 0.75
-"""Cutting a piece helps if what is left makes at most this part of its pairs."""
+"""A cut helps if the smaller piece makes at most this share of the pairs."""
 
 MOST_USELESS_CUTS = 3
-"""Number of cuts without effect after which the rest runs at once."""
+"""Number of consecutive useless cuts after which everything that waits runs at once."""
 
 FEW = 1 / 64
-"""If a piece comes to less than this part of the bound, all that waits is tried at once."""
+"""If a piece reaches less than this share of the bound, everything that waits is tried at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a piece has of a step: the elements that start before `until`, of these the first `rows` by start.
+    """Bounds of a piece: elements that start before `until`, and of these the first `rows` by start.
 
-    Watermarks go no further than `until`, nor than elements that wait.
+    Watermarks advance neither past `until` nor past elements that wait.
     """
 
     until: int | None = None
     rows: int | None = None
     gives_up: bool = False
-    """Cutting does not help: however many pairs it makes."""
+    """Run without a bound on pairs, because cuts do not help."""
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it can be cut further: a single element cannot, and makes as many pairs as it must."""
+        """Return whether the bound on pairs applies. It does not to a single element, which cannot be cut."""
         return self.rows != 1 and not self.gives_up
 
 
@@ -53,17 +53,17 @@ ALL, REST = Extent(), Extent(gives_up=True)
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Pieces that were too large, each cut out of the one before, and how often cutting did not help.
+    """Consecutive attempts that were too large: the pairs of the last one, and the number of useless cuts.
 
-    Aggregates below other operators report all their groups in every piece, however short: if these alone make too
-    many pairs, smaller pieces make more of them altogether.
+    Aggregates below other operators report all their groups in every piece, however short. If these groups alone make
+    too many pairs, smaller pieces make more pairs in total.
     """
 
     pairs: float = math.inf
     in_vain: int = 0
 
     def after(self, reason: Exception) -> Trials:
-        """The trials with one more that failed."""
+        """Return the trials after another failed attempt."""
         pairs = reason.pairs if isinstance(reason, TooManyPairs) else 0.0
         return Trials(pairs, self.in_vain + 1 if pairs > FEWER * self.pairs else 0)
 
@@ -74,7 +74,7 @@ class Trials:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Elements and watermarks that run together, and what is left; None: it is the last piece."""
+    """Elements and watermarks that run together, and the rest, which is None for the last piece."""
 
     extent: Extent
     inboxes: tuple[Inbox, ...]
@@ -86,15 +86,16 @@ class Piece:
 
     @property
     def furthest(self) -> int:
-        """How far its watermarks go."""
+        """The largest watermark of the piece."""
         return max((mark for inbox in self.inboxes for mark in inbox.watermarks.values()), default=BEGINNING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """What has not run yet, by bucket.
+    """Elements of a step that have not run yet, by bucket.
 
-    Its watermarks hold after all of it; those that hold by now are `reached`. Pieces before went to the time `at`.
+    The watermarks in `inboxes` hold once all elements have run; `reached` are those that hold now. Earlier pieces
+    reached up to the time `at`.
     """
 
     inboxes: tuple[Inbox, ...]
@@ -103,15 +104,15 @@ class Waiting:
 
     @staticmethod
     def of(inboxes: Sequence[Inbox], stages: AbstractSet[int]) -> Waiting:
-        """All that has arrived for some stages."""
+        """Return everything that has arrived for some stages."""
         return Waiting(tuple(_select(inbox, stages) for inbox in inboxes), {})
 
     def after(self, marks: Mapping[Address, int]) -> Waiting:
-        """The same, after a step with these watermarks."""
+        """Return the same elements after a step with these watermarks."""
         return replace(self, reached=marks)
 
     def cut(self, extent: Extent) -> Piece:
-        """Take a piece out of what waits."""
+        """Split off a piece with the given extent."""
         if extent in (ALL, REST):
             return Piece(extent, self.inboxes, None)
         taken, left = [], []
@@ -127,7 +128,7 @@ class Waiting:
         return Piece(extent, tuple(taken), Waiting(tuple(left), reached, at))
 
     def smaller(self, piece: Piece, cut: int | None) -> Extent:
-        """Choose less than a piece that was too large; `cut` is the time that an operator advises."""
+        """Return a smaller extent after a piece that was too large; `cut` is a time that an operator proposes."""
         starts, until = np.sort(piece.starts), piece.extent.until
         is_less = cut is not None and cut < max(piece.furthest, starts.max(initial=BEGINNING) + 1)
         if cut is not None and is_less and self.at < cut < (FOREVER if until is None else until):
@@ -138,7 +139,7 @@ class Waiting:
         return Extent(middle) if middle > starts[0] else Extent(until, len(starts) // 2)
 
     def following(self, piece: Piece, used: float) -> Extent:
-        """Choose the piece after one that came to the part `used` of the bound."""
+        """Return the extent after a piece that reached the share `used` of the bound."""
         assert piece.rest is not None
         if used < FEW:
             return ALL
@@ -147,7 +148,7 @@ class Waiting:
             return Extent(until, max(1, int(rows * factor)))
         assert until is not None
         starts = piece.starts
-        if not len(starts):  # only time goes on, perhaps to FOREVER: not in equal steps
+        if not len(starts):  # only watermarks advance, perhaps to FOREVER: equal spans would take too many pieces
             span, factor = until - self.at, max(factor, 2.0)
         else:
             span = until - max(self.at, int(starts.min()))
@@ -155,7 +156,7 @@ class Waiting:
         return Extent(after) if after < FOREVER else ALL
 
     def _divided(self, extent: Extent) -> list[dict[Address, tuple[Batch, Batch]]]:
-        """The elements of each bucket and port: those that are part of the extent, and those that wait."""
+        """Split the elements of each bucket and port into those within the extent and those that wait."""
         until = FOREVER if extent.until is None else extent.until
         whole = [{address: concat(batches) for address, batches in i.batches.items()} for i in self.inboxes]
         starts = _starts(self.inboxes)
@@ -175,7 +176,7 @@ class Waiting:
         return parts
 
     def _mark(self, inbox: Inbox, address: Address, rest: Mapping[Address, list[Batch]], extent: Extent) -> int:
-        """The watermark of a port after a piece: those that wait start at or after it."""
+        """Return the watermark of a port after a piece: elements that wait start at or after it."""
         last = inbox.watermarks[address]
         upto = last if extent.until is None else min(last, extent.until)
         later = [int(batch.start.min()) for batch in rest.get(address, [])]
@@ -192,6 +193,6 @@ def _with(inbox: Inbox, batches: Mapping[Address, list[Batch]], watermarks: Mapp
 
 
 def _starts(inboxes: Sequence[Inbox]) -> Times:
-    """When elements start, in the order of buckets and ports."""
+    """Return the start times of all elements, in the order of buckets and ports."""
     batches = (batch for inbox in inboxes for some in inbox.batches.values() for batch in some)
     return np.concatenate([np.empty(0, np.int64), *(batch.start for batch in batches)])

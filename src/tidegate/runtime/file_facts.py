@@ -1,4 +1,4 @@
-"""What was noticed about the files of a stream, and the warnings that follow from it; the same in every runtime."""
+"""Facts about the files of a stream, and the warnings that follow from them; the same in every runtime."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidegate.schema import Type
 from tidegate.time import MICROSECONDS
 
 KEPT_FILES = 1000
-"""Of how many files of a stream the facts are kept."""
+"""Maximum number of files of a stream whose facts are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What was noticed about the rows of one file so far."""
+    """Facts about the rows of one file that were read so far."""
 
     rows: int = 0
     late: int = 0
@@ -31,7 +31,7 @@ class FileFacts:
     lacking: tuple[str, ...] = ()
     """Columns that no row has."""
     is_whole: bool = False
-    """Whether it was read from its beginning."""
+    """True if the file was read from its beginning."""
 
     @staticmethod
     def of(ingested: Ingested) -> FileFacts:
@@ -39,7 +39,7 @@ class FileFacts:
         return FileFacts(ingested.rows, ingested.late, ingested.late_from, ingested.latest, lacking, ingested.is_begin)
 
     def joined(self, more: FileFacts) -> FileFacts:
-        """Facts about these rows and more rows of the same file."""
+        """Merge with the facts about more rows of the same file."""
         if not self.rows or not more.rows:
             lacking = self.lacking or more.lacking
         else:
@@ -63,14 +63,14 @@ Found = dict[str, dict[str, FileFacts]]
 
 
 def note(found: Found, stream: str, ingested: Ingested) -> None:
-    """Add what was noticed about a raw batch."""
+    """Add the facts about a raw batch."""
     if ingested.file is not None:
         files = found.setdefault(stream, {})
         files[ingested.file] = files.get(ingested.file, FileFacts()).joined(FileFacts.of(ingested))
 
 
 def merge(founds: Iterable[Found]) -> Found:
-    """Return the facts of all tasks of a step; a file is read by one of them."""
+    """Merge the facts of all tasks of a step; each file is read by one task."""
     merged: Found = {}
     for found in founds:
         for stream, files in found.items():
@@ -83,7 +83,7 @@ Report = dict[str, dict[str, dict[str, Any]]]
 
 
 def to_report(found: Found) -> Report:
-    """Return what the driver must know: the file that is furthest, and those with something amiss."""
+    """Return the facts that the driver needs: of the file with the largest time, and of files with problems."""
     report: Report = {}
     for stream, files in found.items():
         furthest = _furthest(files.items())
@@ -105,7 +105,7 @@ def from_report(report: Report) -> Found:
 
 @dataclass(slots=True)
 class FileWatch:
-    """Facts about the files of all streams, and which files have moved the watermarks."""
+    """Facts about the files of all streams, and the files that have advanced the watermarks."""
 
     known: Found = field(default_factory=dict)
     leaders: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class FileWatch:
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def add(self, found: Found) -> None:
-        """Take in the facts of a step."""
+        """Add the facts of a step."""
         for stream, files in found.items():
             known = self.known.setdefault(stream, {})
             for name, facts in files.items():
@@ -131,7 +131,7 @@ class FileWatch:
                 del known[name]
 
     def warnings(self, stream: str | None = None, *, but: Iterable[str] = ()) -> Iterator[TidegateWarning]:
-        """Yield warnings about files of one stream or of all, `but` not those that are still being read."""
+        """Yield warnings about the files of one stream or of all, except files in `but`, which are still being read."""
         reading = set(but)
         for whose, name in list(self._pending):
             if (stream is None or whose == stream) and name not in reading:
@@ -171,7 +171,7 @@ def _late_warning(stream: str, name: str, facts: FileFacts, cause: tuple[int, st
 
 
 def _whole_duration(micros: int) -> str:
-    """Return a duration as DELAY takes it, rounded up.
+    """Format a duration for DELAY, rounded up to a whole unit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""DataFrames and tables as source streams."""
+"""DataFrames and Arrow tables as source streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.time import TimeUnit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """Data that a user holds in Python, to be read as a stream."""
+    """Python data to be read as a stream."""
 
     name: str
     data: Any
@@ -31,7 +31,10 @@ class Frame:
 
 
 def frame_source(frame: Frame, *, folder: str | None) -> tuple[Source, tuple[TidegateWarning, ...]]:
-    """A source over the frame, and warnings about its columns; `folder` is where Spark may keep files of it."""
+    """Return a source for the frame, and warnings about its columns.
+
+    In the Spark runtime, data that is not streaming is written to a file in `folder`; embedded, `folder` is None.
+    """
     if hasattr(frame.data, "isStreaming"):
         return _spark_frame(frame, folder)
     table = _table(frame.data)
@@ -80,7 +83,7 @@ def _spark_frame(frame: Frame, folder: str | None) -> tuple[Source, tuple[Tidega
 
 
 def _table(data: Any) -> pa.Table:
-    """Anything that speaks Arrow, or a pandas frame, as a table."""
+    """Convert Arrow-compatible data or a pandas frame to a table."""
     if isinstance(data, pa.Table):
         return data
     if hasattr(data, "__arrow_c_stream__"):
@@ -89,7 +92,7 @@ def _table(data: Any) -> pa.Table:
 
 
 def _schema(arrow: pa.Schema, name: str) -> Schema:
-    """The columns whose types the language has; others are left out."""
+    """Return the schema of the columns whose types the language has; omit the others."""
     found = [(f.name, _type(f.type)) for f in arrow]
     fields = tuple(Field(n, t) for n, t in found if t is not None)
     if not fields:
@@ -98,7 +101,7 @@ def _schema(arrow: pa.Schema, name: str) -> Schema:
 
 
 def _warnings(arrow: pa.Schema, name: str) -> Iterator[TidegateWarning]:
-    """Yield a warning for each column that is left out, or whose values may change."""
+    """Yield a warning for each column that is omitted or whose values may be rounded."""
     for each in arrow:
         if _type(each.type) is None:
             message = f"stream '{name}': column '{each.name}' is left out: no query can read a column of {each.type}"
@@ -136,6 +139,6 @@ def _type(arrow: pa.DataType) -> Type | None:
 
 
 def _made_of(*parts: pa.DataType) -> Type | None:
-    """The array or map of these, if the language has it."""
+    """Return the array or map type with these parts, if the language has it."""
     types = [_type(part) for part in parts]
     return Type.made_of(*(type_ for type_ in types if type_ is not None)) if None not in types else None

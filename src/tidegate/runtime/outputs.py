@@ -1,7 +1,7 @@
-"""How rows leave the system: for sinks, callbacks and results in memory, in every runtime.
+"""Convert results and dead letters to output rows: for sinks, callbacks and results in memory, in every runtime.
 
-Inside, times are integer microseconds. Outside, they are timestamps in UTC, and a validity that
-never ends, or never began, has NULL there. `TimeFormat` "micros" keeps integers.
+Internally, times are integer microseconds. In output rows they are timestamps in UTC. A validity
+without a beginning or an end has NULL there. With the `TimeFormat` "micros" times stay integers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEAD_LETTER = DEAD_LETTER.set(
 
 
 def outputs(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return the results and dead letters of a step by output name, as users get them."""
+    """Yield the results and dead letters of a step as output rows, with the name of their output."""
     for query, batch in outbox.results:
         yield query, result_rows(batch, times)
     for dead in outbox.dead:
@@ -35,7 +35,7 @@ def outputs(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.RecordB
 
 
 def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
-    """Return elements as rows with valid_from, valid_to and the columns of the query.
+    """Convert elements to rows with valid_from, valid_to and the columns of the query.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
     >>> print(rows.column("valid_from")[0], rows.column("valid_to")[0])
     1970-01-01 00:00:01+00:00 None
     """
-    # No row begins before EARLIEST: what does has no beginning, even if a granularity has rounded it up.
+    # No input row starts at or before EARLIEST: such a start means "no beginning", even if a granularity rounded it up.
     start = pa.array(batch.start, mask=batch.start <= EARLIEST)
     end = pa.array(batch.end, mask=batch.end >= FOREVER)
     arrays = [start, end, *batch.columns.columns]
@@ -54,7 +54,7 @@ def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
 
 
 def joined(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return what a step hands to callbacks: one batch for each output, results in time order."""
+    """Merge the batches of a step into one batch per output for callbacks, with results in time order."""
     parts: dict[str, list[pa.RecordBatch]] = {}
     for name, rows in leaving:
         parts.setdefault(name, []).append(rows)
@@ -63,7 +63,10 @@ def joined(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str,
 
 
 def in_time_order(rows: Rows) -> Rows:
-    """Return rows by their validity; a beginning that never was comes first, an end that never comes last."""
+    """Sort rows by valid_from, then valid_to. NULL sorts first in valid_from and last in valid_to.
+
+    Rows without these columns are returned unchanged.
+    """
     if VALID_FROM not in rows.schema.names:
         return rows
     start = rows.column(VALID_FROM).cast(pa.int64()).fill_null(BEGINNING).to_numpy()
@@ -75,12 +78,12 @@ def in_time_order(rows: Rows) -> Rows:
 
 
 def result_schema(schema: Schema, times: TimeFormat = "iso") -> pa.Schema:
-    """Return the columns of the rows of a query."""
+    """Return the schema of the output rows of a query."""
     return _outside([*_VALIDITY, *schema.arrow], times)
 
 
 def dead_letter_schema(times: TimeFormat = "iso") -> pa.Schema:
-    """Return the columns of dead letters."""
+    """Return the schema of dead letters as output rows."""
     return _outside(_DEAD_LETTER, times)
 
 

@@ -1,10 +1,10 @@
 """Run stages in pieces of a step, so that the pairs that joins make fit in memory.
 
-What comes out never depends on how input is cut into steps. So a step that would make too many pairs is
-given up and done in *pieces*: one after the other, each over the elements that start before some time, with
-watermarks that go no further. A step with few pairs, which is nearly every one, runs as a whole and pays
-nothing for it. Stages that feed each other go through a piece together: what one of them makes is used up by
-the next before more is made, and results leave with their piece.
+Results never depend on how the input is cut into steps. So a step that would make too many pairs is
+abandoned and runs in *pieces*, one after the other. Each piece has the elements that start before some
+time, and its watermarks advance no further than that time. A step with few pairs, which is the usual case,
+runs as a whole and costs nothing extra. Stages that feed each other run a piece together: each stage
+consumes the output of the previous one before more is made, and results are delivered with their piece.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.runtime.stage import Stage
 from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, run, runs_in
 
 MOST_PAIRS = 1 << 20
-"""A piece in which a join makes more pairs than this is cut, unless it is a single element."""
+"""A piece in which a join makes more pairs than this is cut, unless it has a single element."""
 
 States = dict[tuple[int, int], Chunks]
 """State by stage and bucket."""
@@ -27,24 +27,24 @@ States = dict[tuple[int, int], Chunks]
 NO_STATES: Mapping[tuple[int, int], Chunks] = {}
 
 Deliver = Callable[[Outbox], None]
-"""Takes what a piece made: results, dead letters, and parcels for other stages."""
+"""Callback that takes the output of a piece: results, dead letters, and parcels for other stages."""
 
 Marks = Callable[[], Mapping[Address, int]]
-"""Tells the watermarks that ports had before the step, where they are known; asked only if a step is cut."""
+"""Function that returns the known watermarks of ports before the step; called only if a step is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Stages that feed each other, in the order in which they run, and into how many buckets they are split."""
+    """Stages that feed each other, in running order, and their number of buckets."""
 
     stages: tuple[Stage, ...]
     buckets: int
     most_pairs: int | None = MOST_PAIRS
-    """None: a step is never cut."""
+    """Bound on the pairs of one operator in a piece; None if steps are never cut."""
 
     @staticmethod
     def of(stages: tuple[Stage, ...], buckets: int, most_pairs: int) -> Part:
-        """Where operators are steered a step is not cut: what is decided after it needs one report of each bucket."""
+        """Return the part of some stages; with steered operators, which report once per step, it never cuts a step."""
         is_steered = any(isinstance(node.operator, Steered) for stage in stages for node in stage.nodes)
         return Part(stages, buckets, None if is_steered else most_pairs)
 
@@ -52,9 +52,9 @@ class Part:
 def run_part(
     part: Part, inboxes: Sequence[Inbox], states: States, deliver: Deliver, before: Marks
 ) -> tuple[States, Outbox]:
-    """Run the stages over what has arrived in each bucket; answers their states after, and what the last piece made.
+    """Run the stages over the inboxes of all buckets; return their new states and the output of the last piece.
 
-    What pieces before it made is delivered as soon as they are done.
+    The output of earlier pieces goes to `deliver` as soon as they are done.
     """
     numbers = frozenset(stage.number for stage in part.stages)
     waiting, extent, trials = Waiting.of(inboxes, numbers), ALL, Trials()
@@ -79,10 +79,10 @@ def run_part(
 
 
 def _attempt(part: Part, inboxes: Sequence[Inbox], states: States, most: int | None) -> tuple[States, Outbox]:
-    """Run the stages once; what they send each other stays here.
+    """Run the stages once; parcels and marks between them stay inside.
 
-    It goes into copies of the inboxes: a piece that is too large is cut by what had arrived, not by what stages sent
-    each other, which may start long before.
+    They go into copies of the inboxes. A piece that is too large must be cut by the elements that had arrived, not by
+    those that the stages sent each other, which may start long before.
     """
     inboxes = [inbox.copy() for inbox in inboxes]
     by_bucket = {inbox.bucket: inbox for inbox in inboxes}
@@ -123,7 +123,7 @@ def _collect(out: Outbox, made: Outbox) -> None:
 
 
 def out_of_memory(stages: Sequence[Stage] = (), states: Mapping[tuple[int, int], Chunks] = NO_STATES) -> DataError:
-    """Return the error for a step that does not fit in memory, however small its pieces."""
+    """Return the error for a step that does not fit in memory even in small pieces."""
     kept = sum(chunk.nbytes for chunks in states.values() for chunk in chunks.values())
     queries = ", ".join(dict.fromkeys(stage.query for stage in stages))
     return DataError(

@@ -1,4 +1,4 @@
-"""What a runtime is given, and what it gives back: the same for all of them."""
+"""Interface of all runtimes: the job they run, and the handle on the run."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tidegate.runtime.watermarks import Silence
 from tidegate.time import BEGINNING, CHRONON, FOREVER, TimeFormat
 
 DEAD_LETTERS = "dead_letters"
-"""The output that holds what could not take part; beside the queries by name."""
+"""Name of the output of rows that could not be processed. The other outputs are named by query."""
 
 FINAL = "final"
-"""The label of what is brought out at the end, as if the streams had ended."""
+"""Label of the results that are emitted at the end of a run, as if the streams had ended."""
 
 
 def system_time() -> int:
-    """Microseconds since 1970."""
+    """Return the current time in microseconds since 1970."""
     return time.time_ns() // 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A compiled program: its stages, where rows come from and where results go.
+    """A compiled program: its stages, sources and sinks.
 
-    An output without a file sink is handed to `on_rows`, in the process that started the job.
+    An output without a file sink goes to the callback `on_rows`, in the process that started the job.
     """
 
     graph: StageGraph
@@ -50,15 +50,15 @@ class Job:
     buckets: int = 1
     identity: Mapping[str, object] = field(default_factory=dict)
     clock: Callable[[], int] = system_time
-    """Tells the time in microseconds since 1970."""
+    """Returns the current time in microseconds since 1970."""
     awaited: Mapping[str, str] = field(default_factory=dict)
-    """Where streams wait for their first file, by name."""
+    """Locations at which streams wait for their first file, by stream."""
     warnings: tuple[TidegateWarning, ...] = ()
-    """What the plans show that is probably not meant."""
+    """Warnings about the plans."""
     times: TimeFormat = "iso"
-    """How times leave the job."""
+    """Format of times in the output."""
     most_pairs: int = MOST_PAIRS
-    """A step in which a join makes more pairs than this is done in pieces."""
+    """A step in which a join makes more pairs than this runs in pieces."""
 
     def decoder(self, stream: str) -> Decoder:
         return self.sources[stream].decoder(self.graph.columns(stream))
@@ -69,17 +69,20 @@ class Job:
 
     @property
     def idle_after(self) -> dict[str, int]:
-        """After how long a silence streams are no longer waited for, where that was asked for."""
+        """Silence in microseconds after which a stream is idle, for the streams that declare it."""
         after = {s: self.sources[s].stream.idle_after for s in self.graph.streams}
         return {s: a for s, a in after.items() if a is not None}
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Sources that are read as a whole, and whose rows are always valid."""
+        """Names of the sources that are tables: they are read as a whole, and their rows are always valid."""
         return tuple(s for s in self.graph.streams if self.sources[s].stream.is_table)
 
     def tables_to_read(self, known: Mapping[str, object]) -> dict[str, str]:
-        """Tables that have not been read, or that have changed since and can be read again; with their versions."""
+        """Return the tables that are new, or that have changed and can be read again, with their versions.
+
+        `known` has the versions of the tables that were read before.
+        """
         versions = {t: version_of(self.sources[t]) for t in self.tables}
         return {
             table: version
@@ -92,13 +95,13 @@ class Job:
 
     @property
     def meeting_streams(self) -> tuple[frozenset[str], ...]:
-        """Source streams in groups that meet in a query."""
+        """Groups of source streams that meet in a query."""
         return meeting_streams(self.graph)
 
     def silence(self, watermarks: Mapping[str, int]) -> Silence:
-        """Begin to listen to the streams, which have these watermarks now.
+        """Start to track the silence of the streams, which have these watermarks now.
 
-        A stream without times of its own is at the clock before its first row comes.
+        A stream that is timed by arrival starts at the current time of the clock.
         """
         now = self.clock()
         stood = {
@@ -108,30 +111,30 @@ class Job:
         return Silence(self.idle_after, now, self.meeting_streams, stood)
 
     def arrival(self, before: Mapping[str, int]) -> int:
-        """The time of rows that have none of their own: now, and later than that of all rows before."""
+        """Return the time of new rows that are timed by arrival: now, but later than all earlier rows."""
         earlier = [before[s] for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival]
         return max([self.clock(), *(mark + CHRONON for mark in earlier)])
 
 
 def clear(sinks: Mapping[str, FileSink]) -> None:
-    """Remove what an earlier run published: a run from the beginning makes all of it anew."""
+    """Remove everything that an earlier run published, because a run from the beginning publishes it again."""
     for sink in sinks.values():
         sink.clear()
 
 
 def take_back_final(sinks: Mapping[str, FileSink]) -> None:
-    """Remove what an earlier run brought out at its end: with new rows it need not hold any more."""
+    """Remove the final results of an earlier run, because new rows may make them wrong."""
     for sink in sinks.values():
         sink.publish(FINAL, sink.begin(FINAL))
 
 
 OnRows = Callable[[str, pa.RecordBatch], None]
-"""Takes rows of an output: the name of the query (or `DEAD_LETTERS`), and the rows."""
+"""Callback that takes the name of an output (a query, `DEAD_LETTERS` or "shedding") and its rows."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Running figures of a job, as shown to people and exported as metrics."""
+    """Current figures of a job, for display."""
 
     rows_in: int = 0
     rows_out: dict[str, int] = field(default_factory=dict)
@@ -139,7 +142,7 @@ class Progress:
     watermarks: dict[str, int] = field(default_factory=dict)
     state_bytes: int = 0
     cold_bytes: int = 0
-    """Of state that is kept in files only, where these are local; not among the other figures of state."""
+    """Bytes of cold state. The other figures of state do not include it."""
     peak_state_bytes: int = 0
     peak_state_rows: int = 0
     steps: int = 0
@@ -147,17 +150,17 @@ class Progress:
     """The newest order of each steered operator, by ``stage/operator``."""
     started: float = field(default_factory=time.monotonic)
     warnings: list[TidegateWarning] = field(default_factory=list)
-    """What looks wrong in the data, each once, in the order in which it was noticed."""
+    """Warnings about the data, each once, in the order of discovery."""
     timed: set[str] = field(default_factory=set)
-    """Streams whose times have been looked at."""
+    """Streams whose times have been checked."""
 
     def warn(self, warning: TidegateWarning) -> None:
-        """Note a warning about the data, unless it was noted before."""
+        """Add a warning about the data, unless it is known."""
         if warning not in self.warnings:
             self.warnings.append(warning)
 
     def note_times(self, stream: SourceStream, spread: Spread) -> None:
-        """Warn, for the first times of a stream, if they look as if they were counted in another unit."""
+        """Add a warning if the first times of a stream look as if they were in another unit."""
         if stream.name not in self.timed:
             self.timed.add(stream.name)
             if (warning := unlikely_unit(stream, spread)) is not None:
@@ -165,13 +168,13 @@ class Progress:
 
     @property
     def watermark(self) -> int | None:
-        """The slowest stream's watermark, once every stream has begun."""
+        """The lowest watermark of all streams; None until every stream has begun, and after all have ended."""
         slowest = min(self.watermarks.values(), default=BEGINNING)
         return slowest if BEGINNING < slowest < FOREVER else None
 
     @property
     def losses(self) -> Losses | None:
-        """Results that are missing because a constraint did not hold, as far as is known; None where nothing can be."""
+        """Estimate of the results that are missing because a constraint did not hold; None if none can be missing."""
         return losses(self.steering)
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:
@@ -188,45 +191,45 @@ class Progress:
 
 
 class QueryState(StrEnum):
-    """How far a query is. Only a running query changes its state."""
+    """State of a query. Only a running query changes its state."""
 
     RUNNING = "running"
     FINISHED = "finished"
-    """It has read all of its input and delivered every result."""
+    """The query has processed all input and delivered every result."""
     STOPPED = "stopped"
-    """It was told to end; there may be more to read."""
+    """The user stopped the query; there may be more input."""
     FAILED = "failed"
-    """An error ended it."""
+    """An error ended the query."""
 
 
 class Run(Protocol):
-    """A job that runs until it has read all, is stopped, or fails."""
+    """A job that runs until it has processed all input, is stopped, or fails."""
 
     progress: Progress
 
     @property
     def state(self) -> QueryState:
-        """How far it is; known without waiting."""
+        """State of the job. Never waits."""
         ...
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the job badly, if something did."""
+        """Error that ended the job, if any."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; answers whether it has come. Raises what ended the job badly."""
+        """Wait for the end of the job and return whether it has ended. Raise its error if it failed."""
         ...
 
     def finish(self) -> None:
-        """Take the inputs as finished: read all that is there, deliver every result, end."""
+        """Process all available input as if the streams had ended, deliver every result, then end."""
         ...
 
     def stop(self) -> None:
-        """End after the current step; what it made is delivered."""
+        """Stop after the current step, whose results are delivered."""
         ...
 
 
 def count_reasons(dead: pa.RecordBatch) -> dict[str, int]:
-    """How many dead letters there are of each reason."""
+    """Return the number of dead letters by reason."""
     return {c["values"]: c["counts"] for c in dead.column("reason").value_counts().to_pylist()}

@@ -1,4 +1,4 @@
-"""What differs between the program of a checkpoint and the one that is to be run, in words."""
+"""Describe the differences between the program of a checkpoint and the program to run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from tidegate.algebra.explain import in_words
 
 _SHOWN = 6
-"""How many lines are shown at most of what was, and of what is now."""
+"""Maximum number of differing lines shown of each text."""
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    r"""Say what differs between two identities of programs: buckets, streams, functions and queries.
+    r"""Describe the differences between two program identities: buckets, streams, functions and queries.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def _texts(identity: Mapping[str, Any], part: str, text: Any) -> dict[str, str]:
 
 
 def _functions(identity: Mapping[str, Any]) -> dict[str, str]:
-    """The signatures of users' functions, by what stands before their arguments."""
+    """Return the signatures of user functions, by the text before their arguments."""
     return {signature.partition("(")[0]: signature for signature in identity.get("functions", ())}
 
 
@@ -59,7 +59,7 @@ def _changed(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> Itera
 
 
 def _compared(was: str, now: str) -> Iterator[str]:
-    """The lines that differ; of a long text not all of them."""
+    """Yield the lines that differ, at most `_SHOWN` of each text."""
     lines = list(difflib.ndiff(was.splitlines(), now.splitlines()))
     for word, sign in (("was", "- "), ("now", "+ ")):
         differing = [line[2:].strip() for line in lines if line.startswith(sign)]

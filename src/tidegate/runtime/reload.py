@@ -1,8 +1,8 @@
-"""Tables that are read again: what stages must forget of the rows they had before.
+"""Remove the rows of a table from the state of stages when the table is read again.
 
-An element of a stream meets a table as it is when the element is taken in. So when a table is read
-again, joins forget its old rows and take in the new ones; what they have said stays said. Ports
-that only rows of tables reach are told so; every operator with such an input forgets it.
+An element of a stream joins the version of a table that is current when the element is processed.
+When a table is read again, joins drop its old rows and receive the new ones; earlier results stay as
+they are. An operator drops an input if only tables feed it and one of them is read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.runtime.stream_origins import origins
 
 
 def forget(graph: StageGraph, stage: Stage, state: Chunks, again: Collection[str], tables: Collection[str]) -> Chunks:
-    """The state of a stage without the rows of tables that are read again."""
+    """Return the state of a stage without the rows of tables that are read `again`."""
     kept = dict(state)
     for number, node, inputs in _concerned(graph, stage, again, tables):
         prefix = f"{number}/"
@@ -27,10 +27,10 @@ def forget(graph: StageGraph, stage: Stage, state: Chunks, again: Collection[str
 
 
 def is_reloadable(graph: StageGraph, table: str, tables: Collection[str]) -> bool:
-    """Whether all who read a table can forget its rows."""
+    """Return whether all operators that read a table can forget its rows."""
     for stage in graph.stages:
         if _is_of_tables(graph, stage, stage.root, tables) and any(isinstance(t, ToQuery) for t in stage.targets):
-            return False  # nobody could take back what was said of the table alone
+            return False  # results made from tables alone cannot be retracted
         for _, node, inputs in _concerned(graph, stage, [table], tables):
             mixes = len(inputs) < len(node.inputs)
             if isinstance(node.operator, UnionOperator) and mixes:
@@ -52,7 +52,10 @@ def _without(node: Node, state: Chunks, inputs: list[int]) -> Chunks:
 def _concerned(
     graph: StageGraph, stage: Stage, again: Collection[str], tables: Collection[str]
 ) -> Iterator[tuple[int, Node, list[int]]]:
-    """Operators with inputs that hold rows of these tables and of no stream; their numbers and those inputs."""
+    """Yield the operators with inputs that only tables feed, at least one of them in `again`.
+
+    Each comes with its number and the positions of those inputs.
+    """
     for number, node in enumerate(stage.nodes):
         streams = [_streams(graph, stage, each) for each in node.inputs]
         inputs = [i for i, s in enumerate(streams) if s <= frozenset(tables) and s & frozenset(again)]

@@ -1,4 +1,4 @@
-"""Results that are kept in memory."""
+"""Results kept in memory."""
 
 from __future__ import annotations
 

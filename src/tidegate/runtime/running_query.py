@@ -1,4 +1,4 @@
-"""The handle that users have on queries that run."""
+"""Handle on running queries."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 OnWarnings = Callable[[Iterable[TidegateWarning]], None]
-"""Takes warnings, to show or to raise them."""
+"""Callback that shows or raises warnings."""
 
 
 class RunningQuery:
-    """A handle on the queries of one text, running together.
+    """Handle on the queries of one text, which run together.
 
-    Results, dead letters and figures of shedding can be read at any time. Of a query that failed, reading
-    them raises its error; of a query with ``once``, reading them waits for the end. ``partial=True`` returns
-    what has come out so far instead.
+    Results, dead letters and figures on shedding can be read at any time. If the query failed, reading
+    them raises its error. If it runs with ``once``, reading them waits for its end. With ``partial=True``
+    they return what is available so far instead.
     """
 
     def __init__(
@@ -51,77 +51,77 @@ class RunningQuery:
 
     @property
     def state(self) -> QueryState:
-        """Whether it is running, finished, stopped or failed; never waits."""
+        """State of the query: running, finished, stopped or failed. Never waits."""
         return self._run.state
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the query badly, if something did."""
+        """Error that ended the query, if any."""
         return self._run.error
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Return whether the query has finished, was stopped or has failed."""
         return self.state is not QueryState.RUNNING
 
     def explain(self) -> str:
-        """The plans before and after the optimiser, and the stages."""
+        """Return the plans before and after the optimiser, and the stages, as text."""
         return explain_program(self.program)
 
     def progress(self) -> Progress:
-        """Rows in and out, dead letters, watermarks and bytes of state so far."""
+        """Return the current figures: rows in and out, dead letters, watermarks and size of the state."""
         return self._run.progress
 
     def results(self, name: str | None = None, *, partial: bool = False) -> pa.Table:
-        """The rows that have come out so far, with ``valid_from`` and ``valid_to``."""
+        """Return the result rows so far, with ``valid_from`` and ``valid_to``."""
         query = self._query(name)
         self._settle(partial=partial)
         return self._results.table(query.name, query.plan.schema)
 
     def dead_letters(self, *, partial: bool = False) -> pa.Table:
-        """Rows that could not take part, with the reason."""
+        """Return the rows that could not be processed, each with the reason."""
         self._settle(partial=partial)
         return self._results.dead()
 
     def shedding(self, *, partial: bool = False) -> pa.Table:
-        """Of each step, which share of its comparisons was made, and which share of the results that found."""
+        """Return for each step the share of comparisons made and the estimated share of results found."""
         self._settle(partial=partial)
         return self._results.shed()
 
     def to_pandas(self, name: str | None = None, *, partial: bool = False) -> pd.DataFrame:
-        """The results as a pandas frame."""
+        """Return the results as a pandas DataFrame."""
         if find_spec("pandas") is None:
             hint = "pip install 'tidegate[pandas]'; or use `results()`, which returns an Arrow table"
             raise DataError("D410", "pandas is not installed", hint=hint)
         return self.results(name, partial=partial).to_pandas()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; answers whether it has come. Raises what ended the query badly."""
+        """Wait for the end of the query and return whether it has ended. Raise its error if it failed."""
         ended = self.has_ended(timeout)
         self._pass_on_warnings()
         return ended
 
     def has_ended(self, timeout: float | None = None) -> bool:
-        """Wait as `wait` does, but leave warnings about the data to the caller: they are in `warnings`."""
+        """Wait like `wait`, but do not emit warnings about the data; the caller finds them in `warnings`."""
         return self._run.wait(timeout)
 
     def finish(self, name: str | None = None) -> pa.Table:
-        """Take the inputs as finished: read all that is there, end, and answer the results."""
+        """Process all available input as if the streams had ended, end the query, and return its results."""
         self._run.finish()
         self._pass_on_warnings()
         return self.results(name)
 
     def stop(self) -> None:
-        """End after the current step."""
+        """Stop the query after the current step."""
         self._run.stop()
 
     @property
     def warnings(self) -> tuple[TidegateWarning, ...]:
-        """What looks wrong in the text or in the data that was read so far."""
+        """Warnings about the text and about the data read so far."""
         return (*self._before, *self._run.progress.warnings)
 
     def summary(self) -> str:
-        """State and figures in one line."""
+        """Return the state and figures in one line."""
         progress, state = self.progress(), str(self.state)
         if (error := self.error) is not None:
             state = f"{state} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
@@ -132,7 +132,7 @@ class RunningQuery:
         return f"<RunningQuery {', '.join(self.names)}: {self.summary()}>"
 
     def _settle(self, *, partial: bool) -> None:
-        """Make sure that what is read is what the query promises: all of it with `once`, and nothing after an error."""
+        """With `once`, wait until results are complete. Raise an error if the query failed or was stopped before."""
         if partial:
             return
         if self._once:
@@ -146,7 +146,7 @@ class RunningQuery:
             )
 
     def _pass_on_warnings(self) -> None:
-        """Warn of what the run noticed in the data since the last call."""
+        """Emit the warnings about the data that are new since the last call."""
         found = self._run.progress.warnings[self._warned :]
         self._warned += len(found)
         self._warn(found)

@@ -1,6 +1,6 @@
-"""JSON files of a checkpoint, sealed with a format number and a checksum of both.
+"""JSON files of a checkpoint, sealed with a format number and a checksum of the content and the format.
 
-A sealed file is one JSON object whose layout is fixed, so every byte of it is checked.
+A sealed file is one JSON object with a fixed layout, so every byte of it is checked.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from tidegate.errors import DataError
 
 FORMAT = 1
-"""The format of all files of a checkpoint. A change of records, state files or what operators keep increases it."""
+"""Format number of all files of a checkpoint. Increase it when records, state files or operator states change."""
 
 RESTORE = "restore the file from a copy, or start from the beginning with an empty checkpoint folder"
 
 _SEALED = re.compile(rb'\{"format": (\d{1,9}), "crc32": "([0-9a-f]{8})", "content": (.*)\}\n', re.DOTALL)
 _UNSEALED = (b'{"step": ', b'{"queries": ', b'{"functions": ')
-"""How the files of versions without a seal begin."""
+"""Beginnings of files that older versions wrote without a seal."""
 
 
 def seal(content: Mapping[str, Any], format_: int = FORMAT) -> bytes:
@@ -35,7 +35,7 @@ def seal(content: Mapping[str, Any], format_: int = FORMAT) -> bytes:
 
 
 def unseal(data: bytes, path: str) -> Any:
-    """Return the content of a sealed file; refuse a damaged one and one of another format."""
+    """Return the content of a sealed file; raise an error if it is damaged or has another format."""
     if data.startswith(_UNSEALED):
         raise other_format(path)
     parts = _SEALED.fullmatch(data)
@@ -47,7 +47,7 @@ def unseal(data: bytes, path: str) -> Any:
 
 
 def damaged(path: str) -> DataError:
-    """Return the error for a file whose checksum is wrong."""
+    """Return the error for a damaged file."""
     return DataError("D302", f"the file {path} of the checkpoint is damaged", hint=RESTORE)
 
 
@@ -59,7 +59,7 @@ def other_format(path: str) -> DataError:
 
 
 def unreadable(path: str, error: OSError) -> DataError:
-    """Return the error for a file that exists and cannot be read."""
+    """Return the error for a file that exists but cannot be read."""
     message = f"the file {path} of the checkpoint cannot be read: {error}"
     return DataError("D308", message, hint="is it a file, and may it be read?")
 

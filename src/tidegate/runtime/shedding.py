@@ -1,4 +1,4 @@
-"""What is told of work that was left out: with every step, in the figures of a run, and to whoever asks."""
+"""Reports on shedding: as rows for each step, in the summary of a run, and for SHOW SHEDDING."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.physical.common.operator import Facts
 from tidegate.runtime.control import SHED, OrdersByOperator
 
 SHEDDING = "shedding"
-"""The output that says, of every step, which share of the comparisons was made; beside the queries by name."""
+"""Name of the output with the share of comparisons made in each step. The other outputs are named by query."""
 
 SHED_ROWS = pa.schema(
     {
@@ -29,7 +29,7 @@ SHED_ROWS = pa.schema(
         "budget": pa.float64(),
     }
 )
-"""A row for each step and each join that may shed: shares of what there was, those of results and utility estimated."""
+"""Schema with one row for each step and join that may shed. The shares of results and utility are estimates."""
 
 _FACTS = (
     "step",
@@ -47,23 +47,23 @@ _FACTS = (
 
 
 def shed_facts(orders: OrdersByOperator) -> tuple[Facts, ...]:
-    """What was shed in the step that the orders were decided after, and so far."""
+    """Return the figures on shedding, of the last step and overall, that the orders contain."""
     return tuple(facts for order in orders.values() for facts in order.get(SHED, ()))
 
 
 def shed_rows(orders: OrdersByOperator) -> pa.RecordBatch:
-    """The same as rows."""
+    """Return the figures of `shed_facts` as rows."""
     rows = [dict(zip(SHED_ROWS.names, (facts.get(f) for f in _FACTS), strict=True)) for facts in shed_facts(orders)]
     return pa.RecordBatch.from_pylist(rows, schema=SHED_ROWS)
 
 
 def shed_by(runs: Iterable[OrdersByOperator]) -> tuple[Shed, ...]:
-    """What runs have shed, in words, from the newest orders of their operators."""
+    """Describe what runs have shed, from the newest orders of their operators."""
     return tuple(_in_words(facts) for orders in runs for facts in shed_facts(orders))
 
 
 def shed_in_words(facts: Facts) -> str:
-    """One line on what was shed since the beginning, or in a step.
+    """Describe in one line what was shed, in one step or overall.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def shed_in_words(facts: Facts) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in words; only all of it is 100 %.
+    """Format a share as a percentage; only a share of 1 or more becomes 100 %.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""Stages: pieces of a physical plan that need one partitioning, and the graph they form.
+"""Stages: parts of a physical plan with one partitioning each, and the graph they form.
 
-A stage runs the same way in every runtime: `step` takes the new elements and watermarks of its
-ports and the state of one bucket, and answers the new state and outputs. Stages of level 0 read
-source streams, keep no state, and can run wherever rows happen to be.
+A stage runs the same way in every runtime. `step` takes the new elements and watermarks of its ports
+and the state of one bucket, and returns the new state and the outputs. Stages of level 0 read source
+streams, keep no state, and can run wherever the rows are.
 
-A part of plans that several readers share is a stage of its own, with an *outlet* for each reader:
-the operators without state that only this reader needs, and where its elements go. The operators
-below them run once per step.
+A part of plans that several readers share is a stage of its own, with an *outlet* for each reader. The
+outlet has the stateless operators that only this reader needs, and the target of its elements. The
+operators below run once per step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class FromStream:
-    """A port fed by a source stream; rows for which `wanted` is not true are of no use to it."""
+    """Feed of a port by a source stream; the port does not need rows for which `wanted` is not true."""
 
     stream: str
     wanted: Expression
@@ -56,7 +56,7 @@ class FromStream:
 
 @dataclass(frozen=True, slots=True)
 class FromStage:
-    """A port fed by an outlet of another stage."""
+    """Feed of a port by an outlet of another stage."""
 
     stage: int
     outlet: int = 0
@@ -64,9 +64,10 @@ class FromStage:
 
 @dataclass(frozen=True, slots=True)
 class ToStage:
-    """Output goes to a port of another stage: hashed by columns, or all to one bucket without any.
+    """Target of an output: a port of another stage.
 
-    If the keys are None, every bucket gets all of it.
+    Elements are hashed by the columns `keys`. Without keys, one bucket gets all of them; if `keys` is None, every
+    bucket does.
     """
 
     stage: int
@@ -76,14 +77,14 @@ class ToStage:
 
 @dataclass(frozen=True, slots=True)
 class ToQuery:
-    """Output is the result of a query."""
+    """Target of an output: the results of a query."""
 
     query: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """An output of a stage: what makes it, where it goes, and the query it is made for."""
+    """Output of a stage: its operators, its target, and the query it is for."""
 
     root: Node | Port
     target: ToStage | ToQuery
@@ -92,36 +93,36 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """What operators of a stage are told in a step: orders by number, how many rows arrived, and where they are."""
+    """Input of a stage's operators besides elements: orders by operator number, rows arrived, and the bucket."""
 
     orders: Mapping[int, Facts] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=Counter)
-    """Raw rows of each source stream so far, those of the step included; without any, none have arrived."""
+    """Number of raw rows of each source stream so far, including this step."""
     bucket: int = 0
     buckets: int = 1
     most_pairs: int | None = None
-    """No operator may make more pairs than this; one that would raises `TooManyPairs`."""
+    """Maximum number of pairs of one operator, which raises `TooManyPairs` beyond it; None is unbounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageStep:
-    """What a stage did with its new elements: outputs and their watermarks are by outlet."""
+    """Result of a step of a stage; outputs and watermarks are by outlet."""
 
     state: Chunks
     outputs: tuple[Batch, ...]
     watermarks: tuple[int, ...]
     dead: pa.RecordBatch
     reports: Mapping[int, Facts]
-    """What steered operators saw, by their number."""
+    """Reports of steered operators, by operator number."""
     pairs: int = 0
-    """The most pairs that one operator made."""
+    """The largest number of pairs that one operator made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A fused piece of the plan of a query. `partition` names what its buckets are hashed by.
+    """Operators of a query's plan that run together. `partition` names the values that its buckets are hashed by.
 
-    What several queries share belongs to the first of them, and so do dead letters of it.
+    A stage that several queries share belongs to the first of them, and so do its dead letters.
     """
 
     number: int
@@ -133,7 +134,7 @@ class Stage:
 
     @property
     def root(self) -> Node | Port:
-        """The operators of the first outlet; all outlets have those with state, and all ports."""
+        """The operators of the first outlet; these include all operators with state, and all ports."""
         return self.outlets[0].root
 
     @property
@@ -142,7 +143,7 @@ class Stage:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All operators in the order in which they run: its positions are their numbers in the state."""
+        """All operators in running order; an operator's position is its number in the state."""
         found: list[Node] = []
         for outlet in self.outlets:
             _collect(outlet.root, found, once=len(self.outlets) > 1)
@@ -150,13 +151,13 @@ class Stage:
 
     @property
     def is_single(self) -> bool:
-        """Whether all elements must meet in one bucket."""
+        """Return whether all elements must be in one bucket."""
         return self.partition == ()
 
     def step(
         self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], steering: Steering | None = None
     ) -> StageStep:
-        """Run the operators of the stage bottom-up, each once and with its part of the state."""
+        """Run the operators of the stage bottom-up, each once with its part of the state."""
         run = _Run(state, inputs, watermarks, steering or Steering(), remembers=len(self.outlets) > 1)
         results: list[tuple[Batch, int]] = []
         letters: list[pa.RecordBatch] = []
@@ -169,7 +170,7 @@ class Stage:
         return StageStep(run.kept, outputs, marks, dead, run.reports, run.pairs)
 
     def watermark(self, watermark: int) -> int:
-        """The output's watermark for one of the input; for stages of one port and without state."""
+        """Return the output watermark for an input watermark, of a stage with one port and no state."""
         empty = Batch.empty(_port_schema(self.root))
         return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
 
@@ -188,7 +189,7 @@ def _collect(root: Node | Port, found: list[Node], *, once: bool) -> None:
 
 
 class _Run:
-    """One step through a stage: operators are numbered in the order they are visited."""
+    """One step of a stage; operators are numbered in the order of their runs."""
 
     def __init__(
         self,
@@ -205,11 +206,11 @@ class _Run:
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
         self.visited = self.pairs = 0
-        # By identity: outlets have the very same nodes in common.
+        # By identity, because outlets share node objects.
         self.known: dict[int, tuple[Batch, int]] | None = {} if remembers else None
 
     def visit(self, root: Node | Port) -> tuple[Batch, int]:
-        """Run an operator after all below it; without recursion, as plans may be deep."""
+        """Run an operator after all operators below it; without recursion, because plans may be deep."""
         made: list[tuple[Batch, int]] = []
         waiting: list[tuple[Node | Port, bool]] = [(root, False)]
         while waiting:
@@ -252,13 +253,13 @@ class _Run:
 
 @cache
 def _is_a(kind: type, protocol: type) -> bool:
-    """Whether operators of a class follow a protocol; to ask it takes longer than many an operator."""
+    """Return whether a class follows a protocol; cached, because the check is slower than many operators."""
     return issubclass(kind, protocol)
 
 
 @dataclass(frozen=True, slots=True)
 class StageGraph:
-    """All stages of a program, and the columns and rows that they need of each source stream."""
+    """All stages of a program, with the columns and rows that they need from each source stream."""
 
     stages: tuple[Stage, ...]
 
@@ -266,7 +267,7 @@ class StageGraph:
         return tuple(s for s in self.stages if s.level == level)
 
     def parts(self, levels: range) -> tuple[tuple[Stage, ...], ...]:
-        """The stages of some levels, those together that feed each other, in the order in which they run."""
+        """Group the stages of some levels into parts that feed each other, each in running order."""
         part_of: dict[int, list[Stage]] = {}
         for stage in (s for level in levels for s in self.at(level)):
             below = (part_of.get(f.stage) for f in stage.feeds if isinstance(f, FromStage))
@@ -288,11 +289,11 @@ class StageGraph:
         return tuple(s for s in self.stages if any(_reads(f, stream) for f in s.feeds))
 
     def wanted(self, stream: str) -> tuple[Expression, ...]:
-        """What each reader of a stream wants of its rows."""
+        """Return for each reader of a stream the condition on the rows that it needs."""
         return tuple(f.wanted for s in self.readers(stream) for f in s.feeds if isinstance(f, FromStream))
 
     def columns(self, stream: str) -> frozenset[str]:
-        """The columns that any stage reads of a stream."""
+        """Return the columns of a stream that any stage reads."""
         return frozenset(n for s in self.readers(stream) for n in _port_schema(s.root).names)
 
 
@@ -319,7 +320,7 @@ def _reads(feed: FromStream | FromStage, stream: str) -> bool:
 
 
 def _letters_of(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Dead letters of operators, with the query as their origin."""
+    """Set the query as the origin of dead letters."""
     return [
         letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))
         for letters in dead

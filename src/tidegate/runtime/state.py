@@ -1,13 +1,13 @@
-"""Versioned state in files: what changed in each step, checksummed, never overwritten.
+"""Versioned state in files: the changes of each step, checksummed and never overwritten.
 
 A *version* of the state of one bucket of a stage is one file. It holds the chunks that changed
-since the version before, and a manifest that says where every chunk is: here or in a file of an
-earlier version. Files are written under a temporary name and renamed; their name has a random
-part, so two attempts at the same step cannot disturb each other. Which file counts is decided by
-the record of the step (see `checkpoint`).
+since the previous version, and a manifest with the place of every chunk: in this file or in that of
+an earlier version. Files are written under a temporary name and then renamed. Their names have a
+random part, so two attempts at the same step cannot overwrite each other. The record of the step
+names the file that counts (see `checkpoint`).
 
-*Cold* chunks are hardly ever looked at. Where files are local they are not held in memory: what a version
-has of them is the file, mapped into memory, which the system reads when someone looks.
+*Cold* chunks are rarely read. If files are local, cold chunks are not held in memory: a version maps
+their file into memory, and the operating system loads it on access.
 
     chunk … chunk manifest(JSON) | length of manifest | crc32 of manifest | magic
 """
@@ -33,16 +33,16 @@ from tidegate.runtime.sealed import FORMAT, RESTORE, damaged, other_format, unre
 MAGIC = b"TGST"
 FOOTER = struct.Struct("<QI4s")
 MOST_FILES = 24
-"""A version that refers to more files than this rewrites the smaller half of what it refers to."""
+"""A version that refers to more files than this rewrites the chunks of the smaller half of them."""
 CLEAN_EVERY = 8
 _NAME = re.compile(r"(\d{10,})-[0-9a-f]{8}(\.part)?")
 COLD = "cold"
-"""How the names of cold chunks begin, after the number of their operator."""
+"""Prefix of the names of cold chunks, after the number of their operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a chunk is: a file of the bucket's folder, and bytes in it."""
+    """Place of a chunk: a file in the bucket's folder, and a range of bytes in it."""
 
     file: str
     offset: int
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """The state of one bucket as of one step, and where its chunks are."""
+    """State of one bucket of a stage after one step, and the places of its chunks."""
 
     file: str | None = None
     chunks: Chunks = field(default_factory=lambda: NO_STATE)
@@ -60,7 +60,7 @@ class Version:
 
     @property
     def bytes(self) -> int:
-        """Of all chunks but the cold ones."""
+        """Size of all chunks except the cold ones."""
         return sum(p.length for n, p in self.places.items() if not is_cold(n))
 
     @property
@@ -69,18 +69,18 @@ class Version:
 
     @property
     def rows(self) -> int:
-        """Of all chunks but the cold ones."""
+        """Number of rows of all chunks except the cold ones."""
         return sum(chunk.num_rows for n, chunk in self.chunks.items() if not is_cold(n))
 
 
 @dataclass(frozen=True, slots=True)
 class StateStore:
-    """State files of all stages and buckets below one folder or URI."""
+    """Store of the state files of all stages and buckets in one folder or URI."""
 
     root: str
 
     def save(self, stage: int, bucket: int, step: int, chunks: Chunks, before: Version) -> Version:
-        """Write what differs from the version before; its bytes are in the file when this returns."""
+        """Write the chunks that changed since the version `before`; return the new version once its file exists."""
         kept = {n: before.places[n] for n, c in chunks.items() if before.chunks.get(n) is c}
         for crowded in _crowded(kept):
             kept = {n: p for n, p in kept.items() if p.file != crowded}
@@ -97,7 +97,7 @@ class StateStore:
         return version
 
     def load(self, stage: int, bucket: int, file: str | None) -> Version:
-        """Read a version by the name of its file; None is the empty state of the beginning."""
+        """Load the version in a file; None is the empty initial state."""
         if file is None:
             return Version()
         places = self._manifest(stage, bucket, file)
@@ -108,7 +108,7 @@ class StateStore:
             data = self._read(stage, bucket, name, mapped=has_cold)
             for chunk_name, place in here.items():
                 part = _part(data, place, path)
-                # What is not cold must not wait for the file, nor keep all of it in memory.
+                # Copy chunks that are not cold: they must not wait for the disk, nor keep the whole mapped file alive.
                 copied = has_cold and not is_cold(chunk_name)
                 chunks[chunk_name] = deserialize(part.to_pybytes() if copied else part)
         return Version(file, chunks, places)
@@ -116,7 +116,7 @@ class StateStore:
     def _with_cold_mapped(
         self, stage: int, bucket: int, name: str, chunks: Chunks, places: Mapping[str, Place]
     ) -> Chunks:
-        """The chunks, the cold ones that were just written as they are in the file: those in memory can be let go."""
+        """Replace the cold chunks that were just written by memory-mapped ones, to free their memory."""
         new = [n for n in chunks if is_cold(n) and places[n].file == name]
         if not new or not _is_local(self.root):
             return chunks
@@ -165,16 +165,16 @@ class StateStore:
         return {n: Place(*where) for n, where in content["chunks"].items()}
 
     def _clean(self, stage: int, bucket: int, step: int, keep: frozenset[str]) -> None:
-        """Remove files of steps that can no longer be replayed and that nobody refers to."""
+        """Remove files of steps that can no longer be replayed, unless a current version refers to them."""
         system, folder = file_system(posixpath.dirname(self._path(stage, bucket, "x")))
         for info in system.get_file_info(fs.FileSelector(folder)):
-            written = _NAME.fullmatch(info.base_name)  # other files are not ours
+            written = _NAME.fullmatch(info.base_name)  # ignore other files
             if written and info.base_name not in keep and int(written[1]) < step - 1:
                 system.delete_file(info.path)
 
 
 def is_cold(name: str) -> bool:
-    """Whether a chunk of this name is hardly ever looked at.
+    """Return whether the name is that of a cold chunk, which is rarely read.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _is_local(location: str) -> bool:
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it."""
+    """Return the file system of a path or URI, and the path in it."""
     if "://" in location:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(location)
         return found
@@ -197,7 +197,7 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
 
 
 def serialize(chunk: pa.RecordBatch) -> bytes:
-    """A record batch as an Arrow IPC stream."""
+    """Serialize a record batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, chunk.schema) as writer:
         writer.write_batch(chunk)
@@ -206,7 +206,7 @@ def serialize(chunk: pa.RecordBatch) -> bytes:
 
 
 def deserialize(data: pa.Buffer | bytes) -> pa.RecordBatch:
-    """The inverse of `serialize`."""
+    """Read a record batch from an Arrow IPC stream; the inverse of `serialize`."""
     return pa.ipc.open_stream(data).read_next_batch()
 
 
@@ -215,7 +215,7 @@ def _files(version: Version) -> frozenset[str]:
 
 
 def _crowded(places: Mapping[str, Place]) -> list[str]:
-    """Files to empty so that a version does not depend on too many: those with the least in them."""
+    """Return the files whose chunks to rewrite if a version depends on too many: those that hold the fewest bytes."""
     held: dict[str, int] = {}
     for place in places.values():
         held[place.file] = held.get(place.file, 0) + place.length

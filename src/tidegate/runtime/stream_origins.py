@@ -1,4 +1,4 @@
-"""Which source streams reach which part of a program, and which of them meet."""
+"""Find the source streams that reach each port, and the groups of streams that meet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tidegate.runtime.stage import FromStage, FromStream, StageGraph
 
 Address = tuple[int, int]
-"""A port: the number of the stage, and of the port in it."""
+"""Address of a port: the number of the stage, and of the port in it."""
 
 
 def origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
@@ -25,7 +25,7 @@ def origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
 
 
 def meeting_streams(graph: StageGraph) -> tuple[frozenset[str], ...]:
-    """Return the source streams in groups: streams that meet in a query share one notion of time."""
+    """Return groups of source streams: streams that meet in a query wait for each other's watermarks."""
     by_port = origins(graph)
     return merged(
         frozenset().union(*(by_port[stage.number, port] for port in range(len(stage.feeds)))) for stage in graph.stages

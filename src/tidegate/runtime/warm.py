@@ -1,7 +1,7 @@
-"""Compile or load the kernels of a job ahead of its first rows.
+"""Compile or load the kernels of a job before its first rows arrive.
 
-Kernels are compiled once per machine and then read from a cache on disk. Doing it here, while
-Spark starts, spares every one of its workers from doing the same at the same time.
+Kernels are compiled once per machine and then loaded from a cache on disk. The driver compiles them
+while Spark starts, so that the workers do not all compile them at the same time.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ANY_VALUE |= {t: [tuple(ANY_VALUE[part] for part in t.parts)] for t in Type if t
 
 
 def warm_up(graph: StageGraph) -> None:
-    """Run every stage over a few made-up elements, and forget what comes out."""
+    """Run every stage over a few made-up elements and discard the output."""
     for stage in graph.stages:
         _warm(stage)
 
 
 def warm_up_in_background(graph: StageGraph) -> threading.Thread:
-    """The same in a thread; whoever needs the kernels waits for it."""
+    """Start `warm_up` in a thread and return the thread; join it before using the kernels."""
     thread = threading.Thread(target=warm_up, args=[graph], name="tidegate-warm-up", daemon=True)
     thread.start()
     return thread
@@ -50,7 +50,7 @@ def warm_up_in_background(graph: StageGraph) -> threading.Thread:
 def _warm(stage: Stage) -> None:
     state = NO_STATE
     schemas = port_schemas(stage.root)
-    # Times that were decoded cannot be written to, those that were computed can: kernels are compiled for both.
+    # Decoded times are read-only arrays, computed times are writable: kernels are compiled for both.
     for start, watermark, is_decoded in ((0, 1, False), (1, 2, True), (2, FOREVER, False)):
         inputs = [_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
         state = stage.step(state, inputs, [watermark] * len(inputs)).state

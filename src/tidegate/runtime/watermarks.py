@@ -1,4 +1,4 @@
-"""Watermarks after a step, and how time goes on for streams that have fallen silent."""
+"""Watermarks after a step, also of streams that are silent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.time import BEGINNING, FOREVER
 
 NO_STREAMS: Mapping[str, int] = {}
-"""No stream is idle."""
+"""Empty set of idle streams."""
 
 
 def advanced(
@@ -18,13 +18,13 @@ def advanced(
     idle: Mapping[str, int] = NO_STREAMS,
     groups: Collection[frozenset[str]] | None = None,
 ) -> dict[str, int]:
-    """Return the watermarks after a step in which these were the largest times of the streams.
+    """Return the watermarks after a step, given the largest time of each stream in the step.
 
-    `idle` has the streams that have been silent for long enough, and how far the clock has moved time
-    on for each (see `Silence`). An idle stream that brought nothing in this step either follows the
-    slowest awake stream that it meets in a query, so that it does not hold it back. Where all are
-    silent, all follow the furthest, and the clock. Streams that never meet (different `groups`) do
-    not affect each other.
+    `idle` has the streams that have been silent for long enough, with the time to which the clock has
+    advanced each (see `Silence`). An idle stream without rows in this step follows the slowest awake
+    stream that it meets in a query, so that it does not hold the query back. If all streams of a group
+    are silent, they follow the furthest of them, and the clock. Streams that never meet (different
+    `groups`) do not affect each other.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def advanced(
 
 
 def _leader(marks: Mapping[str, int], silent: Mapping[str, int]) -> int:
-    """Return the watermark that the silent streams among these follow."""
-    moving = {s: mark for s, mark in marks.items() if mark < FOREVER}  # tables wait for no stream
+    """Return the watermark that the silent streams of a group follow."""
+    moving = {s: mark for s, mark in marks.items() if mark < FOREVER}  # the watermark of tables is FOREVER
     awake = [mark for s, mark in moving.items() if s not in silent]
     if awake or not moving:
         return min(awake, default=FOREVER)
@@ -54,22 +54,22 @@ def _leader(marks: Mapping[str, int], silent: Mapping[str, int]) -> int:
 
 @dataclass(slots=True)
 class Silence:
-    """Keeps when each stream was last heard, by the clock, and tells how far time has come since.
+    """Clock times of the last rows of each stream, to find idle streams and advance their watermarks.
 
-    Once all streams of a group have been silent for as long as they declare, time goes on with the
-    clock, from where it stood when the last of them was heard. A run that is started again counts
-    silence from its start, so time neither jumps nor goes back, however long the pause was.
+    When all streams of a group have been silent for as long as they declare, the clock advances their
+    watermarks, starting from the furthest when the last row came. A restarted run counts silence from
+    its start, so watermarks neither jump nor go back, however long the pause was.
     """
 
     idle_after: Mapping[str, int]
     began: int
     groups: tuple[frozenset[str], ...]
     stood: dict[str, int]
-    """The watermark of each stream when a stream of its group was last heard."""
+    """Watermark of each stream when its group last received rows."""
     heard: dict[str, int] = field(default_factory=dict)
 
     def hear(self, streams: Collection[str], watermarks: Mapping[str, int], now: int) -> None:
-        """Note that rows of these streams came in a step after which these are the watermarks."""
+        """Note that these streams had rows in a step, and the watermarks after it."""
         known = [s for s in streams if s in self.idle_after]
         self.heard.update(dict.fromkeys(known, now))
         for group in self.groups:
@@ -77,7 +77,7 @@ class Silence:
                 self.stood |= {s: watermarks[s] for s in group}
 
     def idle(self, now: int, *, by_clock: bool = True) -> dict[str, int]:
-        """Return the streams that are not waited for any more, and how far the clock has moved time on for each."""
+        """Return the idle streams, each with the time to which the clock has advanced it."""
         silent = {s for s in self.idle_after if now >= self._idle_from(s)}
         found: dict[str, int] = {}
         for group in self.groups:
@@ -89,7 +89,7 @@ class Silence:
         moving = self._moving(group)
         furthest = max((self.stood[s] for s in moving), default=BEGINNING)
         if furthest == BEGINNING:
-            return BEGINNING  # time begins with the first row
+            return BEGINNING  # the clock does not count before the first row
         return furthest + now - max(self._idle_from(s) for s in moving)
 
     def _moving(self, group: frozenset[str]) -> frozenset[str]:

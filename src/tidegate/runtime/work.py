@@ -1,7 +1,7 @@
-"""What happens in one bucket in one step, the same in every runtime.
+"""The work of one bucket in one step, the same in every runtime.
 
 Stages send each other *parcels* (elements for one bucket of a stage's port) and *marks* (the
-watermark of one sender). A runtime moves them; this module makes and uses them.
+watermark of one sender). This module creates and consumes them; a runtime moves them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, St
 from tidegate.schema import Schema
 
 Address = tuple[int, int]
-"""A port: the number of the stage, and of the port in it."""
+"""Address of a port: the number of the stage, and of the port in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The watermark of one sender of a port; goes to all its buckets."""
+    """Watermark of one sender of a port; it goes to all buckets."""
 
     to: Address
     watermark: int
@@ -43,14 +43,14 @@ class Mark:
 
 @dataclass(slots=True)
 class Inbox:
-    """What has arrived for the stages of one bucket."""
+    """Input of the stages of one bucket."""
 
     bucket: int = 0
     batches: dict[Address, list[Batch]] = field(default_factory=dict)
     watermarks: dict[Address, int] = field(default_factory=dict)
     orders: OrdersByOperator = field(default_factory=lambda: NO_ORDERS)
     arrived: Mapping[str, int] = field(default_factory=Counter)
-    """Raw rows of each source stream, those of this step included."""
+    """Number of raw rows of each source stream so far, including this step."""
 
     def copy(self) -> Inbox:
         """Return an inbox that can be filled without changing this one."""
@@ -61,25 +61,25 @@ class Inbox:
         self.batches.setdefault(parcel.to, []).append(parcel.batch)
 
     def mark(self, mark: Mark) -> None:
-        """Several senders of one port: the slowest counts."""
+        """Add a sender's watermark; with several senders of one port, the lowest counts."""
         self.watermarks[mark.to] = min(mark.watermark, self.watermarks.get(mark.to, mark.watermark))
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What one bucket made in one step."""
+    """Output of one bucket in one step."""
 
     parcels: list[Parcel] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Facts]] = field(default_factory=list)
-    """What steered operators saw, by ``stage/operator``: of each stage and bucket, in the order they ran."""
+    """Reports of steered operators by ``stage/operator``: one dict per stage and bucket, in the order they ran."""
     pairs: int = 0
-    """The most pairs that one operator made."""
+    """The largest number of pairs that one operator made."""
 
     def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
-        """The outputs of a stage to wherever its outlets lead, and its dead letters."""
+        """Add the outputs of a stage, addressed to the targets of its outlets, and its dead letters."""
         for target, output in zip(stage.targets, step.outputs, strict=True):
             match target:
                 case ToQuery(query=query):
@@ -106,7 +106,7 @@ def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
 def run(
     stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int, *, most_pairs: int | None = None
 ) -> Chunks:
-    """Run a stage in one bucket over what has arrived; answers its new state."""
+    """Run a stage in one bucket over its inbox, add its output to the outbox, and return its new state."""
     inputs, watermarks = [], []
     for port, schema in port_schemas(stage.root).items():
         address = (stage.number, port)
@@ -122,12 +122,12 @@ def run(
 
 
 def runs_in(stage: Stage, bucket: int) -> bool:
-    """Whether the stage has anything to do in a bucket."""
+    """Return whether the stage runs in a bucket."""
     return bucket == 0 or not stage.is_single
 
 
 def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]:
-    """Marks of the stages that read source streams, from the streams' watermarks."""
+    """Return the marks that stages which read source streams send, given the streams' watermarks."""
     marks: list[Mark] = []
     for stage in graph.at(0):
         (feed,) = stage.feeds
@@ -138,13 +138,13 @@ def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]
 
 
 def _marks(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> list[Mark]:
-    """What the readers of a stage's outlets are told of time."""
+    """Return the marks for the readers of a stage's outlets."""
     pairs = zip(targets, watermarks, strict=True)
     return [Mark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
 
 
 def split(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[tuple[int, Batch]]:
-    """The batch by bucket; all of it to bucket 0 when there are no keys, to every bucket when they are None."""
+    """Split a batch by bucket. Without keys, bucket 0 gets all of it; if `keys` is None, every bucket does."""
     if not len(batch):
         return
     if keys is None:
@@ -164,7 +164,7 @@ def split(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[
 
 
 def port_schemas(node: Node | Port) -> dict[int, Schema]:
-    """The schemas of the ports below a node, by number."""
+    """Return the schemas of the ports below a node, by port number."""
     found: dict[int, Schema] = {}
     waiting = [node]
     while waiting:

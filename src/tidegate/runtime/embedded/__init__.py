@@ -1,1 +1,1 @@
-"""Stages in this process."""
+"""The embedded runtime, which runs stages in this process."""

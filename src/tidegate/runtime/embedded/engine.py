@@ -1,4 +1,4 @@
-"""A job in this process, one step after the other: stages and buckets, without reading and delivering."""
+"""Run the stages and buckets of a job in this process, step by step. The runner reads input and delivers results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidegate.time import FOREVER
 
 @dataclass(slots=True)
 class Engine:
-    """A job step by step: give it raw rows of streams, it gives results and dead letters."""
+    """Executor of a job: each step takes raw rows of streams and returns results and dead letters."""
 
     job: Job
     store: StateStore | None = None
@@ -34,18 +34,18 @@ class Engine:
     state: dict[tuple[int, int], Version] = field(default_factory=dict)
     step_number: int = 0
     arrived: dict[str, int] = field(default_factory=dict)
-    """Raw rows of each stream so far."""
+    """Number of raw rows of each stream so far."""
     orders: dict[str, Facts] = field(default_factory=dict)
-    """What steered operators are told in the next step."""
+    """Orders of steered operators for the next step, by ``stage/operator``."""
     decoders: dict[str, Decoder] = field(default_factory=dict)
     watch: FileWatch = field(default_factory=FileWatch)
     spreads: dict[str, Spread] = field(default_factory=dict)
-    """Of the numbers in the time columns of the last step."""
+    """Spread of the numbers in the time column of each stream in the last step."""
     on_piece: Callable[[Outbox], None] | None = None
-    """Takes what a piece of a step made as soon as it is done; without, it waits for the end of the step."""
+    """Receives the output of each piece when it is done. If None, output is collected until the step ends."""
     _groups: tuple[frozenset[str], ...] = field(init=False)
     _saved: dict[tuple[int, int], Version] = field(init=False)
-    """The state as it was last written."""
+    """The state that was last written to the store."""
     _parts: tuple[Part, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,9 +60,9 @@ class Engine:
     def step(
         self, raw: Mapping[str, list[pa.RecordBatch]], idle: Mapping[str, int] = NO_STREAMS, again: Collection[str] = ()
     ) -> tuple[Outbox, int]:
-        """Take in new rows of any streams; answers what came out, and how many rows went in.
+        """Process new raw rows; return the output and the number of input rows.
 
-        The rows of tables that are read `again` replace those that they had before.
+        `again` names the tables that are read again: their new rows replace the old ones.
         """
         began = perf_counter()
         self._forget(again)
@@ -94,19 +94,18 @@ class Engine:
         arrived: Mapping[str, int] | None = None,
         began: float | None = None,
     ) -> Outbox:
-        """Take in new elements of streams, and the watermarks that hold after them.
+        """Process new elements of streams, with the watermarks that hold after them.
 
-        `arrived` are the rows that they were made of; where nothing else is said, as many. `began` is when the
-        step did.
+        `arrived` counts the raw rows of each stream, by default one per element. `began` is the start time of the step.
         """
         out = self._advance(elements, watermarks, self.on_piece, arrived, began)
         self._save()
         return out
 
     def pass_time(self, idle: Mapping[str, int]) -> Outbox | None:
-        """Move time on without new rows; None if nothing came out.
+        """Advance the watermarks without new rows; return the output, or None if there is none.
 
-        A step that brings nothing out stays in memory: it is neither written nor counted.
+        A step without output changes the state in memory only: it is neither written nor counted.
         """
         marks = self._marks({}, idle)
         if marks == self.watermarks:
@@ -155,7 +154,7 @@ class Engine:
             self.state[number, bucket] = replace(version, chunks=chunks)
 
     def finish(self) -> Outbox:
-        """All that is still held back, as if the streams had ended; the state stays as it was."""
+        """Return the output that is still held back, as if the streams had ended. The state does not change."""
         boxes = _Boxes(self.job)
         self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
         return boxes.out
@@ -174,7 +173,7 @@ class Engine:
                 self._keep(states)
 
     def _port_marks(self) -> dict[Address, int]:
-        """The watermarks of ports after the step before."""
+        """Return the watermarks that ports had after the previous step."""
         return {mark.to: mark.watermark for mark in source_marks(self.job.graph, self.watermarks)}
 
     def _keep(self, states: States) -> None:
@@ -198,13 +197,13 @@ class Engine:
 
 
 class _Boxes:
-    """The inboxes of all buckets in one step, and what leaves the job."""
+    """Inboxes of all buckets in one step, and the output of the job."""
 
     def __init__(self, job: Job) -> None:
         self.inboxes = [Inbox(bucket) for bucket in range(job.buckets)]
         self.out = Outbox()
         self.reports: list[dict[str, Facts]] = []
-        """What steered operators saw: of each stage in the order of its buckets."""
+        """Reports of steered operators; those of one stage are in the order of buckets."""
 
     def steer(self, orders: Mapping[str, Facts], arrived: Mapping[str, int]) -> None:
         for inbox in self.inboxes:

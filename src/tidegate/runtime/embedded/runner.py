@@ -1,4 +1,4 @@
-"""The embedded runtime: all stages and buckets in this process, one step after the other."""
+"""The embedded runtime: it runs all stages and buckets in this process, step by step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate.time import BEGINNING
 ROWS_PER_STEP = 250_000
 IDLE_SECONDS = 0.5
 CLOCK_EVERY = 1_000_000
-"""While all streams are silent, the clock moves time on at most once in so many microseconds."""
+"""Minimum microseconds between two steps in which the clock advances the watermarks of silent streams."""
 
 
 class EmbeddedRun(BackgroundRun):
@@ -67,7 +67,7 @@ class EmbeddedRun(BackgroundRun):
         while not self._stopping.is_set():
             if self.once and not finishing:
                 finishing = True
-                # Opened anew, readers also take a last line that has no end.
+                # Readers that are opened after `once` is set also read a last line without a line end.
                 self._readers.clear()
             tables = self.job.tables_to_read(self.positions)
             again = [t for t in tables if t in self.positions]
@@ -92,7 +92,7 @@ class EmbeddedRun(BackgroundRun):
         heard = [s for s, batches in raw.items() if batches]
         self._silence.hear(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
-        # Files of which more may come are judged when their end was reached.
+        # Files that are still being read are checked once they have been read to the end.
         reading = [file_of(batch) for stream, batches in raw.items() if stream in self._readers for batch in batches]
         self._warn(self.engine.watch.warnings(but=[file for file in reading if file is not None]))
 
@@ -100,7 +100,7 @@ class EmbeddedRun(BackgroundRun):
         return self._silence.idle(self.job.clock(), by_clock=not self.once)
 
     def _pass_time(self) -> bool:
-        """Move time on for silent streams; answers whether anything came out."""
+        """Advance the watermarks of silent streams; return whether there was any output."""
         now = self.job.clock()
         if now < self._time_passed + CLOCK_EVERY or not self.job.idle_after:
             return False
@@ -123,7 +123,7 @@ class EmbeddedRun(BackgroundRun):
             self.progress.warn(warning)
 
     def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
-        # A reader goes on where it stopped; one that has run dry is opened anew, to find new rows.
+        # A reader continues where it stopped. An exhausted reader is opened again, to find new rows.
         if stream not in self._readers:
             self._readers[stream] = iter(
                 read_stream(
@@ -147,12 +147,12 @@ class EmbeddedRun(BackgroundRun):
         return [batch for batch, _ in self.job.sources[table].read(None, self.rows_per_step, columns=columns)]
 
     def _open(self, label: str) -> None:
-        """Begin the results of a step."""
+        """Begin the output of a step: set its label and get a token from each sink."""
         self._label, self._parts = label, 0
         self._tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
 
     def _hand_on(self, out: Outbox) -> None:
-        """Hand results to their sinks, which publish them when the step is done, and to callbacks."""
+        """Write output to its sinks, or pass it to the callback. Sinks publish it at the end of the step."""
         self._put(list(outputs(out, self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
@@ -168,7 +168,7 @@ class EmbeddedRun(BackgroundRun):
             self.on_rows(name, output)
 
     def _deliver(self, out: Outbox, rows: int) -> None:
-        """Hand on what is left of a step, and publish all of it."""
+        """Write the remaining output of a step, then publish all of it."""
         self._hand_on(out)
         if self._label != FINAL and (shed := shed_rows(self.engine.orders)).num_rows:
             self._put([(SHEDDING, shed)])

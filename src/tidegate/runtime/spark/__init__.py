@@ -1,1 +1,1 @@
-"""Stages on Spark."""
+"""The Spark runtime, which runs stages as Spark jobs."""

@@ -1,4 +1,4 @@
-"""What the driver tells the tasks of Spark: once for a job, and anew for each step."""
+"""Data that the driver sends to Spark tasks: the setup once per job, and the orders for each step."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidegate.runtime.watermarks import advanced
 from tidegate.time import FOREVER, TimeFormat
 
 _ORDERS = "tidegate.orders"
-"""The property of a Spark job that has the orders of its step."""
+"""Property of a Spark job that holds the orders of its step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every task knows of the job; it stays the same from step to step."""
+    """Settings of the job for every task; the same in all steps."""
 
     graph: StageGraph
     buckets: int
@@ -36,15 +36,15 @@ class Setup:
     store: StateStore
     tables: tuple[str, ...] = ()
     meeting_streams: tuple[frozenset[str], ...] = ()
-    """Source streams in groups that meet in a query."""
+    """Groups of source streams that meet in a query."""
     times: TimeFormat = "iso"
     most_pairs: int = MOST_PAIRS
-    """A step in which a join makes more pairs than this is done in pieces."""
+    """A step in which a join makes more pairs than this runs in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the driver tells every task of one step."""
+    """Orders of the driver to every task of one step."""
 
     step: int
     label: str
@@ -54,24 +54,24 @@ class Orders:
     files: Mapping[str, str] = field(default_factory=dict)
     """The state file of each ``stage/bucket`` to start from."""
     now: int = 0
-    """The time of rows that have none of their own."""
+    """Time of new rows that are timed by arrival."""
     idle: Mapping[str, int] = field(default_factory=dict)
-    """Streams that are not waited for, and how far the clock has moved time on for each."""
+    """Idle streams, each with the time to which the clock has advanced it."""
     again: tuple[str, ...] = ()
     """Tables that are read again in this step."""
     finishing: bool = False
     arrived: Mapping[str, int] = field(default_factory=dict)
-    """Raw rows of each stream before the step."""
+    """Number of raw rows of each stream before the step."""
     steering: Mapping[str, Facts] = field(default_factory=dict)
-    """The orders of steered operators, by ``stage/operator``."""
+    """Orders of steered operators, by ``stage/operator``."""
 
     def announce(self, context: SparkContext) -> None:
-        """Attach the orders to the jobs of this thread: their reading tasks were planned long before the step."""
+        """Attach the orders to the Spark jobs of this thread, because reading tasks are planned before the step."""
         context.setLocalProperty(_ORDERS, json.dumps(asdict(replace(self, files={}, steering={}))))
 
 
 def announced() -> Orders:
-    """The orders for this task."""
+    """Return the orders of the step that this task belongs to."""
     text = task_context().getLocalProperty(_ORDERS)
     if text is None:
         hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
@@ -80,14 +80,14 @@ def announced() -> Orders:
 
 
 def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) -> dict[str, int]:
-    """Watermarks after the step; every task computes the same."""
+    """Return the watermarks after the step; every task computes the same."""
     if orders.finishing:
         return dict.fromkeys(setup.streams, FOREVER)
     return advanced(orders.watermarks, latest, setup.delays, orders.idle, setup.meeting_streams)
 
 
 def arrived_after(setup: Setup, orders: Orders, rows: Mapping[str, int]) -> dict[str, int]:
-    """Raw rows of each stream, those of the step included; every task computes the same."""
+    """Return the number of raw rows of each stream, including this step; every task computes the same."""
     return summed({stream: orders.arrived.get(stream, 0) for stream in setup.streams}, rows)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on Spark, as one error with a hint."""
+"""Convert failures of Spark to one error with a hint."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tidegate.runtime.spark.gateway import has_lost_java, java_process
 GO_ON = "start the same command again: with --checkpoint it goes on where it was"
 
 UNEXPLAINED = "D401"
-"""The code of an error of Spark of which only its own words are known."""
+"""Code for an error of Spark whose cause is unknown."""
 
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
 
 
 def explain(error: Exception) -> TidegateError | None:
-    """Return the error of ours that an error of PySpark or Py4J stands for, if it is one of theirs."""
+    """Convert an error of PySpark or Py4J to a Tidegate error; return None for other errors."""
     if has_lost_java(error):
         return java_ended()
     return _explain_spark(error) if isinstance(error, (PySparkException, Py4JJavaError)) else None
 
 
 def _explain_spark(error: Exception) -> TidegateError:
-    """Return what a task of ours said, in its own words; else what Spark says."""
+    """Return the Tidegate error that a task raised, else an error with Spark's reason."""
     text = str(error)
     if told := _OURS.search(text):
         code, message, hint = told.groups()
@@ -44,7 +44,7 @@ _LOG = "set TIDEGATE_SPARK_LOG=error to see Spark's log"
 
 
 def java_ended() -> DataError:
-    """Return the error for a Java process that has ended while it was needed."""
+    """Return the error for a Java process that ended during a query."""
     process = java_process()
     status = "" if process is None else f" ({_status(process.returncode)})"
     message = f"the Java process of Spark ended while the query ran{status}; the checkpoint is intact"
@@ -61,7 +61,7 @@ def workers_lack_tidegate() -> DataError:
 
 
 def not_started(master: str, reason: str) -> DataError:
-    """Return the error for a Spark that did not start."""
+    """Return the error for Spark not starting."""
     hint = "is the address right, and does the master run? --master 'local[*]' runs on this machine"
     return DataError("D403", f"Spark did not start on {master}: {reason}", hint=hint)
 
@@ -71,7 +71,7 @@ def _status(code: int | None) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of an error that tells: under a traceback of Python the first that is not indented."""
+    """Return the most informative line of an error: after a Python traceback the first that is not indented."""
     text = str(error)
     _, traceback, below = text.rpartition("Traceback (most recent call last):\n")
     lines = (below if traceback else text).splitlines()

@@ -1,4 +1,4 @@
-"""A streaming DataFrame of Spark as a source."""
+"""Spark streaming DataFrames as sources."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tidegate.errors import InternalError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameSource:
-    """Rows that Spark brings by itself."""
+    """Source of a streaming DataFrame; only Spark can read it."""
 
     stream: SourceStream
     frame: DataFrame
     format: Format = Format.DATAFRAME
 
     def check(self) -> None:
-        """The frame's own schema was taken: there is nothing to compare."""
+        """Do nothing: the stream has the schema of the frame."""
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
         return typed_decoder(self.stream, columns)

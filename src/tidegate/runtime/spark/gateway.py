@@ -1,7 +1,7 @@
-"""The Java process of Spark: whether it is alive, and how it ends.
+"""The Java process of Spark: check that it is alive, and end it.
 
 PySpark starts it as a child of this process, with a pipe as its standard input. When this process
-ends, however that comes about, the pipe is closed, and the Java process ends by itself.
+ends for any reason, the pipe is closed and the Java process ends by itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 LOST = (Py4JError, PySparkException, OSError)
-"""What calls raise when the Java process has ended, among other causes."""
+"""Exceptions that calls raise when the Java process has ended, among other causes."""
 
 _SECONDS_TO_BE_SEEN = 2.0
-"""A connection may break a moment before the end of the process can be seen."""
+"""A connection may break shortly before the end of the process is visible."""
 _SECONDS_TO_END = 10.0
 
 
@@ -29,7 +29,7 @@ def java_process() -> subprocess.Popen[bytes] | None:
 
 
 def has_lost_java(error: Exception) -> bool:
-    """Return whether an error came about because the Java process has ended."""
+    """Return whether an error was raised because the Java process has ended."""
     process = java_process()
     if process is None:
         return isinstance(error, ConnectionError)
@@ -41,17 +41,17 @@ def has_lost_java(error: Exception) -> bool:
 
 
 def end_java(spark: SparkSession) -> None:
-    """Stop a session and end its Java process, dead or alive; another session may be started then."""
+    """Stop a session and end its Java process, if it still runs; then another session can be started."""
     process = java_process()
     if process is not None and process.poll() is not None:
-        spark.sparkContext._jsc = None  # noqa: SLF001 - else PySpark calls it
+        spark.sparkContext._jsc = None  # noqa: SLF001 - otherwise PySpark calls the dead process
     with suppress(*LOST):
         spark.stop()
     discard_java()
 
 
 def discard_java() -> None:
-    """End the Java process, and let PySpark start another."""
+    """End the Java process, and reset PySpark so that it can start another."""
     process = java_process()
     if process is None:
         return
@@ -63,7 +63,7 @@ def discard_java() -> None:
 
 
 def kill_java() -> None:
-    """End the Java process at once."""
+    """Kill the Java process."""
     process = java_process()
     if process is not None:
         process.kill()

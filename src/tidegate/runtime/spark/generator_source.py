@@ -1,4 +1,4 @@
-"""The deterministic generator as a streaming data source of Spark."""
+"""The deterministic generator as a Spark streaming data source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS_PER_PARTITION = 50_000
 
 
 class GeneratorSource(DataSource):
-    """Rows of a generator, already wrapped for travelling."""
+    """Data source whose rows are already travelling rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +58,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"row": min(self.recipe.rows, start["row"] + self.recipe.batch)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing to do: no rows are ever added."""
+        """Do nothing, because no rows are ever added."""
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         firsts = range(start["row"], end["row"], ROWS_PER_PARTITION)
@@ -71,7 +71,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def options(stream: SourceStream) -> dict[str, str]:
-    """A stream as options of the data source; `_stream` is the inverse."""
+    """Encode a stream as options of the data source; `_stream` is the inverse."""
     content: dict[str, Any] = {
         "name": stream.name,
         "schema": [[f.name, f.type.name] for f in stream.schema],

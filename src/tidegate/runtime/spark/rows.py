@@ -1,8 +1,8 @@
-"""How elements travel through Spark: as a few large binary rows, not as many small ones.
+"""Travelling rows: elements travel through Spark as a few large binary rows, not as many small ones.
 
 Between the stages of a job a row is (bucket, kind, number, port, payload). A batch of elements is
-one row with an Arrow stream as its payload, so that a shuffle moves bytes and never looks at
-values, and stages of any schema share one shuffle.
+one row with an Arrow stream as its payload. So a shuffle moves bytes without reading values, and
+stages of any schema share one shuffle.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ BYTES_PER_BATCH = 32 << 20
 
 
 class Kind(IntEnum):
-    """What a row carries, and what its number means."""
+    """Kind of payload of a row, which also determines what its number refers to."""
 
     ELEMENTS = 0  # for a port of the stage with that number
     MARK = 1  # a sender's watermark, for a port of the stage with that number
-    LATEST = 2  # the largest time seen of the stream with that number
+    LATEST = 2  # the largest time of the stream with that number in the step
     RESULT = 3  # rows of the output with that number
-    REPORT = 4  # figures
-    NOTHING = 5  # only makes sure that the bucket is run
-    ARRIVED = 6  # how many raw rows there were of the stream with that number
+    REPORT = 4  # figures of a task, for the driver; the number is 0
+    NOTHING = 5  # no payload: the row makes Spark run the bucket
+    ARRIVED = 6  # the number of raw rows of the stream with that number in the step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def write_rows(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """Rows as Arrow batches of bounded size."""
+    """Pack rows into Arrow batches of bounded size."""
     held: list[Row] = []
     size = 0
     for row in rows:

@@ -32,15 +32,15 @@ from tidegate.runtime.state import StateStore
 
 NOWHERE: Mapping[str, str] = {}
 WORTH_A_SHUFFLE = 0.2
-"""If tasks read for longer than so many seconds in the step before, they read at the same time, and shuffle."""
+"""If reading took longer than this in the previous step (seconds), tasks read in parallel and shuffle."""
 
 SECONDS_TO_COMMIT = 5.0
-"""Spark notes the end of a step after it; a step of which it has not is done again, to the same end."""
+"""Time limit for Spark to commit the last step on `stop`. A step without a commit is repeated, with the same result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to run on Spark."""
+    """Settings of a run on Spark."""
 
     checkpoint: str
     once: bool
@@ -48,7 +48,7 @@ class SparkSettings:
 
 
 class SparkRun(BackgroundRun):
-    """A job as one streaming query of a Spark session."""
+    """A job that runs as one streaming query of a Spark session."""
 
     def __init__(self, job: Job, spark: SparkSession, settings: SparkSettings, *, on_rows: OnRows) -> None:
         super().__init__()
@@ -62,13 +62,13 @@ class SparkRun(BackgroundRun):
         self._silence = job.silence(last.watermarks if last else job.first_watermarks())
         self.setup = _setup(job, settings.checkpoint)
         self._watch = FileWatch()
-        self._cause: Exception | None = None  # of ours or of the user, before Spark made it an error of its own
+        self._cause: Exception | None = None  # raised by Tidegate or the callback, before Spark wraps it
         self._finishing = settings.once
         self._stopping = False
         self._refused = False
-        """Whether Spark has begun a step after `stop`."""
+        """True if Spark has begun a step after `stop`, which is refused."""
         self._in_step = threading.RLock()
-        self._seconds_reading = math.inf  # there may be much to read at first
+        self._seconds_reading = math.inf  # the first step may read much
         self._began = perf_counter()
         try:
             self.query = self._start()
@@ -108,14 +108,14 @@ class SparkRun(BackgroundRun):
     def stop(self) -> None:
         self._stopping = True
         with self._in_step:
-            pass  # the current step has ended
+            pass  # wait for the end of the current step
         with suppress(*LOST):
             self._wait_for_commit()
             self.query.stop()
         self._ended.wait()
 
     def _wait_for_commit(self) -> None:
-        """Wait until Spark has noted the end of the last step: then it begins another, or waits for data."""
+        """Wait until Spark has committed the last step: then it begins another, or waits for data."""
         until = monotonic() + SECONDS_TO_COMMIT
         while (
             self.query.isActive and self.query.status["isTriggerActive"] and not self._refused and monotonic() < until
@@ -143,20 +143,20 @@ class SparkRun(BackgroundRun):
         return QueryState.FINISHED
 
     def _explain(self, error: Exception) -> Exception:
-        """Return the error to raise for one of Spark: its cause, if that is known."""
+        """Return the error to raise for an error of Spark: its cause, if known."""
         told = self._cause or explain(error) or error
         if isinstance(told, TidegateError) and told.code == UNEXPLAINED:
             return removed_source(self.job) or told
         return told
 
     def _batch(self, rows: DataFrame, step: int) -> None:
-        """One micro-batch. Whatever was done of it before a crash is done again, to the same end."""
+        """Run one micro-batch. After a crash Spark repeats it, with the same result."""
         with self._in_step:
             if not self._stopping:
                 self._try_step(rows, step)
                 return
         self._refused = True
-        raise InternalError("I304", "the query was stopped")  # else Spark would take the step as done
+        raise InternalError("I304", "the query was stopped")  # otherwise Spark would commit the step
 
     def _try_step(self, rows: DataFrame, step: int) -> None:
         self._began = perf_counter() - self._outside()
@@ -174,7 +174,7 @@ class SparkRun(BackgroundRun):
             raise
 
     def _finish(self) -> None:
-        """Bring out what is still held back, as if the streams had ended; the checkpoint stays."""
+        """Emit the output that is still held back, as if the streams had ended. The checkpoint does not change."""
         before = self.checkpoint.last()
         if before is None or self.job.graph.levels == 1:
             return
@@ -197,7 +197,7 @@ class SparkRun(BackgroundRun):
         )
 
     def _with_tables(self, orders: Orders, rows: DataFrame, tables: Iterable[str]) -> DataFrame:
-        """The rows of a step and those of tables, which are read here."""
+        """Add the rows of tables, which the driver reads, to the rows of a step."""
         for name in tables:
             source, columns = self.job.sources[name], self.job.graph.columns(name)
             batches = [batch for batch, _ in source.read(None, ROWS_PER_BATCH, columns=columns)]
@@ -230,7 +230,7 @@ class SparkRun(BackgroundRun):
             raise
 
     def _tell_shed(self, outcome: Outcome) -> None:
-        """Say with the results of a step which share they are."""
+        """Output the figures on shedding of a step."""
         rows, orders = shed_rows(outcome.steering), outcome.orders
         if not rows.num_rows:
             return
@@ -240,19 +240,19 @@ class SparkRun(BackgroundRun):
             self._hand_over(SHEDDING, rows)
 
     def _outside(self) -> float:
-        """Seconds that Spark took for the batch before besides running it: it will take as long again."""
-        last = self.query.lastProgress if hasattr(self, "query") else None  # a batch may begin before it is known here
+        """Return Spark's overhead in the last batch in seconds, used as the estimate for the next."""
+        last = self.query.lastProgress if hasattr(self, "query") else None  # the first batch may begin before it is set
         took = last["durationMs"] if last is not None else {}
         return max(0.0, float(took.get("triggerExecution", 0) - took.get("addBatch", 0)) / 1000)
 
     def _exchanged(self, rows: DataFrame) -> DataFrame:
-        """Rows by their bucket. For one bucket, one task that reads everything is faster, if it is not much."""
+        """Shuffle rows by bucket. With one bucket and little to read, a single task that reads everything is faster."""
         if self.job.buckets > 1 or self._seconds_reading > WORTH_A_SHUFFLE:
             return rows.repartitionById(self.job.buckets, "bucket")
         return rows.coalesce(1)
 
     def _exchanges(self) -> list[range]:
-        """The levels to run after each shuffle. Where all elements are in one bucket, one shuffle is enough."""
+        """Return the levels to run after each shuffle. With one bucket, a single shuffle is enough."""
         levels = range(1, self.job.graph.levels)
         if self.job.buckets == 1:
             return [levels] if levels else []

@@ -1,4 +1,4 @@
-"""A Spark session with settings that suit stages: small, quiet, and in UTC."""
+"""Start Spark sessions with the settings that stages need: small, quiet, and in UTC."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from tidegate.runtime.spark.master import (
 )
 
 LOG = "TIDEGATE_SPARK_LOG"
-"""The environment variable with the level of Spark's log on standard error."""
+"""Environment variable with the level of Spark's log on standard error."""
 LOG_LEVELS = ("off", "error", "warn", "info", "debug")
 
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Buckets are partitions: nobody may merge or reorder them behind our back.
+    # Buckets are partitions, so Spark must not merge or reorder partitions.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Spark's own logs of a query, several files a batch, without a checksum file beside each.
+    # Spark writes several files per batch for its own logs of a query: write no checksum file for each.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
-# The driver runs here, whatever the master.
+# The driver runs on this machine with every master.
 DRIVER_SETTINGS = {
     "spark.driver.extraJavaOptions": " ".join(
         [
@@ -60,7 +60,7 @@ LOCAL_SETTINGS = {"spark.driver.memory": "2g"}
 
 LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
-# A worker that is gone is noticed by its closed connections; these are for one that is silent.
+# A worker that has ended is noticed by its closed connections. These settings detect one that does not respond.
 CLUSTER_SETTINGS = {
     "spark.executor.heartbeatInterval": "5s",
     "spark.network.timeout": "60s",
@@ -69,11 +69,11 @@ CLUSTER_SETTINGS = {
 
 
 _equipped: set[str] = set()
-"""Applications of Spark whose workers are known to have Tidegate."""
+"""IDs of Spark applications whose workers are known to have Tidegate."""
 
 
 def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSession:
-    """Return a session on the given master; on this machine unless told otherwise."""
+    """Start a session on the given master, by default on this machine, or return the active one."""
     _check_log_level()
     check_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -85,7 +85,7 @@ def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSes
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
     with _interrupts_left_alone(), _starting(master, is_new=is_new):
         with _environment(JAVA_HOME=quiet_home(ensure_java())):
-            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - the Java process first: it can be ended
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - start Java first, so that it can be killed
         with _answering(master) if is_new and is_standalone(master) else nullcontext():
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         if is_new:
@@ -97,12 +97,12 @@ def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSes
 
 
 def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
-    """Refuse a session whose Python workers cannot import Tidegate: each task would fail, in many lines."""
+    """Refuse a session whose Python workers cannot import Tidegate; each task would fail with a long message."""
     context = spark.sparkContext
     if context.applicationId in _equipped:
         return
     tasks = min(64, context.defaultParallelism)
-    # Functions that every Python has: the workers need not know Tidegate to run them.
+    # Only use functions of the standard library: workers can run them without Tidegate.
     try:
         found = context.parallelize([module] * tasks, tasks).map(find_spec).map(bool).collect()
     except LOST as error:
@@ -116,7 +116,7 @@ def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """All that is set for a session on the master."""
+    """Return all settings of a session on the master."""
     settings = SETTINGS | DRIVER_SETTINGS
     settings |= LOCAL_SETTINGS if master.startswith("local") else CLUSTER_SETTINGS
     return settings | LOOPBACK_SETTINGS if is_on_loopback(master) else settings
@@ -130,7 +130,7 @@ def _check_log_level() -> None:
 
 @contextmanager
 def _starting(master: str, *, is_new: bool) -> Iterator[None]:
-    """Make one error of what Spark says if it does not start; leave no Java process behind."""
+    """Convert failures to start into one error, and end the Java process."""
     try:
         yield
     except LOST as error:
@@ -145,7 +145,10 @@ def _starting(master: str, *, is_new: bool) -> Iterator[None]:
 
 @contextmanager
 def _answering(master: str) -> Iterator[None]:
-    """Refuse a standalone master that does not answer: end the Java process, and the call that waits for it fails."""
+    """Raise an error if a standalone master does not answer in time.
+
+    The timer kills the Java process, which makes the waiting call fail.
+    """
     has_expired = threading.Event()
 
     def expire() -> None:
@@ -168,7 +171,7 @@ def _answering(master: str) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_left_alone() -> Iterator[None]:
-    """Keep the handler of Ctrl-C: PySpark's own cancels the current step, and prints tracebacks."""
+    """Keep the current handler of Ctrl-C: PySpark's handler cancels the step and prints tracebacks."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -191,7 +194,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Keep the server of accumulators from printing a traceback when the Java process ends."""
+    """Keep PySpark's accumulator server from printing a traceback when the Java process ends."""
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001
     if server is not None:
         server.handle_error = lambda *_: None  # type: ignore[method-assign]

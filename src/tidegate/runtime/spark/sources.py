@@ -1,8 +1,8 @@
-"""Source streams as Spark streaming DataFrames of travelling rows, as their readers make them.
+"""Source streams as Spark streaming DataFrames of travelling rows, which their stages of level 0 produce.
 
-Of files, Spark finds the new ones and deals them out; the tasks read them as in every runtime, without
-a detour through Spark's rows. Of streaming DataFrames, Spark brings columns; those that nobody reads and
-rows that nobody wants it leaves out.
+For files, Spark finds new ones and assigns them to tasks. The tasks read them as in every runtime, without
+a detour through Spark's rows. For streaming DataFrames, Spark provides typed columns. It drops columns
+that no query reads, and empties rows that no query needs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 
 
 def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) -> DataFrame:
-    """What the stages that read a stream make of its rows."""
+    """Return the travelling rows that the stages reading a stream produce."""
     source, decoder = job.sources[stream], job.decoder(stream)
     match source.format:
         case Format.GENERATOR:
@@ -57,19 +57,19 @@ def travelling_rows(spark: SparkSession, job: Job, setup: Setup, stream: str) ->
 
 
 def heartbeats(spark: SparkSession, buckets: int) -> DataFrame:
-    """A row for every bucket each second, so that time can go on while streams are silent."""
+    """Return a stream with a row per bucket and second, so that steps run while all streams are silent."""
     ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     return nothing(ticks, f"explode(sequence(0, {buckets - 1}))")
 
 
 def nothing(frame: DataFrame, bucket: str) -> DataFrame:
-    """Travelling rows that only make sure that buckets are run."""
+    """Return travelling rows without payload, which make Spark run their buckets."""
     kind = f"{int(Kind.NOTHING)} AS kind"
     return frame.selectExpr(f"{bucket} AS bucket", kind, "0 AS number", "0 AS port", "cast('' AS BINARY) AS payload")
 
 
 def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
-    """Typed columns: only those that are read, and of rows that nobody wants only when they are valid."""
+    """Read typed columns: only those that stages need, and only the times of rows that no stage needs."""
     declared, decoder = job.sources[stream].stream, job.decoder(stream)
     found = {name.lower(): name for name in raw.columns}
     needed = requested(declared, job.graph.columns(stream), time=True).names
@@ -77,7 +77,7 @@ def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
     condition = pushed_condition(job, stream, raw)
     if condition is None or not declared.times:
         return raw.select(*columns.values()).mapInArrow(read_stream(setup, stream, decoder), TRAVELLING)
-    # All rows move time on, and all may be late or have no time at all; most of a row is its other columns.
+    # Every row counts for the watermark, and may be late or lack a time, so times are always read.
     empty = " OR ".join(f"{columns[c]} IS NULL" for c in sorted(declared.times))
     marked = raw.withColumn(WANTED, expr(f"coalesce(({condition}) OR {empty}, FALSE)"))
     narrowed = [c if n in declared.times else f"IF({WANTED}, {c}, NULL) AS {c}" for n, c in columns.items()]
@@ -86,7 +86,7 @@ def _columns(raw: DataFrame, job: Job, setup: Setup, stream: str) -> DataFrame:
 
 
 def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
-    """What Spark can check of the condition that a row must fulfil to be of use to any reader."""
+    """Return the part of the readers' conditions on rows that Spark can check; None if a reader may need any row."""
     same = _columns_as_declared(job.sources[stream].stream.schema, raw)
     texts = []
     for wanted in job.graph.wanted(stream):
@@ -99,20 +99,20 @@ def pushed_condition(job: Job, stream: str, raw: DataFrame) -> str | None:
 
 def _checked_by_spark(wanted: Expression, columns: frozenset[str]) -> tuple[str, ...]:
     terms = [text for t in conjuncts(wanted) if columns_of(t) <= columns and (text := spark_sql(t)) is not None]
-    # Beside a term that fails, one that is unknown does not spare a row from becoming a dead letter.
+    # If another term fails, the row becomes a dead letter even where this term is NULL: only FALSE may drop it.
     return tuple(f"({text} IS NOT FALSE)" for text in terms) if can_fail(wanted) else tuple(terms)
 
 
 def _columns_as_declared(schema: Schema, raw: DataFrame) -> frozenset[str]:
-    """Columns whose type in Spark is the declared one: elsewhere a comparison might differ."""
+    """Return the columns whose Spark type is the declared one; for others a comparison might differ."""
     types = {f.name: f.dataType.simpleString() for f in raw.schema}
     return frozenset(f.name for f in schema if types.get(f.name) == SPARK_TYPES.get(f.type, ""))
 
 
 def _paths(spark: SparkSession, source: FileSource) -> DataFrame:
-    """The paths of new files; as nobody asks for the content, Spark does not open them."""
+    """Return the paths of new files. Their content is not selected, so Spark does not open them."""
     folder, pattern = spark_path(source.files)
-    # Spark would forget files a week older than the newest one, silently: never do that.
+    # By default Spark silently ignores files a week older than the newest one.
     reader = spark.readStream.format("binaryFile").schema(_FILE).option("maxFileAge", "36500d")
     if pattern:
         reader = reader.option("pathGlobFilter", pattern)
@@ -123,7 +123,7 @@ def _paths(spark: SparkSession, source: FileSource) -> DataFrame:
 
 
 def spark_path(files: FileSet) -> tuple[str, str | None]:
-    """The folder or glob that Spark watches, and which names count: a stream is never one file."""
+    """Return the folder or glob that Spark watches, and a filter on names; Spark cannot watch a single file."""
     present = files.files()
     if len(present) == 1 and posixpath.basename(files.location) == present[0].name:
         return posixpath.dirname(files.location) or ".", present[0].name
@@ -133,7 +133,7 @@ def spark_path(files: FileSet) -> tuple[str, str | None]:
 
 
 def removed_source(job: Job) -> DataError | None:
-    """Return the error for a source of files that is gone; Spark's own words would not say which."""
+    """Return the error for a file source that was removed; Spark's own message does not name it."""
     for name, source in job.sources.items():
         if isinstance(source, FileSource) and not _has_files(source.files):
             message = f"stream '{name}': {source.files.location} was removed while the query ran"

@@ -1,7 +1,7 @@
-"""What runs in Spark's Python workers: reading sources and running stages.
+"""Functions that run in Spark's Python workers: they read sources and run stages.
 
-Each function here takes and gives Arrow batches and is handed to `mapInArrow`. Nothing is kept
-between calls but a cache of decoded state; the files are the truth.
+Each `ArrowFunction` maps Arrow batches to Arrow batches and is passed to `mapInArrow`. Only a cache of
+decoded state is kept between calls; the state files are authoritative.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, ru
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _CACHE: dict[tuple[str, int, int], Version] = {}
-"""The newest version that this process wrote or read, by store, stage and bucket."""
+"""The newest version of the state that this process wrote, by store, stage and bucket."""
 
 
 ROWS_PER_BATCH = 200_000
-"""So many rows of a file or table are looked at together."""
+"""Number of rows of a file or table that are processed together."""
 
 WANTED = "wanted__"
-"""The column with Spark's mark."""
+"""Column in which Spark marks the rows that some stage needs."""
 
 
 def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raw batches that came as travelling rows."""
+    """Read raw batches from travelling rows."""
     return (row.batch for row in read_rows(batches))
 
 
 def rows_of_files(source: FileSource, columns: frozenset[str]) -> ArrowFunction:
-    """Raw batches of the files of which paths come."""
+    """Return a function that reads raw batches from the incoming file paths."""
 
     def opened(paths: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for path in (path for batch in paths for path in batch.column(0).to_pylist()):
@@ -56,7 +56,7 @@ def rows_of_files(source: FileSource, columns: frozenset[str]) -> ArrowFunction:
 
 
 def told_of_memory(function: ArrowFunction) -> ArrowFunction:
-    """Make an error of ours of a lack of memory: the driver shows its words."""
+    """Convert a MemoryError to a Tidegate error, whose message the driver shows."""
 
     def guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -68,7 +68,7 @@ def told_of_memory(function: ArrowFunction) -> ArrowFunction:
 
 
 def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction = iter) -> ArrowFunction:
-    """Decode the raw rows of a stream and run the stages that read it."""
+    """Return a function that decodes the raw rows of a stream and runs the stages that read it."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(setup, announced(), f"read_{_partition():05d}")
@@ -81,7 +81,7 @@ def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction 
 
 
 def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> ArrowFunction:
-    """The same where Spark has marked the rows that some reader wants; of others only the times are there."""
+    """Return a variant of `read_stream` for rows with the column `WANTED`; of unmarked rows only the times are set."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(setup, announced(), f"read_{_partition():05d}")
@@ -97,7 +97,7 @@ def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> 
 def read_table(
     setup: Setup, orders: Orders, stream: str, decoder: Decoder, batches: Iterable[pa.RecordBatch]
 ) -> pa.Table:
-    """What the stages that read a table make of it, as travelling rows; runs in the driver."""
+    """Run the stages that read a table and return their output as travelling rows; runs in the driver."""
     task = _Task(setup, orders, f"table_{setup.streams.index(stream):05d}")
     for batch in batches:
         task.read(stream, decoder, batch)
@@ -105,7 +105,10 @@ def read_table(
 
 
 def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
-    """Run the stages of levels in the bucket of this partition; of several only where it is the only bucket."""
+    """Return a function that runs the stages of some levels in the bucket of its partition.
+
+    Several levels can run together only if there is a single bucket.
+    """
     parts = [Part.of(stages, setup.buckets, setup.most_pairs) for stages in setup.graph.parts(levels)]
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,7 +138,7 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
 
 
 class _Task:
-    """What one task has made so far."""
+    """Output and figures of one task."""
 
     def __init__(self, setup: Setup, orders: Orders, name: str) -> None:
         self.setup, self.orders, self.name = setup, orders, name
@@ -161,11 +164,11 @@ class _Task:
         self.reading = perf_counter() - self.began
 
     def skim(self, stream: str, times: Decoder, raw: pa.RecordBatch) -> None:
-        """Look at when rows are valid that nobody wants: they move time on, and some are dead letters."""
+        """Decode only the times of rows that no stage needs: they count for the watermark, or become dead letters."""
         self.decoded(stream, times, raw)
 
     def decoded(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
-        """The elements among raw rows; what else they are is noted."""
+        """Decode raw rows to elements; note dead letters, times and counts."""
         ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
         note(self.found, stream, ingested)
         self.arrived[stream] += ingested.rows
@@ -184,7 +187,7 @@ class _Task:
         self.outbox.dead += outbox.dead
 
     def run(self, part: Part, inbox: Inbox) -> None:
-        """Run stages from the states that the driver named, and write the states after."""
+        """Run stages from the state files that the driver named, and write their new states."""
         setup, orders, bucket = self.setup, self.orders, inbox.bucket
         before, states = {}, {}
         for stage in (each for each in part.stages if runs_in(each, bucket)):
@@ -200,7 +203,7 @@ class _Task:
             self.keep(key, setup.store.save(*key, orders.step, states[key], version))
 
     def take_piece(self, outbox: Outbox) -> None:
-        """Take in what a piece of a step made; results for file sinks need not wait for the end of the step."""
+        """Collect the output of a piece; write results for file sinks now, not at the end of the step."""
         staged = [each for each in outbox.results if each[0] in self.setup.sinks]
         for query, batch in staged:
             self.out[query] += len(batch)
@@ -209,7 +212,7 @@ class _Task:
         self.collect(outbox)
 
     def keep(self, key: tuple[int, int], version: Version) -> None:
-        """Note the state of a stage after the step."""
+        """Note the new version of a stage's state, to report and to cache it."""
         _CACHE[self.setup.store.root, *key] = version
         assert version.file is not None
         self.files[_name(*key)] = version.file
@@ -218,11 +221,11 @@ class _Task:
         self.cold_bytes += version.cold_bytes
 
     def _marks(self) -> dict[Address, int]:
-        """The watermarks after the step before, of ports that stages which read sources feed."""
+        """Return the watermarks after the previous step, of the ports that source-reading stages feed."""
         return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.orders.watermarks)}
 
     def finished(self, buckets: range | list[int]) -> Iterator[Row]:
-        """All rows that leave the task; those for everybody go to each of the buckets."""
+        """Yield all rows that leave the task; times and counts of streams go to each of the buckets."""
         setup = self.setup
         for parcel in self.outbox.parcels:
             number, port = parcel.to
@@ -237,13 +240,13 @@ class _Task:
             for bucket in buckets:
                 yield value_row(bucket, Kind.ARRIVED, setup.streams.index(stream), rows)
         if not self.latest:
-            # Every bucket must run, if only to say how far it is.
+            # Every bucket must run, if only to report.
             yield from (value_row(bucket, Kind.NOTHING, 0, None) for bucket in buckets)
         yield from self._delivered(buckets[0])
         yield value_row(buckets[0], Kind.REPORT, 0, self._report())
 
     def _delivered(self, bucket: int) -> Iterator[Row]:
-        """Results for file sinks are written here; others travel to the driver."""
+        """Write the output of file sinks; yield the other output as rows for the driver."""
         for name, rows in outputs(self.outbox, self.setup.times):
             if name in self.setup.sinks:
                 self._write(name, rows)
@@ -251,7 +254,7 @@ class _Task:
                 yield batch_row(bucket, Kind.RESULT, self.setup.outputs.index(name), rows)
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
-        """Stage rows for a file sink; the driver publishes them."""
+        """Write rows to a file sink; the driver publishes them."""
         part = f"{self.name}_{self.written:05d}"
         self.setup.sinks[name].write(self.orders.label, self.orders.tokens[name], part, rows)
         self.written += 1
