@@ -218,7 +218,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if close:
         return f"did you mean '{next(n for n in names if n.lower() == close[0])}'?"
     if names:
-        return "there is: " + ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        return "available: " + ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     return None
 
 

@@ -376,7 +376,7 @@ def test_a_header_that_lacks_a_column(command):
         "error[D103]: stream 's': …/good.csv has no column 'value'",
         "   declared: k, value, at",
         "   found:    k, v, at",
-        "   = hint: there is: at, k, v. If the first line is data, add the option header = 'false'.",
+        "   = hint: available: at, k, v. If the first line is data, add the option header = 'false'.",
     )
 
 
@@ -386,7 +386,7 @@ def test_one_bad_file_among_others_is_a_dead_letter(command, tmp_path):
     assert code == 3
     assert words.splitlines()[0] == (
         "dead letter (bad_file) …/data/2.csv: stream 's': …/data/2.csv has no column 'v'; declared: k, v, at; "
-        "found:    k, w, at (there is: at, k, w. If the first line is data, add the option header = 'false'.)"
+        "found:    k, w, at (available: at, k, w. If the first line is data, add the option header = 'false'.)"
     )
     assert "2 rows in · 1 rows out" in words
     assert words.splitlines()[2] == "dead letters: 1 bad_file"

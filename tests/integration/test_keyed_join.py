@@ -1,4 +1,4 @@
-"""Joins along keys with constraints: the results are those of plain joins, in every runtime and number of buckets."""
+"""Keyed joins with constraints: the results are those of plain joins, in every runtime and number of buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random joins along keys on Spark, stopped and started again: the output is the meaning there too."""
+"""Random keyed joins on Spark, stopped and started again: the output is the meaning there too."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_stream_without_its_time_column_is_refused(embedded):
     with pytest.raises(DataError) as raised:
         embedded.stream("reading", READINGS, time="time")
     assert raised.value.render() == (
-        "error[D105]: stream 'reading' has no column 'time'\n   = hint: there is: at, celsius, sensor"
+        "error[D105]: stream 'reading' has no column 'time'\n   = hint: available: at, celsius, sensor"
     )
     with pytest.raises(DataError, match="must be a timestamp or integer microseconds"):
         embedded.stream("reading", READINGS, time="celsius")
@@ -125,7 +125,7 @@ def test_several_queries_of_one_text_have_names(embedded):
     assert raised.value.render() == "error[Q301]: there is no query 'qery_1'\n   = hint: did you mean 'query_1'?"
     with pytest.raises(QueryError) as raised:
         query.results()
-    assert raised.value.hint == "there is: query_1, query_2"
+    assert raised.value.hint == "available: query_1, query_2"
 
 
 def test_a_text_that_could_not_start_can_be_mended_and_said_again(embedded, tmp_path):

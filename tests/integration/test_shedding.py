@@ -1,4 +1,4 @@
-"""Joins by likeness and shedding on Spark: exact where there is time, else a part of that, and told of."""
+"""Similarity joins and shedding on Spark: exact where there is time, else a part of that, and told of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many-one joins with windows of rows against the join by definition: any graph, cuts, constraints that hold or not."""
+"""Keyed joins with windows of rows against the join by definition: any graph, cuts, constraints that hold or not."""
 
 from __future__ import annotations
 

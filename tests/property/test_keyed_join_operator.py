@@ -1,4 +1,4 @@
-"""The operator of many-one joins against the join by definition: any graph, cuts, buckets, saved and loaded."""
+"""The operator of keyed joins against the join by definition: any graph, cuts, buckets, saved and loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many-one joins mean what the plain joins mean whose place they take, if the keys hold."""
+"""Keyed joins mean what the plain joins mean whose place they take, if the keys hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_relation_at_every_instant_stays(case: tuple[Plan, Elements], chosen
     plan, rows = case
     better, _ = optimize(plan, chosen)
     joins = [node for node in walk(better) if isinstance(node, KeyedJoin)]
-    event(f"{len(joins)} many-one joins")
+    event(f"{len(joins)} keyed joins")
     assert better.schema == plan.schema
     assert chosen.use is not Use.OFF or not joins
     assert relations_of(better, rows, INSTANTS) == relations_of(plan, rows, INSTANTS)

@@ -1,4 +1,4 @@
-"""Joins along keys, through the embedded runtime: whatever is known of how rows arrive, they mean the same."""
+"""Keyed joins, through the embedded runtime: whatever is known of how rows arrive, they mean the same."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ seeds = st.integers(0, 2**32)
 
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All joins that can be many-one joins are."""
+    """All joins that can be keyed joins are."""
     monkeypatch.setattr(keyed_join, "not_worth_it", lambda *_: None)
 
 
 @dataclass
 class Ran:
-    """What came out, what was decided, and whether there was a many-one join at all."""
+    """What came out, what was decided, and whether there was a keyed join at all."""
 
     rows: list[OutputRow] = field(default_factory=list)
     dead: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -127,7 +127,7 @@ def test_the_relation_at_every_instant_is_that_of_plain_joins(seed: int, more: i
     world = world_of(random)
     program = program_of(random, world, use, "exact", more)
     found = ran(random, world, program)
-    event(f"{use}: a many-one join: {found.is_many_one}")
+    event(f"{use}: a keyed join: {found.is_many_one}")
     event(f"{use}: cold: {found.cold > 0}; results: {bool(found.rows)}")
     assert found.is_many_one <= (use != "off")
     assert not found.dead

@@ -1,4 +1,4 @@
-"""Joins by likeness against plain joins with the language's condition: any measure, cuts, buckets and budgets."""
+"""Similarity joins against plain joins with the language's condition: any measure, cuts, buckets and budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many-one joins by definition: all combinations whose keys are equal along all edges."""
+"""Keyed joins by definition: all combinations whose keys are equal along all edges."""
 
 from __future__ import annotations
 

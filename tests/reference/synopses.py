@@ -1,4 +1,4 @@
-"""Many-one joins of streams by definition, how far arrivals deviate, and synopses tuple by tuple."""
+"""Keyed joins of streams by definition, how far arrivals deviate, and synopses tuple by tuple."""
 
 from __future__ import annotations
 

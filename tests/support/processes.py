@@ -29,7 +29,8 @@ class Process:
     def is_alive(self) -> bool:
         return self.popen.poll() is None
 
-    def describe(self) -> str:
+    @property
+    def words(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
 
     def wait(self) -> int:

@@ -109,10 +109,11 @@ def describe(plan: Plan) -> str:
         case Join(predicate=predicate):
             return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
         case KeyedJoin(edges=edges):
-            return "Many-one join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
+            return "Keyed join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
         case SimilarityJoin():
-            kind, words = "comparison" if plan.likeness is None else "likeness", pair_words(plan)
-            return f"Join by {kind} of all pairs" if words is None else f"Join by {kind} on {words}"
+            kind = "Join by comparison" if plan.likeness is None else "Similarity join"
+            words = pair_words(plan)
+            return f"{kind} of all pairs" if words is None else f"{kind} on {words}"
         case Aggregate(keys=keys, calls=calls):
             by = f" by {', '.join(keys)}" if keys else ""
             return f"Aggregate {', '.join(map(_call, calls))}{by}"
@@ -124,7 +125,7 @@ def describe(plan: Plan) -> str:
             per = f" of each {', '.join(keys)}" if keys else ""
             return f"Total threshold {_reached(waiting, source, str(threshold))}{per}{_waiting(waiting)}"
         case RangeThreshold():
-            return f"Range threshold {_subscribed(plan)}"
+            return f"Subscriptions {_subscribed(plan)}"
 
 
 def edge_words(join: KeyedJoin, edge: JoinEdge, between: str) -> str:

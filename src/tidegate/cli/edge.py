@@ -41,7 +41,7 @@ def edge(
     window: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The length of a bracket, instead of --within.")
     ] = None,
-    shape: Annotated[Shape, typer.Option(help="Of the alert's function in this value.")] = Shape.QUASICONVEX,
+    shape: Annotated[Shape, typer.Option(help="Shape of the alert's function in this value.")] = Shape.QUASICONVEX,
     boundary: Annotated[
         Boundary, typer.Option(help="Whether readings exactly at the distance count.")
     ] = Boundary.CLOSED,
@@ -49,7 +49,7 @@ def edge(
         str | None,
         typer.Option(metavar="DURATION", help="How long to hold a row: unless given, the length of a bracket."),
     ] = None,
-    format: Annotated[LineFormat, typer.Option(help="Of the rows.")] = LineFormat.CSV,  # noqa: A002 - the option's name
+    format: Annotated[LineFormat, typer.Option(help="Format of the rows.")] = LineFormat.CSV,  # noqa: A002 - the option's name
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
     """Pass on the rows of standard input that a threshold alert may need, and omit the others.

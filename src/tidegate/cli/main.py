@@ -46,12 +46,14 @@ def run(
         str | None, typer.Option(metavar="DIR", help="Folder or URI for results, one folder per query.")
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Format | None, typer.Option(help="Of the results; table on stdout, parquet in files unless given.")
+        Format | None, typer.Option(help="Format of the results; by default a table on stdout and parquet in files.")
     ] = None,
     times: Annotated[
         Times, typer.Option(help="Times of the results: ISO 8601 (timestamps in parquet), or integer microseconds.")
     ] = Times.ISO,
-    once: Annotated[bool, typer.Option("--once", help="Take all that is there, bring out every result, end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process all available input, emit every result, then exit.")
+    ] = False,
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     strict: Strict = False,

@@ -44,7 +44,7 @@ LAWS = {each.name: each.law for each in (*RULES, reorder_joins, extend_whole_ele
     PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
     OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
     MANY_ONE: "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
-    SIMILARITY: "S1 ⋈ S2 = the same by likeness, if the condition says that rows are alike; less, if it may be shed",
+    SIMILARITY: "S1 ⋈ S2 = their similarity join, if the condition says that rows are alike; less, if it may be shed",
 }
 """The law of each rule, by name."""
 

@@ -58,7 +58,7 @@ def origin(plan: Plan) -> Origin | str:
         case CountWindow():
             return _counted(plan)
         case KeyedJoin():
-            return "it is a many-one join by itself"
+            return "it is a keyed join by itself"
     return "it is computed"
 
 

@@ -109,7 +109,7 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("join", rename(predicate, at))
         case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
             known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
-            return ("many-one join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
+            return ("keyed join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
         case SimilarityJoin(likeness=likeness, predicate=predicate, shedding=shedding, width=width):
             alike = None if likeness is None else _likeness(likeness, at)
             return ("similarity join", alike, rename(predicate, at), _shedding(shedding, at), width)
@@ -132,7 +132,7 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("total threshold", tuple(at[k] for k in keys), _waiting(waiting, at), threshold)
         case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
             meeting = tuple(tuple(at[k] for k in each) for each in keys)
-            return ("range threshold", meeting, _waiting(waiting, at), _subscribed(subscribed, at))
+            return ("subscriptions", meeting, _waiting(waiting, at), _subscribed(subscribed, at))
 
 
 def _edge(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:

@@ -111,7 +111,7 @@ def _reasons(join: Join | SimilarityJoin, *, may_shed: bool) -> list[str]:
     if otherwise is not None:
         return [f"not shed: {otherwise}"] if may_shed else []
     refused = alike(join)
-    return [f"not found by likeness, since {refused}"] if isinstance(refused, str) else []
+    return [f"not a similarity join, since {refused}"] if isinstance(refused, str) else []
 
 
 def _names(join: Join | SimilarityJoin | KeyedJoin) -> str:

@@ -67,7 +67,7 @@ def _optimized_parts(each: Compiled) -> Iterator[str]:
         # The differences are listed separately: join graphs are part of a checkpoint's identity, differences are not.
         yield _titled("join graphs", [*graphs, *what_differs(each.optimized)])
     if alike := joins_by_likeness(each.optimized):
-        yield _titled("joins by likeness", alike)
+        yield _titled("similarity joins", alike)
     if each.plain:
         yield _titled("plain joins", each.plain)
 

@@ -1,4 +1,4 @@
-"""What a join along keys keeps is never more than what the paper's method does, element by element."""
+"""What a keyed joins keeps is never more than what the paper's method does, element by element."""
 
 from __future__ import annotations
 

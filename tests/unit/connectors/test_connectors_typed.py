@@ -211,7 +211,7 @@ def test_a_missing_or_incompatible_column_shows_both_sides(tmp_path):
         f"error[D103]: stream 's': {tmp_path}/a.parquet has no column 'v'\n"
         "   declared: t, v, s\n"
         "   found:    t, w, s\n"
-        "   = hint: there is: s, t, w"
+        "   = hint: available: s, t, w"
     )
     write(tmp_path / "a.parquet", pa.table({"t": [1], "v": [True], "s": ["x"]}))
     assert failure(tmp_path / "a.parquet") == (

@@ -144,7 +144,7 @@ error[Q121]: '=' does not take (INT, STRING)
             ("date_trunc", text("fortnight"), T),
             snapshot("""\
 error[Q121]: 'fortnight' is no unit of time
-   = hint: there is: day, hour, microsecond, millisecond, minute, month, quarter, second, week, year\
+   = hint: available: day, hour, microsecond, millisecond, minute, month, quarter, second, week, year\
 """),
         ),
         (

@@ -1,4 +1,4 @@
-"""Which joins become many-one joins, and what is known of these."""
+"""Which joins become keyed joins, and what is known of these."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_equality_with_a_key_makes_an_edge_from_the_many_to_the_one() -> None
     plan = optimized(P + O_KEYED + P_TO_O)
     assert explain(plan) == snapshot("""\
 Map p.note AS note
-  Many-one join on p.pid → o.pid
+  Keyed join on p.pid → o.pid
     Window range 10 minutes
       Rename to p
         Scan p
@@ -132,7 +132,7 @@ def test_a_cast_that_makes_different_keys_equal_is_no_key() -> None:
 
 def test_other_conditions_are_a_filter_above() -> None:
     text = explain(optimized(P + O_KEYED + query("p", "o", where="p.pid = o.pid AND p.size > o.size")))
-    assert "Filter p.size > o.size\n    Many-one join on p.pid → o.pid\n" in text
+    assert "Filter p.size > o.size\n    Keyed join on p.pid → o.pid\n" in text
 
 
 def test_a_chain_of_subqueries_is_one_join_whatever_they_call_their_columns() -> None:
@@ -177,7 +177,7 @@ def test_windows_of_rows_take_part_and_filters_stay_above_them() -> None:
     plan = optimized(P + O_KEYED + text)
     assert explain(plan) == snapshot("""\
 Map p.note AS note
-  Many-one join on p.pid → o.pid
+  Keyed join on p.pid → o.pid
     Map p.pid, p.note
       Filter p.size > 3
         Window rows 50

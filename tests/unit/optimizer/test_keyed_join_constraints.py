@@ -1,4 +1,4 @@
-"""Which constraints many-one joins make use of, and what EXPLAIN says of those and of the others."""
+"""Which constraints keyed joins make use of, and what EXPLAIN says of those and of the others."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_program_is_explained_with_its_graphs_and_why_joins_are_plain() -> Non
     shown = explain_program(program, ExplainFormat.TEXT)
     assert "join graphs\n  p, o: tree, covered by {p}\n    p → o on p.pid = o.pid\n" in shown
     assert "plain joins\n  p, o, q: plain joins are cheaper: " in shown
-    assert "Many-one join on p.pid → o.pid" in explain_program(program, ExplainFormat.MERMAID)
+    assert "Keyed join on p.pid → o.pid" in explain_program(program, ExplainFormat.MERMAID)
 
 
 # ---- above a lean join

@@ -95,7 +95,7 @@ def test_what_is_computed_becomes_a_column_below() -> None:
     plan = optimized("OVERLAP(a.ids, b.longs) >= 3 AND ABS(a.x + a.r - b.n) <= 0.5")
     assert explain(plan) == snapshot("""\
 Map a.k AS k
-  Join by likeness on overlap(a.ids, b.longs) >= 3 AND abs(a.x + a.r - b.n) <= 0.5
+  Similarity join on overlap(a.ids, b.longs) >= 3 AND abs(a.x + a.r - b.n) <= 0.5
     Map a.k, a.x, a.r, CAST(a.ids AS ARRAY<BIGINT>) AS like:left
       Window range 1 minute
         Rename to a
@@ -153,7 +153,7 @@ def test_the_rule_has_a_name_and_a_law() -> None:
     ],
 )
 def test_a_join_stays_plain_where_it_could_not_be_exact_or_nothing_is_asked_for(where: str, reason: str) -> None:
-    assert why_plain(where) == [f"a, b: not found by likeness, since {reason}"]
+    assert why_plain(where) == [f"a, b: not a similarity join, since {reason}"]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_it_is_said_why_pairs_that_are_alike_are_compared_one_by_one() -> None:
     plan = optimized("ABS(a.n - b.n) <= 5", ON)
     assert joins(plan)[0].likeness is None
     assert plain_pairs(plan, ON) == [
-        "a, b: not found by likeness, since a.n - b.n can overflow, as far as declared domains tell"
+        "a, b: not a similarity join, since a.n - b.n can overflow, as far as declared domains tell"
     ]
 
 

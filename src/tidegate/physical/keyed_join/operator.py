@@ -88,7 +88,7 @@ class KeyedJoinOperator:
         mode = "exact" if self.settings.exact else "lean"
         sizes = [str(each.rows) for each in self.windows.values()]
         windows = f", in windows of {' and '.join(sizes)} rows" if sizes else ""
-        return f"many-one join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
+        return f"keyed join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
 
     def warm_up(self) -> None:
         exercise_steps(replace(self, order=NO_FACTS)._warm_up_step)  # noqa: SLF001 - of the same class

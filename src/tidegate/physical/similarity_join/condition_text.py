@@ -15,7 +15,7 @@ def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: 
     """Describe in one line what is joined, how, and what may be shed."""
     start, way = "join by comparing all", "pair by pair"
     if likeness is not None:
-        start, way = "join by likeness", _WAYS.get(likeness.measure, "by prefixes")
+        start, way = "similarity join", _WAYS.get(likeness.measure, "by prefixes")
     condition = condition_of(left, right, likeness, predicate)
     on = f" on {condition}" if condition else ""
     return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"

@@ -57,7 +57,7 @@ class SubscriptionsOperator:
 
     def describe(self) -> str:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
-        return f"range thresholds for {self.waiting.name}{by}, {self._method_words}"
+        return f"subscriptions of {self.waiting.name}{by}, {self._method_words}"
 
     @property
     def _method_words(self) -> str:

@@ -239,7 +239,7 @@ error[Q101]: there is no 'b' in FROM
   --> 1:60
    | SELECT 1 FROM Bid b, OpenAuction o JOIN ClosedAuction c ON b.itemID = c.itemID
    |                                                            ^
-   = hint: there is: c, o\
+   = hint: available: c, o\
 """)
 
 
@@ -442,14 +442,14 @@ error[Q101]: there is no 'x' in FROM
   --> 1:8
    | SELECT x.itemID FROM Bid b
    |        ^
-   = hint: there is: b\
+   = hint: available: b\
 """)
     assert error("SELECT x.* FROM Bid b") == snapshot("""\
 error[Q101]: there is no 'x' in FROM
   --> 1:8
    | SELECT x.* FROM Bid b
    |        ^
-   = hint: there is: b\
+   = hint: available: b\
 """)
     assert error("SELECT ruond(bid_price) FROM Bid") == snapshot("""\
 error[Q120]: there is no function 'ruond'
@@ -553,7 +553,7 @@ error[Q102]: stream 's' has no column 'tz'
   --> 1:61
    | CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY tz
    |                                                             ^^
-   = hint: there is: a, ts\
+   = hint: available: a, ts\
 """)
     assert error("CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a") == snapshot("""\
 error[Q109]: column 'a' is INT, which is no time

@@ -163,7 +163,7 @@ def test_alerts_for_subscriptions_count_elements_in_their_ranges():
     assert (found.is_alert, found.notify, found.reads) == (True, "me", {"trade", "watch"})
     assert explain(found.plan.source) == snapshot(  # type: ignore[union-attr]
         """\
-Range threshold busy when total of t.size >= r.threshold for t.price in [r.low, r.high], t.at in (-∞, r.until), \
+Subscriptions busy when total of t.size >= r.threshold for t.price in [r.low, r.high], t.at in (-∞, r.until), \
 t.symbol = r.symbol within 1 day, repeated, of each r.id, ended by r.active IS FALSE
   Filter t.price > 3.0
     Rename to t
@@ -191,7 +191,7 @@ def test_what_is_no_column_is_computed_below():
               WHEN r.threshold * 2 < TOTAL(t.shares * 2)"""
     assert explain(query(text).plan.source) == snapshot(  # type: ignore[union-attr]
         """\
-Range threshold busy when total of t.shares * 2 >= r.threshold * 2 + 1 for t.shares in (r.floor - 1, r.high], \
+Subscriptions busy when total of t.shares * 2 >= r.threshold * 2 + 1 for t.shares in (r.floor - 1, r.high], \
 upper(t.symbol) = r.symbol, t.code = r.code, of each r.until, ended by r.threshold = 0
   Map t.symbol, t.price, t.shares, t.size, t.code, t.at, upper(t.symbol) AS range:key:0, \
 CAST(t.code AS BIGINT) AS range:key:1, CAST(t.shares AS DOUBLE) AS range:value:0, \
@@ -212,7 +212,7 @@ def test_without_ranges_and_keys_every_element_counts():
     found = ranges(f"{MANY} TERMINATE WHEN r.active WHEN COUNT(*) >= 10")
     assert found.keys == ((), ())
     assert found.subscribed == Subscribed("r.id", "range:threshold", (), "r.active")
-    assert describe(found) == "Range threshold busy when count >= 10, of each r.id, ended by r.active"
+    assert describe(found) == "Subscriptions busy when count >= 10, of each r.id, ended by r.active"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_optimised_plans_are_described_alike():
     found = query(f"{MANY} WHERE t.shares > r.low MATCHING symbol {TOTAL}").plan
     optimised, _ = optimize(found)
     first, second = (
-        next(line for line in explain(each).splitlines() if "Range" in line) for each in (found, optimised)
+        next(line for line in explain(each).splitlines() if "Subscriptions" in line) for each in (found, optimised)
     )
     assert first == second
 

@@ -1,4 +1,4 @@
-"""Many-one joins of windows of rows: when results begin and end, and what is remembered of windows."""
+"""Keyed joins of windows of rows: when results begin and end, and what is remembered of windows."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_nothing_is_written_when_nothing_has_changed():
 
 def test_what_is_said_of_it():
     operator = joining(orders=3, items=5)
-    assert operator.describe() == "many-one join of 2 along o.k = i.k, exact, in windows of 3 and 5 rows"
+    assert operator.describe() == "keyed join of 2 along o.k = i.k, exact, in windows of 3 and 5 rows"
     assert operator.partition_keys == ((), ())
     assert joining(orders=3).taken == (ORDERS, ITEMS)
     operator.warm_up()

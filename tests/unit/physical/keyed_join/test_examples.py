@@ -1,4 +1,4 @@
-"""Worked examples of many-one joins as programs, one row in a step: their results, and what is then remembered.
+"""Worked examples of keyed joins as programs, one row in a step: their results, and what is then remembered.
 
 A condition on one stream is checked before its rows are joined. So rows that fail do not come, and what would be
 known of them never to join waits as if they were still to come; rows are counted nevertheless.

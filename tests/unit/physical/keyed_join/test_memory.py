@@ -1,4 +1,4 @@
-"""What joins along keys keep in the settings of the paper, and how rows must be counted in several buckets."""
+"""What keyed joins keep in the settings of the paper, and how rows must be counted in several buckets."""
 
 from __future__ import annotations
 

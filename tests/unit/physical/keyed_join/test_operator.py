@@ -1,4 +1,4 @@
-"""The operator of many-one joins: keys of all types, repeated ones, and what is written of the state."""
+"""The operator of keyed joins: keys of all types, repeated ones, and what is written of the state."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_it_is_an_operator_that_is_steered_and_warmed_up():
     assert isinstance(operator, Steered)
     assert isinstance(operator, Warming)
     assert operator.schema.names == ("o.k0", "o.n", "i.k0", "i.m")
-    assert operator.describe() == "many-one join of 2 along o.k0 = i.k0, exact"
+    assert operator.describe() == "keyed join of 2 along o.k0 = i.k0, exact"
     assert hash(operator) == hash(orders_and_items())
 
 

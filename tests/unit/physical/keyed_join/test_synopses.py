@@ -1,4 +1,4 @@
-"""Synopses of many-one joins: worked examples, tuple by tuple and as batches of one, and what is said of state."""
+"""Synopses of keyed joins: worked examples, tuple by tuple and as batches of one, and what is said of state."""
 
 from __future__ import annotations
 

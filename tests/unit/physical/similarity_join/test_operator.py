@@ -1,4 +1,4 @@
-"""The operator of joins by likeness: what it leaves out, what it says, and what is written of its state."""
+"""The operator of similarity joins: what it leaves out, what it says, and what is written of its state."""
 
 from __future__ import annotations
 
@@ -210,10 +210,10 @@ def test_nothing_is_farther_than_nan():
 
 def test_words_say_what_is_joined_how_and_what_may_be_left_out():
     assert join(Shedding(Policy.ON, 2 * SECOND)).describe() == (
-        "join by likeness on overlap(l.x, r.x) >= 2, by prefixes, shedding within 2 seconds"
+        "similarity join on overlap(l.x, r.x) >= 2, by prefixes, shedding within 2 seconds"
     )
     alike = resolve(">=", (resolve("overlap", columns(), NOWHERE), Literal(2, Type.BIGINT)), NOWHERE)
-    assert join(predicate=alike).describe() == "join by likeness on overlap(l.x, r.x) >= 2, by prefixes"
+    assert join(predicate=alike).describe() == "similarity join on overlap(l.x, r.x) >= 2, by prefixes"
     assert join(Shedding(Policy.DROP, SECOND // 2), None, alike).describe() == (
         "join by comparing all on overlap(l.x, r.x) >= 2, pair by pair, dropping rows within 0.5 seconds"
     )
@@ -221,10 +221,10 @@ def test_words_say_what_is_joined_how_and_what_may_be_left_out():
     near = Likeness(Measure.DISTANCE, "l.v", "r.v", 5)
     budget = Shedding(Policy.ON, budget=10_000)
     assert SimilarityJoinOperator(*numbers, near, TRUE, budget, SECOND).describe() == (
-        "join by likeness on abs(l.v - r.v) <= 5, in order, shedding within 10,000 comparisons a step"
+        "similarity join on abs(l.v - r.v) <= 5, in order, shedding within 10,000 comparisons a step"
     )
     part = join(likeness=Likeness(Measure.SUBSET, "l.x", "r.x"))
-    assert part.describe() == "join by likeness on l.x SUBSET OF r.x, by prefixes"
+    assert part.describe() == "similarity join on l.x SUBSET OF r.x, by prefixes"
 
 
 def test_only_slots_that_change_are_written():

@@ -98,7 +98,7 @@ def test_a_query_is_compiled_with_its_own_shedding() -> None:
     compiled, graph = compile_queries(replace(program, queries=(first, replace(second, shedding=ON))))
     assert [len(joins(each.optimized)) for each in compiled] == [0, 1]
     shown = explain_compiled(compiled, graph, ExplainFormat.TEXT)
-    assert "joins by likeness\n  a.x < b.x\n    found by comparing every pair\n" in shown
+    assert "similarity joins\n  a.x < b.x\n    found by comparing every pair\n" in shown
 
 
 # ---- EXPLAIN
@@ -132,6 +132,6 @@ def test_a_checkpoint_depends_on_slots_policy_and_utility_but_not_on_budgets() -
 
 
 def test_a_condition_that_is_checked_again_is_said_once() -> None:
-    assert "Join by likeness on 0.5 > abs(b.x - a.x)\n" in explain(optimized("0.5 > ABS(b.x - a.x)"))
-    assert "Join by likeness on a.k < b.k" not in explain(optimized("a.k < b.k AND b.words SUPERSET OF a.words"))
+    assert "Similarity join on 0.5 > abs(b.x - a.x)\n" in explain(optimized("0.5 > ABS(b.x - a.x)"))
+    assert "Similarity join on a.k < b.k" not in explain(optimized("a.k < b.k AND b.words SUPERSET OF a.words"))
     assert "Join by comparison of all pairs\n" in explain(optimized("TRUE", ON))
