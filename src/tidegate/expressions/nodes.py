@@ -93,10 +93,13 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and all expressions below it, parents first."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+    """Yield the expression and all below it, parents first."""
+    # A recursive generator would hand each node up through all levels of a long chain of ANDs.
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += reversed(children(each))
 
 
 def columns_of(expression: Expression) -> frozenset[str]:

@@ -33,7 +33,6 @@ from tidegate.algebra.plan import (
     Union,
     Window,
     inputs,
-    walk,
     with_inputs,
 )
 from tidegate.algebra.similarity_join import Likeness, Shedding, SimilarityJoin
@@ -50,9 +49,9 @@ _STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
 
 def share(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     """Return the plans, with subplans of the same meaning as equal values."""
-    known: dict[Hashable, Plan] = {}
+    shared = _Shared()
     # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
-    return tuple(apply_rules(_visit(plan, known), SIMPLIFYING_RULES)[0] for plan in plans)
+    return tuple(apply_rules(shared.visit(plan), SIMPLIFYING_RULES)[0] for plan in plans)
 
 
 def shape(plan: Plan) -> Hashable:
@@ -60,13 +59,32 @@ def shape(plan: Plan) -> Hashable:
     return (_parameters(plan), *(shape(each) for each in inputs(plan)))
 
 
-def _visit(plan: Plan, known: dict[Hashable, Plan]) -> Plan:
-    if all(isinstance(each, _STATELESS) for each in walk(plan)):
-        return plan  # sources are read once anyway
-    key = shape(plan)
-    if key not in known:
-        known[key] = with_inputs(plan, tuple(_visit(each, known) for each in inputs(plan)))
-    return _renamed(known[key], plan.schema)
+class _Shared:
+    """The first plan of each shape. Shapes are numbered, so that a plan is compared without all that is below it."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, Plan] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._seen: dict[int, tuple[Plan, int, bool]] = {}
+        """Plans by identity, with the number of their shape, and whether anything in them has state."""
+
+    def visit(self, plan: Plan) -> Plan:
+        number, has_state = self._look_at(plan)
+        if not has_state:
+            return plan  # sources are read once anyway
+        if number not in self._first:
+            self._first[number] = with_inputs(plan, tuple(map(self.visit, inputs(plan))))
+        return _renamed(self._first[number], plan.schema)
+
+    def _look_at(self, plan: Plan) -> tuple[int, bool]:
+        if id(plan) not in self._seen:
+            below = tuple(map(self._look_at, inputs(plan)))
+            key = (_parameters(plan), *(number for number, _ in below))
+            has_state = not isinstance(plan, _STATELESS) or any(has_state for _, has_state in below)
+            # The plan itself is kept, so that its identity stays its own.
+            self._seen[id(plan)] = plan, self._numbers.setdefault(key, len(self._numbers)), has_state
+        _, number, has_state = self._seen[id(plan)]
+        return number, has_state
 
 
 def _renamed(plan: Plan, schema: Schema) -> Plan:
