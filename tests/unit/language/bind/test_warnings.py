@@ -105,7 +105,7 @@ def test_a_stream_of_an_earlier_text_is_shown_where_it_is_read() -> None:
 @pytest.fixture
 def session():
     with tidegate.Session(runtime="embedded") as made:
-        made.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
+        made.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at", unit="microseconds")
         yield made
 
 
