@@ -14,7 +14,7 @@ from tidegate.errors import DataError
 from tidegate.runtime.spark.failures import not_started
 
 SECONDS_TO_CONNECT = 3.0
-SECONDS_TO_ANSWER = 30.0
+SECONDS_TO_ANSWER = 20.0
 """Time limit for the answer of a standalone master."""
 SECONDS_TO_GRANT = 45.0
 """Time limit for the first executor of a standalone cluster."""

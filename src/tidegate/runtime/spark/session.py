@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -147,26 +148,32 @@ def _starting(master: str, *, is_new: bool) -> Iterator[None]:
 def _answering(master: str) -> Iterator[None]:
     """Raise an error if a standalone master does not answer in time.
 
-    The timer kills the Java process, which makes the waiting call fail.
+    The thread kills the Java process, which makes the waiting call fail.
     """
-    has_expired = threading.Event()
+    is_over, has_expired = threading.Event(), threading.Event()
 
-    def expire() -> None:
-        has_expired.set()
-        kill_java()
+    def watch() -> None:
+        begun, launched = time.monotonic(), None
+        while not is_over.wait(0.1):
+            passed = time.monotonic() - begun
+            if launched is None and SparkContext._gateway is not None:  # noqa: SLF001 - Java has started
+                launched = passed
+            # A machine on which Java starts slowly is busy, and so may be its master.
+            if launched is not None and passed > launched + max(SECONDS_TO_ANSWER, 4 * launched):
+                has_expired.set()
+                kill_java()
+                return
 
-    timer = threading.Timer(SECONDS_TO_ANSWER, expire)
-    timer.daemon = True
-    timer.start()
+    thread = threading.Thread(target=watch, name="tidegate-master", daemon=True)
+    thread.start()
     try:
         yield
     except LOST as error:
         if has_expired.is_set():
-            message = f"it accepts connections, but has not answered in {SECONDS_TO_ANSWER:.0f} seconds"
-            raise not_started(master, message) from error
+            raise not_started(master, "it accepts connections, but does not answer") from error
         raise
     finally:
-        timer.cancel()
+        is_over.set()
 
 
 @contextmanager
