@@ -16,7 +16,7 @@ from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.keyed_join import find_keyed_joins
 from tidegate.optimizer.omission import omit_what_cannot_alarm
 from tidegate.optimizer.placement import PLACEMENT_RULES
-from tidegate.optimizer.rule import Rule, apply_rules
+from tidegate.optimizer.rule import Rule, apply_rules, plan_rule
 from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
 from tidegate.optimizer.similarity_join import find_similarity_joins
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
@@ -37,15 +37,46 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules that always help; they are applied wherever possible until none applies."""
 
-STAMPING, PRUNING, OMISSION = "stamp_own_times", "prune_columns", "omit_what_cannot_alarm"
-MANY_ONE, SIMILARITY = "find_keyed_joins", "find_similarity_joins"
-LAWS = {each.name: each.law for each in (*RULES, reorder_joins, extend_whole_elements)} | {
-    STAMPING: "FIRST and LAST by own time = by a column that holds it, from below the windows that move elements",
-    PRUNING: "π(op(S)) = π(op(π(S))) if the inner π keeps what op reads",
-    OMISSION: "what lies between greater (and smaller) values within the window raises no alarm that they do not",
-    MANY_ONE: "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
-    SIMILARITY: "S1 ⋈ S2 = their similarity join, if the condition says that rows are alike; less, if it may be shed",
-}
+STAMPING = plan_rule(
+    "FIRST and LAST by own time = by a column that holds it, from below the windows that move elements",
+    stamp_own_times,
+)
+OMISSION = plan_rule(
+    "what lies between greater (and smaller) values within the window raises no alarm that they do not",
+    omit_what_cannot_alarm,
+)
+PRUNING = plan_rule("π(op(S)) = π(op(π(S))) if the inner π keeps what op reads", prune_columns)
+
+
+def phases(settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER) -> tuple[tuple[Rule, ...], ...]:
+    """Return all rules in phases: the rules of a phase are applied until none applies, then the next phase begins."""
+    keyed_joins = plan_rule(
+        "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
+        find_keyed_joins,
+        settings,
+    )
+    similarity_joins = plan_rule(
+        "S1 ⋈ S2 = their similarity join, if the condition says that rows are alike; less, if it may be shed",
+        find_similarity_joins,
+        shedding,
+    )
+    return (
+        # First, because the rules preserve relations but not where validities begin.
+        (STAMPING,),
+        RULES,
+        # Conditions must be in their final place before reordering can see which joins have none.
+        (reorder_joins,),
+        RULES,
+        (OMISSION,),
+        (keyed_joins,),
+        (similarity_joins,),
+        # After everything that moves filters: their position determines which columns are read.
+        (PRUNING,),
+        (*SIMPLIFYING_RULES, extend_whole_elements),
+    )
+
+
+LAWS = {rule.name: rule.law for phase in phases() for rule in phase}
 """The law of each rule, by name."""
 
 
@@ -53,22 +84,8 @@ def optimize(
     plan: Plan, settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER
 ) -> tuple[Plan, tuple[str, ...]]:
     """Return a better plan of the same meaning, and the names of the rules applied; shedding may leave rows out."""
-    # This comes first, because the rules preserve relations but not where validities begin.
-    stamped = stamp_own_times(plan)
-    applied = [] if stamped is plan else [STAMPING]
-    plan = stamped
-    # Conditions must be in their final place before reordering can see which joins have none.
-    for phase in (RULES, (reorder_joins,), RULES):
+    applied: list[str] = []
+    for phase in phases(settings, shedding):
         plan, names = apply_rules(plan, phase)
         applied += names
-    less = omit_what_cannot_alarm(plan)
-    applied += [] if less == plan else [OMISSION]
-    joined = find_keyed_joins(less, settings)
-    applied += [] if joined == less else [MANY_ONE]
-    compared = find_similarity_joins(joined, shedding)
-    applied += [] if compared == joined else [SIMILARITY]
-    # Columns come last, because the position of the filters determines which columns are read.
-    pruned = prune_columns(compared)
-    applied += [] if pruned == compared else [PRUNING]
-    plan, names = apply_rules(pruned, (*SIMPLIFYING_RULES, extend_whole_elements))
-    return plan, tuple(dict.fromkeys([*applied, *names]))
+    return plan, tuple(dict.fromkeys(applied))

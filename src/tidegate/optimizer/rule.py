@@ -19,6 +19,7 @@ class Scope(Enum):
 
     REGION = "inside a snapshot-reducible region"  # a rule of SQL, at every instant
     TIME = "at an operator of time"  # a window, granularity, split, coalesce or changes, and its neighbour
+    PLAN = "on the whole plan"  # a pass from the root, made once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,16 @@ def rule(law: str, *, scope: Scope = Scope.REGION) -> Callable[[Callable[[Plan],
     return lambda function: Rule(function.__name__, law, function, scope)
 
 
+def plan_rule(law: str, function: Callable[..., Plan], *settings: object) -> Rule:
+    """Make a rule of a function that rewrites a whole plan, given some settings, and may return it as it was."""
+
+    def rewrite(plan: Plan) -> Plan | None:
+        better = function(plan, *settings)
+        return None if better == plan else better
+
+    return Rule(function.__name__, law, rewrite, Scope.PLAN)
+
+
 def apply_rule(each: Rule, node: Plan) -> Plan | None:
     """Return the result of the rule on an operator; None if the rule does not apply."""
     if each.scope is Scope.REGION and not is_reducible(node):
@@ -47,8 +58,17 @@ def apply_rule(each: Rule, node: Plan) -> Plan | None:
 
 
 def apply_rules(plan: Plan, rules: Sequence[Rule]) -> tuple[Plan, tuple[str, ...]]:
-    """Apply the rules bottom-up until none applies; also return the names of those that did."""
+    """Apply the rules until none applies; also return the names of those that did.
+
+    Rules of whole plans come first, once each. The others are tried at every operator, bottom-up.
+    """
     applied: dict[str, int] = {}
+    for each in rules:
+        if each.scope is Scope.PLAN:
+            plan = _tried(each, plan, applied) or plan
+    rules = [each for each in rules if each.scope is not Scope.PLAN]
+    if not rules:
+        return plan, tuple(applied)
     # A rule reads an operator and the plan below it. Where none applied, none will until that part changes.
     final: dict[int, Plan] = {}
 
