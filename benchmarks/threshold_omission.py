@@ -22,8 +22,8 @@ import pyarrow.csv as arrow_csv
 from benchmarks.support.greedy import Greedy
 from benchmarks.support.report import Report, main, say
 from tidegate.edge import Brackets, sides
-from tidegate.physical.threshold_alert.kernels.brackets import bracketed
-from tidegate.physical.threshold_alert.kernels.retention import Elements
+from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed
+from tidegate.physical.threshold_alert.kernels.retention import TaggedElements
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -145,13 +145,13 @@ def wiener(times: Ints, random: np.random.Generator) -> Floats:
     return np.cumsum(random.normal(0, np.sqrt(np.diff(times, prepend=times[0]))))
 
 
-def retained(arriving: Stream) -> Elements:
+def retained(arriving: Stream) -> TaggedElements:
     """What our store keeps, fed in batches as they arrive."""
     store = Brackets(sides(WINDOW, "quasiconvex", "closed"))
     tags = np.zeros(len(arriving.time), np.int64)
     for begin in range(0, len(tags), BATCH):
         end = begin + BATCH
-        store.absorb(Elements(arriving.time[begin:end], arriving.value[begin:end], tags[begin:end]))
+        store.absorb(TaggedElements(arriving.time[begin:end], arriving.value[begin:end], tags[begin:end]))
     return store.elements
 
 
@@ -174,10 +174,10 @@ def at_once(arriving: Stream) -> Stream:
 
 def kept_rows(times: Ints, values: Floats, window: int) -> npt.NDArray[np.bool_]:
     group = np.zeros(len(times), np.int64)
-    return ~bracketed(group, times, values, window=window, strict=False, above=True, below=True)
+    return ~find_bracketed(group, times, values, window=window, strict=False, above=True, below=True)
 
 
-def same(one: Elements | Stream, other: Elements | Stream) -> bool:
+def same(one: TaggedElements | Stream, other: TaggedElements | Stream) -> bool:
     return np.array_equal(one.time, other.time) and np.array_equal(one.value, other.value)
 
 

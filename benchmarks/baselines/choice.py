@@ -56,4 +56,4 @@ def better_method(live: int, batch: int, now: Method) -> Method:
 
 def moved(tracker: RangeTracker, to: RangeTracker) -> RangeTracker:
     """The queries of a tracker in an empty one of another kind."""
-    return to.resume(*tracker.rest())
+    return to.resume(*tracker.live_subscriptions())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from tidegate.physical.keyed_join.kernels.monitor import UNLIMITED, Limits, Observed, added
+from tidegate.physical.keyed_join.kernels.monitor import UNLIMITED, Limits, Observations, sum_observations
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Record:
     """What was counted on in a batch, and what was observed in it, in all its parts together."""
 
     adherence: Adherence
-    observed: Observed
+    observed: Observations
 
     @property
     def exceeded(self) -> bool:
@@ -70,7 +70,7 @@ def decide(history: Sequence[Record], settings: MonitorSettings) -> Adherence:
     last = history[max(len(history) - settings.batches, 0) :]
     if len(last) < settings.batches or any(record.exceeded for record in last):
         return _adherence(None, settings)
-    seen = added(record.observed for record in last)
+    seen = sum_observations(record.observed for record in last)
     if seen.events < settings.events:
         # Nothing seen is no sign of order: what comes farther apart than is observed is not seen either.
         return _adherence(last[-1].adherence.k_used, settings)

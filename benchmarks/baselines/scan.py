@@ -13,8 +13,13 @@ from benchmarks.baselines.tracking_cuts import Cells, first_beyond, first_inside
 from benchmarks.baselines.tracking_levels import absorbed_in_cuts
 from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, in_order
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import (
+    CompletedSubscriptions,
+    Subscriptions,
+    WeightedElements,
+    sort_completions,
+)
 
 _Side = tuple[int, Cells, Cells]
 """A point in one dimension, and where queries begin and end in it."""
@@ -41,10 +46,10 @@ class ScanTracker:
         columns = (self.low.copy(), self.high.copy(), self.numbers.copy())
         return type(self)(self.count, list(self.values), *columns)
 
-    def register(self, ranges: Ranges) -> Self:
+    def register(self, ranges: Subscriptions) -> Self:
         return self.resume(ranges, ranges.threshold)
 
-    def resume(self, ranges: Ranges, missing: Ints) -> Self:
+    def resume(self, ranges: Subscriptions, missing: Ints) -> Self:
         """Register queries that lack no more than this."""
         if not self.values:
             self.values = [np.empty(0, np.int64)] * ranges.dimensions
@@ -79,7 +84,7 @@ class ScanTracker:
             places_of[: self.count] += moved[(places_of[: self.count] - 1) >> 1]
         self.values[dimension] = values
 
-    def known(self, ids: Ints) -> Mask:
+    def are_live(self, ids: Ints) -> Mask:
         """Which of the ids are live."""
         return np.isin(ids, self.numbers[0, : self.count])
 
@@ -100,20 +105,22 @@ class ScanTracker:
             columns[:, : len(rows)] = columns[:, rows]
         self.count = len(rows)
 
-    def absorb(self, elements: Elements) -> tuple[Self, Matured]:
+    def absorb(self, elements: WeightedElements) -> tuple[Self, CompletedSubscriptions]:
         complete = np.empty((3, self.count), np.int64)
         points, value = np.empty(elements.value.shape[::-1], np.int32), places(elements.value)
         for dimension, values in enumerate(self.values):
             points[dimension] = places_among(values, value[:, dimension])
         before = self.count
         self.count = _scan(points, np.array(elements.weight), self.low, self.high, self.numbers, before, complete)
-        return self, in_order(*complete[:, : before - self.count])
+        return self, sort_completions(*complete[:, : before - self.count])
 
-    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+    def absorb_with(
+        self, elements: WeightedElements, ranges: Subscriptions, position: Ints
+    ) -> tuple[Self, CompletedSubscriptions]:
         """Count the next elements, and register ranges among them: each before the element at its position."""
         return self, absorbed_in_cuts(self, elements, ranges, position)
 
-    def rest(self) -> tuple[Ranges, Ints]:
+    def live_subscriptions(self) -> tuple[Subscriptions, Ints]:
         """The live queries, with ends as places, and what they lack: what another tracker can resume."""
         return (self._ranges() if self.values else no_ranges()), self.numbers[2, : self.count].copy()
 
@@ -122,14 +129,14 @@ class ScanTracker:
             return {}
         return {"queries": columns_of(self._ranges()), "progress": {"left": self.numbers[2, : self.count].copy()}}
 
-    def _ranges(self) -> Ranges:
+    def _ranges(self) -> Subscriptions:
         low_place, high_place = self.low[:, : self.count], self.high[:, : self.count]
         low, high = (
             np.stack([values[(place - 1) >> 1] for values, place in zip(self.values, places_of, strict=True)], axis=1)
             for places_of in (low_place, high_place)
         )
         ids, threshold, _ = self.numbers[:, : self.count].copy()
-        return Ranges(ids, low, high, low_place.T % 2 == 0, high_place.T % 2 == 1, threshold)
+        return Subscriptions(ids, low, high, low_place.T % 2 == 0, high_place.T % 2 == 1, threshold)
 
     @classmethod
     def from_columns(cls, parts: Mapping[str, Columns]) -> Self:

@@ -18,8 +18,8 @@ from benchmarks.baselines.tracking_signals import LEVELS
 from benchmarks.baselines.tracking_trees import Grove, Trees, leaf_of, range_trees
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 
 class Intervals(NamedTuple):
@@ -56,7 +56,7 @@ class IntervalTrees:
     repeats: bool
 
     @classmethod
-    def over(cls, ranges: Ranges, needed: Ints, *, repeats: bool) -> Self:
+    def over(cls, ranges: Subscriptions, needed: Ints, *, repeats: bool) -> Self:
         boxes = in_cells(ranges)
         trees, grove = range_trees(boxes, boxes.not_empty())
         return cls(boxes.cuts, trees, _intervals(grove), ranges.threshold, needed.copy(), repeats)
@@ -67,7 +67,7 @@ class IntervalTrees:
     def remove(self, rows: Ints) -> None:
         self.left[rows] = 0
 
-    def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
+    def absorb(self, elements: WeightedElements, live: int, enough: int) -> tuple[int, Complete]:
         complete = np.empty((3, live + enough), np.int64)
         points, state = (self.cuts, places(elements.value), elements.weight), (self.trees, self.intervals)
         queries = _Queries(self.threshold, self.left, self.repeats)

@@ -20,8 +20,8 @@ from benchmarks.baselines.tracking_levels import LevelTracker
 from benchmarks.baselines.tracking_signals import Rounds, slack_of
 from benchmarks.baselines.tracking_trees import Trees, canonical, range_trees
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class EndpointTrees:
     rounds: Rounds
 
     @classmethod
-    def over(cls, ranges: Ranges, needed: Ints, *, repeats: bool) -> Self:
+    def over(cls, ranges: Subscriptions, needed: Ints, *, repeats: bool) -> Self:
         boxes = in_cells(ranges)
         trees, grove = range_trees(boxes, boxes.not_empty())
         entries = canonical(grove, np.argsort(grove.members.query, kind="stable"))
@@ -54,7 +54,7 @@ class EndpointTrees:
     def remove(self, rows: Ints) -> None:
         tracking_signals.all_leave(self.heaps, self.rounds, rows)
 
-    def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
+    def absorb(self, elements: WeightedElements, live: int, enough: int) -> tuple[int, Complete]:
         complete = np.empty((3, live + enough), np.int64)
         points, state = (self.cuts, places(elements.value), elements.weight), (self.trees, self.heaps, self.rounds)
         counted, found = tracking_signals.absorb(*points, *state, enough, complete)

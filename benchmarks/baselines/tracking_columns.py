@@ -8,23 +8,23 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.physical.common.arrays import Columns
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Ranges
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import Subscriptions
 
 
-def in_places(ranges: Ranges) -> Ranges:
+def in_places(ranges: Subscriptions) -> Subscriptions:
     """The same with places as ends."""
     return replace(ranges, low=places(ranges.low), high=places(ranges.high))
 
 
-def no_ranges() -> Ranges:
+def no_ranges() -> Subscriptions:
     none, no_ends, not_open = np.empty(0, np.int64), np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_)
-    return Ranges(none, no_ends, no_ends, not_open, not_open, none)
+    return Subscriptions(none, no_ends, no_ends, not_open, not_open, none)
 
 
-def joined(parts: Sequence[Ranges]) -> Ranges:
+def joined(parts: Sequence[Subscriptions]) -> Subscriptions:
     """Queries one after the other."""
-    return Ranges(
+    return Subscriptions(
         np.concatenate([part.id for part in parts]),
         np.concatenate([part.low for part in parts]),
         np.concatenate([part.high for part in parts]),
@@ -37,16 +37,16 @@ def joined(parts: Sequence[Ranges]) -> Ranges:
 _ENDS = ("low", "high", "low_open", "high_open")
 
 
-def columns_of(ranges: Ranges) -> Columns:
+def columns_of(ranges: Subscriptions) -> Columns:
     """Queries as columns: ends have one for each dimension, with its number."""
     ends = {f"{end}{k}": getattr(ranges, end)[:, k].copy() for k in range(ranges.dimensions) for end in _ENDS}
     return {"id": ranges.id, "threshold": ranges.threshold, **ends}
 
 
-def ranges_of(columns: Columns) -> Ranges:
+def ranges_of(columns: Columns) -> Subscriptions:
     """The queries that had these columns."""
     dimensions = (len(columns) - 2) // len(_ENDS)
     low, high, low_open, high_open = (
         np.stack([columns[f"{end}{k}"] for k in range(dimensions)], axis=1) for end in _ENDS
     )
-    return Ranges(columns["id"], low, high, low_open, high_open, columns["threshold"])
+    return Subscriptions(columns["id"], low, high, low_open, high_open, columns["threshold"])

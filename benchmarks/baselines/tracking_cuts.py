@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Ranges
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import Subscriptions
 
 Cells = npt.NDArray[np.int32]
 
@@ -67,7 +67,7 @@ class Boxes:
         return np.flatnonzero((self.low < self.high).all(axis=0))
 
 
-def in_cells(ranges: Ranges) -> Boxes:
+def in_cells(ranges: Subscriptions) -> Boxes:
     """Cut every dimension where ranges begin and end."""
     sides = [_side(ranges, dimension) for dimension in range(ranges.dimensions)]
     values, cells, low, high = zip(*sides, strict=True)
@@ -75,7 +75,7 @@ def in_cells(ranges: Ranges) -> Boxes:
     return Boxes(Cuts(values_at, np.concatenate(values), np.concatenate(cells)), np.array(low), np.array(high))
 
 
-def _side(ranges: Ranges, dimension: int) -> tuple[Ints, Cells, Cells, Cells]:
+def _side(ranges: Subscriptions, dimension: int) -> tuple[Ints, Cells, Cells, Cells]:
     """The distinct ends in a dimension, the cells of places among them, and those where ranges begin and end."""
     low, high = places(ranges.low[:, dimension]), places(ranges.high[:, dimension])
     values = np.unique(np.concatenate((low, high)))

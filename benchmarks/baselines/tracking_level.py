@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.baselines.tracking_columns import columns_of, ranges_of
 from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.journal import Journal, journal_from
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges
+from tidegate.physical.subscriptions.kernels.model import CompletedSubscriptions, Subscriptions, WeightedElements
 
 _ROOM = 65_536
 """Answers of queries that repeat which are collected before they are handed out."""
@@ -32,7 +32,7 @@ class Index(Protocol):
     """Queries by their rows, of which some leave."""
 
     @classmethod
-    def over(cls, ranges: Ranges, needed: Ints, *, repeats: bool) -> Self:
+    def over(cls, ranges: Subscriptions, needed: Ints, *, repeats: bool) -> Self:
         """An index that answers when these queries have got the weight that they need; they may repeat."""
         ...
 
@@ -40,7 +40,7 @@ class Index(Protocol):
 
     def remove(self, rows: Ints) -> None: ...
 
-    def absorb(self, elements: Elements, live: int, enough: int) -> tuple[int, Complete]:
+    def absorb(self, elements: WeightedElements, live: int, enough: int) -> tuple[int, Complete]:
         """Count elements until `enough` of the live queries are complete, and say how many were counted."""
         ...
 
@@ -57,7 +57,7 @@ def _no_leaving() -> Journal:
 class Level:
     """Queries in order of id; those that have left are in the rows, but not live."""
 
-    ranges: Ranges
+    ranges: Subscriptions
     columns: Columns
     live: Mask
     count: int
@@ -71,9 +71,9 @@ class Level:
     """Rows that were terminated since then."""
 
     @staticmethod
-    def over(index: type[Index], ranges: Ranges, needed: Ints, *, repeats: bool) -> Level:
+    def over(index: type[Index], ranges: Subscriptions, needed: Ints, *, repeats: bool) -> Level:
         order = np.argsort(ranges.id)
-        ranges = ranges.taken(order)
+        ranges = ranges.take(order)
         live, built = np.ones(len(ranges), np.bool_), index.over(ranges, needed[order], repeats=repeats)
         return Level(ranges, columns_of(ranges), live, len(ranges), built, repeats)
 
@@ -85,9 +85,9 @@ class Level:
         """How many may leave before the level is built anew."""
         return self.count - len(self.ranges) // 2
 
-    def rest(self) -> tuple[Ranges, Ints]:
+    def rest(self) -> tuple[Subscriptions, Ints]:
         """The live queries and what each of them lacks."""
-        return self.ranges.taken(self.live), self.index.lacking()[self.live]
+        return self.ranges.take(self.live), self.index.lacking()[self.live]
 
     def find(self, ids: Ints) -> tuple[Ints, Mask]:
         """The rows of ids, and which of them are live here."""
@@ -102,13 +102,13 @@ class Level:
             self.terminated.append(rows[known])
         return known
 
-    def absorb(self, elements: Elements) -> tuple[int, Matured]:
+    def absorb(self, elements: WeightedElements) -> tuple[int, CompletedSubscriptions]:
         """Count elements until half of the queries have left; how many were counted, and what is complete."""
         enough = _ROOM if self.repeats else self.spare
         counted, (rows, element, total) = self.index.absorb(elements, self.count, enough)
         if len(rows) and not self.repeats:
             self._leave(rows)
-        return counted, Matured(self.ranges.id[rows], element, total)
+        return counted, CompletedSubscriptions(self.ranges.id[rows], element, total)
 
     def _remove(self, rows: Ints) -> None:
         self.index.remove(rows)
@@ -133,7 +133,13 @@ class Level:
 
     @staticmethod
     def from_columns(
-        index: type[Index], number: int, parts: Mapping[str, Columns], start: int, since: Elements, *, repeats: bool
+        index: type[Index],
+        number: int,
+        parts: Mapping[str, Columns],
+        start: int,
+        since: WeightedElements,
+        *,
+        repeats: bool,
     ) -> Level:
         """Build the level that there was, and count elements since then again."""
         columns, progress = parts[f"queries.{number}"], parts[f"progress.{number}"]
@@ -145,13 +151,13 @@ class Level:
         built._count_again(since)  # noqa: SLF001 - of its own
         return built
 
-    def _count_again(self, elements: Elements) -> None:
+    def _count_again(self, elements: WeightedElements) -> None:
         """Count elements that have been counted; what they complete has been told, and a termination may be earlier."""
         done = 0
         while done < len(elements) and self.count:
-            counted, (rows, _, _) = self.index.absorb(elements.taken(slice(done, None)), self.count, _ROOM)
+            counted, (rows, _, _) = self.index.absorb(elements.take(slice(done, None)), self.count, _ROOM)
             if not self.repeats:
                 self._leave(rows)
             done += counted
-        rows = np.unique(self.terminated.since(0)[0])
+        rows = np.unique(self.terminated.columns_since(0)[0])
         self._remove(rows[self.live[rows]])

@@ -17,9 +17,14 @@ import numpy as np
 from benchmarks.baselines.tracking_columns import in_places, joined, no_ranges
 from benchmarks.baselines.tracking_level import Index, Level
 from tidegate.physical.common.arrays import Columns, Ints, Mask
-from tidegate.physical.common.kernels.journal import Journal, journal_from, same_or_new
-from tidegate.physical.subscriptions.kernels.cells import places
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, joined_answers
+from tidegate.physical.common.kernels.journal import Journal, journal_from, reuse_if_equal
+from tidegate.physical.subscriptions.kernels.boxes import places
+from tidegate.physical.subscriptions.kernels.model import (
+    CompletedSubscriptions,
+    Subscriptions,
+    WeightedElements,
+    merge_completions,
+)
 
 SMALLEST = 64
 """How many queries the first level holds."""
@@ -49,10 +54,10 @@ class LevelTracker:
         levels, log = [level and level.copy() for level in self.levels], self.log.copy()
         return replace(self, levels=levels, log=log, written=dict(self.written))
 
-    def register(self, ranges: Ranges) -> Self:
+    def register(self, ranges: Subscriptions) -> Self:
         return self.resume(ranges, ranges.threshold)
 
-    def resume(self, ranges: Ranges, missing: Ints) -> Self:
+    def resume(self, ranges: Subscriptions, missing: Ints) -> Self:
         """Build these, and those of the first levels, into the first level that has room for them."""
         if not len(ranges):
             return self
@@ -64,7 +69,7 @@ class LevelTracker:
         self.log.names = _log_names(ranges.dimensions)
         return self
 
-    def _built(self, ranges: Ranges, missing: Ints) -> Level:
+    def _built(self, ranges: Subscriptions, missing: Ints) -> Level:
         return Level.over(self.index, ranges, missing, repeats=self.repeats)
 
     def _with_room(self, wanted: int) -> int:
@@ -75,12 +80,12 @@ class LevelTracker:
                 return number
         raise AssertionError
 
-    def rest(self) -> tuple[Ranges, Ints]:
+    def live_subscriptions(self) -> tuple[Subscriptions, Ints]:
         """The live queries, with ends as places, and what they lack: what another tracker can resume."""
         parts = [level.rest() for level in self._filled()]
         return _together(parts) if parts else (no_ranges(), np.empty(0, np.int64))
 
-    def known(self, ids: Ints) -> Mask:
+    def are_live(self, ids: Ints) -> Mask:
         """Which of the ids are live."""
         known = np.zeros(len(ids), np.bool_)
         for level in self._filled():
@@ -97,10 +102,10 @@ class LevelTracker:
                 self._refresh(number, level)
         return self, known
 
-    def absorb(self, elements: Elements) -> tuple[Self, Matured]:
+    def absorb(self, elements: WeightedElements) -> tuple[Self, CompletedSubscriptions]:
         # Loops are compiled for arrays that can be written to; elements may come from where they cannot.
         weight = np.require(elements.weight, np.int64, ["C", "W"])
-        elements = Elements(places(elements.value), weight)
+        elements = WeightedElements(places(elements.value), weight)
         if any(level.progress for level in self._filled()):
             self.log.append(*elements.value.T, weight)
         else:
@@ -109,19 +114,21 @@ class LevelTracker:
         for level in self._filled():
             level.wait(self.log.end)
         self._forget_unused()
-        return self, joined_answers(found)
+        return self, merge_completions(found)
 
-    def _absorbed(self, number: int, elements: Elements) -> Iterable[Matured]:
+    def _absorbed(self, number: int, elements: WeightedElements) -> Iterable[CompletedSubscriptions]:
         """What elements complete in one level, which may be built anew on the way."""
         done = 0
         while done < len(elements) and (level := self.levels[number]):
-            counted, matured = level.absorb(elements.taken(slice(done, None)) if done else elements)
+            counted, matured = level.absorb(elements.take(slice(done, None)) if done else elements)
             if len(matured):
-                yield Matured(matured.id, matured.element + done, matured.total)
+                yield CompletedSubscriptions(matured.id, matured.element + done, matured.total)
                 self._refresh(number, level)
             done += counted
 
-    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+    def absorb_with(
+        self, elements: WeightedElements, ranges: Subscriptions, position: Ints
+    ) -> tuple[Self, CompletedSubscriptions]:
         """Count the next elements, and register ranges among them: each before the element at its position."""
         return self, absorbed_in_cuts(self, elements, ranges, position)
 
@@ -144,7 +151,7 @@ class LevelTracker:
         self._forget_unused()
         start = [level.start if level else -1 for level in self.levels]
         small = {"tracker": {"seen": np.array([self.log.end])}, "levels": {"start": np.array(start, np.int64)}}
-        self.written = {name: same_or_new(self.written.get(name), columns) for name, columns in small.items()}
+        self.written = {name: reuse_if_equal(self.written.get(name), columns) for name, columns in small.items()}
         return {**self.written, **parts, **self.log.to_columns("log")}
 
     @classmethod
@@ -157,8 +164,8 @@ class LevelTracker:
         for number, start in enumerate(parts["levels"]["start"].tolist()):
             level = None
             if start >= 0:
-                *axes, weight = log.since(start)
-                since = Elements(np.stack(axes, axis=1), np.array(weight))
+                *axes, weight = log.columns_since(start)
+                since = WeightedElements(np.stack(axes, axis=1), np.array(weight))
                 level = Level.from_columns(cls.index, number, parts, start, since, repeats=repeats)
             levels.append(level)
         written = {name: parts[name] for name in ("tracker", "levels")}
@@ -168,25 +175,27 @@ class LevelTracker:
 class _Registering(Protocol):
     """What absorbs elements and registers ranges in place."""
 
-    def register(self, ranges: Ranges) -> object: ...
+    def register(self, ranges: Subscriptions) -> object: ...
 
-    def absorb(self, elements: Elements) -> tuple[object, Matured]: ...
+    def absorb(self, elements: WeightedElements) -> tuple[object, CompletedSubscriptions]: ...
 
 
-def absorbed_in_cuts(tracker: _Registering, elements: Elements, ranges: Ranges, position: Ints) -> Matured:
+def absorbed_in_cuts(
+    tracker: _Registering, elements: WeightedElements, ranges: Subscriptions, position: Ints
+) -> CompletedSubscriptions:
     """Cut the elements where ranges are to be registered."""
     cuts = np.unique(np.append(position, [0, len(elements)]))
     found = []
     for number, begin in enumerate(cuts.tolist()):
         first, last = np.searchsorted(position, [begin, begin + 1])
-        tracker.register(ranges.taken(slice(first, last)))
+        tracker.register(ranges.take(slice(first, last)))
         if begin < len(elements):
-            _, matured = tracker.absorb(elements.taken(slice(begin, cuts[number + 1])))
-            found.append(Matured(matured.id, matured.element + begin, matured.total))
-    return joined_answers(found)
+            _, matured = tracker.absorb(elements.take(slice(begin, cuts[number + 1])))
+            found.append(CompletedSubscriptions(matured.id, matured.element + begin, matured.total))
+    return merge_completions(found)
 
 
-def _together(parts: list[tuple[Ranges, Ints]]) -> tuple[Ranges, Ints]:
+def _together(parts: list[tuple[Subscriptions, Ints]]) -> tuple[Subscriptions, Ints]:
     return joined([ranges for ranges, _ in parts]), np.concatenate([missing for _, missing in parts])
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Combinations
+from tidegate.physical.keyed_join.kernels.model import Combinations, StreamArrivals
 
 Ints = npt.NDArray[np.int64]
 
@@ -92,7 +92,7 @@ class WindowJoin:
     def __len__(self) -> int:
         return sum(map(len, self.windows))
 
-    def step(self, batch: Mapping[int, Arrivals], watermark: int) -> Combinations:
+    def step(self, batch: Mapping[int, StreamArrivals], watermark: int) -> Combinations:
         """Take in the next elements, stream by stream, and answer the new combinations."""
         found = [self._take_in(stream, arrivals) for stream, arrivals in batch.items()]
         for window in self.windows:
@@ -102,7 +102,7 @@ class WindowJoin:
             rows, np.concatenate([each.start for each in found]), np.concatenate([each.end for each in found])
         )
 
-    def _take_in(self, stream: int, arrivals: Arrivals) -> Combinations:
+    def _take_in(self, stream: int, arrivals: StreamArrivals) -> Combinations:
         window = self.windows[stream]
         keys, start, end, row = arrivals.keys, arrivals.start, arrivals.end, arrivals.row
         if arrivals.passes is not None:

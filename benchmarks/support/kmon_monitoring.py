@@ -23,7 +23,7 @@ from tidegate.physical.common.kernels.hashing import Hashes, hash_columns
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Bound, Combinations, Constraints
-from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, WatchedArrivals
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
 from tidegate.physical.keyed_join.kernels.monitor_orders import OrderedArrivals, OrdersSeen, observe_orders
@@ -43,7 +43,7 @@ TURNS = (
 
 SETTINGS = MonitorSettings(threshold=20_000, factor=1.2, share=0.01, batches=10)
 
-Observe = Callable[[int, int, Limits], Observed]
+Observe = Callable[[int, int, Limits], Observations]
 """What is observed from one arrival to another."""
 
 
@@ -85,12 +85,12 @@ def _joins(data: Interleaved, child: int, column: Ints) -> Watch:
     hashed, number = _hashes(column), data.number(child)
     seen = JoinsSeen()
 
-    def observe(begin: int, end: int, limits: Limits) -> Observed:
+    def observe(begin: int, end: int, limits: Limits) -> Observations:
         nonlocal seen
         last = int(number[end - 1])
         parent, other = (begin + np.flatnonzero(data.stream[begin:end] == s) for s in (1, child))
-        parents = Arrivals(hashed[parent], number[parent], last)
-        children = Arrivals(hashed[other], number[other], last + 1)
+        parents = WatchedArrivals(hashed[parent], number[parent], last)
+        children = WatchedArrivals(hashed[other], number[other], last + 1)
         seen, said = observe_joins(seen, parents, children, limits)
         return said
 
@@ -101,10 +101,10 @@ def _clusters(data: Interleaved, stream: int) -> Watch:
     hashed, number = _hashes(data.a), data.number(stream)
     seen = ClustersSeen()
 
-    def observe(begin: int, end: int, limits: Limits) -> Observed:
+    def observe(begin: int, end: int, limits: Limits) -> Observations:
         nonlocal seen
         at = begin + np.flatnonzero(data.stream[begin:end] == stream)
-        arrivals = Arrivals(hashed[at], number[at], int(number[end - 1]) + 1)
+        arrivals = WatchedArrivals(hashed[at], number[at], int(number[end - 1]) + 1)
         seen, said = observe_clusters(seen, arrivals, limits, in_rows=True)
         return said
 
@@ -115,7 +115,7 @@ def _orders(data: Interleaved, stream: int) -> Watch:
     number = data.number(stream)
     seen = OrdersSeen()
 
-    def observe(begin: int, end: int, limits: Limits) -> Observed:
+    def observe(begin: int, end: int, limits: Limits) -> Observations:
         nonlocal seen
         at = begin + np.flatnonzero(data.stream[begin:end] == stream)
         seen, said = observe_orders(seen, OrderedArrivals(data.a[at], number[at], int(number[end - 1]) + 1), limits)

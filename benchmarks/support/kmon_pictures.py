@@ -37,7 +37,7 @@ def draw_memory(measured: Measured) -> None:
         axes.plot(_thousands(course.arrived), course.kept, label=f"k = {k:,}")
     _window(axes, next(reversed(measured.courses.values())))
     axes.set(xlabel="thousand elements arrived", ylabel="elements kept")
-    if experiment.graph.singles == frozenset():
+    if experiment.graph.single_covers == frozenset():
         axes.set_yscale("symlog", linthresh=10)
     _finish(drawing, axes, experiment.figure)
 

@@ -24,7 +24,7 @@ from benchmarks.support.kmon_data import Ints, Mask
 from benchmarks.support.kmon_runs import Course, lived
 from benchmarks.support.kmon_setups import Feed
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
-from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Bound, Constraints
+from tidegate.physical.keyed_join.kernels.model import NEVER, Bound, Constraints, StreamArrivals
 
 DATA = Path(os.environ.get("TIDEGATE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 REPORTS = DATA / "linear_road" / "gen45min_position_reports.parquet"
@@ -88,10 +88,10 @@ class Known:
     start: Ints
     end: Ints
 
-    def arrivals(self) -> Arrivals:
+    def arrivals(self) -> StreamArrivals:
         order = np.argsort(self.start, kind="stable")
         rows = np.arange(len(order))
-        return Arrivals({0: self.key[order]}, self.start[order], self.end[order], rows + 1, rows)
+        return StreamArrivals({0: self.key[order]}, self.start[order], self.end[order], rows + 1, rows)
 
 
 def _runs(given: Reports, value: Ints, needed: int = 1) -> tuple[Known, Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.support.kmon_data import Interleaved, Ints
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
-from tidegate.physical.keyed_join.kernels.model import NEVER, Arrivals, Moment
+from tidegate.physical.keyed_join.kernels.model import NEVER, Moment, StreamArrivals
 
 WINDOW = 50_000
 """Rows of each stream."""
@@ -31,11 +31,11 @@ class Feed:
     """All arrivals of each stream, in the order of time."""
 
     graph: Graph
-    streams: tuple[Arrivals, ...]
+    streams: tuple[StreamArrivals, ...]
     count: int
     """The time up to which arrivals are processed; windows may end behind it."""
 
-    def batches(self, size: int) -> Iterator[tuple[dict[int, Arrivals], Moment]]:
+    def batches(self, size: int) -> Iterator[tuple[dict[int, StreamArrivals], Moment]]:
         """Batches of so much time, and what is known after each."""
         for begin in range(0, self.count, size):
             end = min(begin + size, self.count)
@@ -54,7 +54,7 @@ def feed(graph: Graph, data: Interleaved, count: int, window: int = WINDOW) -> F
         keys = {e: _column(data, COLUMNS[graph][e])[at] for e in graph.below[stream] + graph.above[stream]}
         passes = data.passing[at]
         number = np.arange(1, len(at) + 1)
-        found.append(Arrivals(keys, at, end, number, at, None if passes.all() else passes))
+        found.append(StreamArrivals(keys, at, end, number, at, None if passes.all() else passes))
     return Feed(graph, tuple(found), count)
 
 
@@ -62,8 +62,10 @@ def _column(data: Interleaved, name: str) -> Ints:
     return data.a if name == "a" else data.b
 
 
-def _cut(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
+def _cut(arrivals: StreamArrivals, begin: int, end: int) -> StreamArrivals:
     rows = slice(begin, end)
     keys: Mapping[int, Ints] = {edge: column[rows] for edge, column in arrivals.keys.items()}
     passes = None if arrivals.passes is None else arrivals.passes[rows]
-    return Arrivals(keys, arrivals.start[rows], arrivals.end[rows], arrivals.number[rows], arrivals.row[rows], passes)
+    return StreamArrivals(
+        keys, arrivals.start[rows], arrivals.end[rows], arrivals.number[rows], arrivals.row[rows], passes
+    )

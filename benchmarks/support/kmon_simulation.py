@@ -96,7 +96,7 @@ class Simulation:
                 new.missing.add(edge)
             elif not child.passes:
                 return
-        if not new.missing and new.stream in self.graph.singles:
+        if not new.missing and new.stream in self.graph.single_covers:
             return
         self._keep(new)
         for edge in new.missing:
@@ -121,7 +121,7 @@ class Simulation:
     def _stays(self, parent: Element, last: Element) -> bool:
         """Whether a parent is kept whose last child is here: not if another one has gone, or nothing needs it."""
         others = (e for e in self.graph.below[parent.stream] if self.graph.edges[e].child != last.stream)
-        return parent.stream not in self.graph.singles and all(parent.keys[e] in self.children[e] for e in others)
+        return parent.stream not in self.graph.single_covers and all(parent.keys[e] in self.children[e] for e in others)
 
     def collect(self) -> None:
         for edge, waiting in self.waiting.items():

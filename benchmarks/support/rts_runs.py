@@ -19,7 +19,12 @@ from benchmarks.baselines.tracking import DistributedTracker
 from benchmarks.support.rts_setups import BATCH, Load, World
 from tidegate.physical.common.arrays import Floats, Ints
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, RangeTracker
+from tidegate.physical.subscriptions.kernels.model import (
+    CompletedSubscriptions,
+    RangeTracker,
+    Subscriptions,
+    WeightedElements,
+)
 
 SAMPLED = ("scan", "stabbing")
 FEWEST = 250
@@ -62,7 +67,7 @@ class Moment:
     """The live queries before a batch, and what each of them lacks."""
 
     batch: int
-    ranges: Ranges
+    ranges: Subscriptions
     missing: Ints
 
 
@@ -71,7 +76,7 @@ class Life:
     """What a method answered and what it cost, from the first batch to the last."""
 
     costs: Costs
-    answers: Matured
+    answers: CompletedSubscriptions
     """With positions among all elements."""
     operations: Ints
     """Elements, registrations, terminations and maturities: at first, and in each batch."""
@@ -111,7 +116,7 @@ def lived(world: World, method: str, moments: Collection[int] = ()) -> Life:
     build, rows, found, seen, knew = clock.taken(), [], [], [], True
     for number in range(world.setup.batches):
         if number in moments:
-            seen.append(Moment(number, *tracker.rest()))
+            seen.append(Moment(number, *tracker.live_subscriptions()))
         with clock:
             tracker, matured = tracker.absorb(world.batch(number))
         absorb = clock.taken()
@@ -130,9 +135,9 @@ def lived(world: World, method: str, moments: Collection[int] = ()) -> Life:
     return Life(costs, _joined(found), np.concatenate(([len(first)], operations)), knew, seen)
 
 
-def _joined(found: list[Matured]) -> Matured:
+def _joined(found: list[CompletedSubscriptions]) -> CompletedSubscriptions:
     columns = zip(*((part.id, part.element, part.total) for part in found), strict=True)
-    return Matured(*(np.concatenate(column) for column in columns))
+    return CompletedSubscriptions(*(np.concatenate(column) for column in columns))
 
 
 def least(lives: list[Life]) -> Life:
@@ -148,7 +153,7 @@ def same(one: Life, other: Life) -> bool:
     return one.knew and other.knew and one.batches == other.batches and _equal(one.answers, other.answers)
 
 
-def _equal(one: Matured, other: Matured) -> bool:
+def _equal(one: CompletedSubscriptions, other: CompletedSubscriptions) -> bool:
     pairs = ((one.id, other.id), (one.element, other.element), (one.total, other.total))
     return all(np.array_equal(mine, yours) for mine, yours in pairs)
 
@@ -181,18 +186,20 @@ def sampled(world: World, life: Life, method: str, patience: float) -> Sampled:
     return Sampled(Costs(build, absorb, np.zeros(life.batches)), elements, answers, equal)
 
 
-def _counted(tracker: RangeTracker, batch: Elements, patience: float) -> tuple[float, int, Matured]:
+def _counted(
+    tracker: RangeTracker, batch: WeightedElements, patience: float
+) -> tuple[float, int, CompletedSubscriptions]:
     """The seconds for the first elements of a batch, how many they were, and what they completed."""
     clock, found, done, end = Clock(), [], 0, FEWEST
     while done < len(batch) and clock.seconds < patience:
         with clock:
-            tracker, matured = tracker.absorb(batch.taken(slice(done, end)))
+            tracker, matured = tracker.absorb(batch.take(slice(done, end)))
         found.append(replace(matured, element=matured.element + done))
         done, end = end, min(3 * end, len(batch))
     return clock.seconds, done, _joined(found)
 
 
-def _between(answers: Matured, begin: int, count: int) -> Matured:
+def _between(answers: CompletedSubscriptions, begin: int, count: int) -> CompletedSubscriptions:
     """The answers for elements from a position on, counted from there."""
     rows = slice(*np.searchsorted(answers.element, [begin, begin + count]))
-    return Matured(answers.id[rows], answers.element[rows] - begin, answers.total[rows])
+    return CompletedSubscriptions(answers.id[rows], answers.element[rows] - begin, answers.total[rows])

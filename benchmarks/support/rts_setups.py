@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints, Mask
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 DOMAIN = 100_000
 BATCH = 10_000
@@ -65,14 +65,14 @@ class World:
     """All queries that there may be, in order of registration, and all elements."""
 
     setup: Setup
-    ranges: Ranges
+    ranges: Subscriptions
     batches_to_live: Ints
     coming: Ints
     """Stochastic: how many queries come at the end of each batch."""
-    stream: Elements
+    stream: WeightedElements
 
-    def batch(self, number: int) -> Elements:
-        return self.stream.taken(slice(number * BATCH, (number + 1) * BATCH))
+    def batch(self, number: int) -> WeightedElements:
+        return self.stream.take(slice(number * BATCH, (number + 1) * BATCH))
 
 
 def world(setup: Setup) -> World:
@@ -91,12 +91,12 @@ def world(setup: Setup) -> World:
     return World(setup, queries(setup, count, random), life, coming, stream)
 
 
-def queries(setup: Setup, count: int, random: np.random.Generator) -> Ranges:
+def queries(setup: Setup, count: int, random: np.random.Generator) -> Subscriptions:
     side = DOMAIN * 0.1 ** (1 / setup.dimensions)
     centre = np.column_stack([_centres(count, side, random) for _ in range(setup.dimensions)])
     low = np.floor(centre - side / 2).astype(np.int64)
     closed = np.zeros(low.shape, np.bool_)
-    return Ranges(np.arange(count), low, low + int(side), closed, closed, np.full(count, setup.threshold))
+    return Subscriptions(np.arange(count), low, low + int(side), closed, closed, np.full(count, setup.threshold))
 
 
 def _centres(count: int, side: float, random: np.random.Generator) -> Floats:
@@ -107,9 +107,9 @@ def _centres(count: int, side: float, random: np.random.Generator) -> Floats:
     return found[:count]
 
 
-def elements(count: int, dimensions: int, random: np.random.Generator) -> Elements:
+def elements(count: int, dimensions: int, random: np.random.Generator) -> WeightedElements:
     value = random.integers(0, DOMAIN + 1, (count, dimensions))
-    return Elements(value, np.maximum(np.rint(random.normal(100, 15, count)), 1).astype(np.int64))
+    return WeightedElements(value, np.maximum(np.rint(random.normal(100, 15, count)), 1).astype(np.int64))
 
 
 class Load:
@@ -126,7 +126,7 @@ class Load:
     def live(self) -> int:
         return int(np.count_nonzero(self._live))
 
-    def first(self) -> Ranges:
+    def first(self) -> Subscriptions:
         """The queries that are registered before everything."""
         return self._register(self._world.setup.queries, 0)
 
@@ -137,15 +137,15 @@ class Load:
         self._live[gone] = False
         return gone
 
-    def coming(self, number: int, left: int) -> Ranges:
+    def coming(self, number: int, left: int) -> Subscriptions:
         """Those to register at the end of a batch in which so many have left."""
         wanted = left if self._world.setup.mode == "fixed load" else int(self._world.coming[number])
         return self._register(wanted, number + 1)
 
-    def _register(self, wanted: int, number: int) -> Ranges:
+    def _register(self, wanted: int, number: int) -> Subscriptions:
         new = slice(self._registered, self._registered + wanted)
         assert new.stop <= len(self._live), "there are not enough queries"
         self._live[new] = True
         self._last[new] = number + self._world.batches_to_live[new]
         self._registered = new.stop
-        return self._world.ranges.taken(new)
+        return self._world.ranges.take(new)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
 from tidegate.physical.similarity_join.kernels.values import Sets
 
 SECOND = 1_000_000
@@ -47,12 +47,12 @@ class Workload:
 
 
 @lru_cache(maxsize=8)
-def streams(load: Workload) -> tuple[Arrivals, Arrivals]:
+def streams(load: Workload) -> tuple[SlotArrivals, SlotArrivals]:
     """All elements of both streams, in the order of time."""
     return _stream(load, 0), _stream(load, 1)
 
 
-def batches(load: Workload, width: float = 1.0) -> list[tuple[Arrivals, Arrivals]]:
+def batches(load: Workload, width: float = 1.0) -> list[tuple[SlotArrivals, SlotArrivals]]:
     """Elements of both streams in batches of so many seconds."""
     both = streams(load)
     edges = np.arange(0, math.ceil(load.seconds / width) + 1) * round(width * SECOND)
@@ -65,20 +65,20 @@ def most_popular(time: float, shift: float, items: int = 100, cycle: float = 40.
     return 1 + math.floor(items * (((time - shift) % cycle) / cycle))
 
 
-def kept(arrivals: Arrivals, mask: npt.NDArray[np.bool_]) -> Arrivals:
+def kept(arrivals: SlotArrivals, mask: npt.NDArray[np.bool_]) -> SlotArrivals:
     """Some of the elements."""
     rows = np.flatnonzero(mask)
     kind = None if arrivals.kind is None else arrivals.kind[rows]
-    return Arrivals(arrivals.start[rows], arrivals.end[rows], arrivals.row[rows], arrivals.values.take(rows), kind)
+    return SlotArrivals(arrivals.start[rows], arrivals.end[rows], arrivals.row[rows], arrivals.values.take(rows), kind)
 
 
-def _cut(arrivals: Arrivals, cuts: Ints, number: int) -> Arrivals:
+def _cut(arrivals: SlotArrivals, cuts: Ints, number: int) -> SlotArrivals:
     mask = np.zeros(len(arrivals), np.bool_)
     mask[cuts[number] : cuts[number + 1]] = True
     return kept(arrivals, mask)
 
 
-def _stream(load: Workload, stream: int) -> Arrivals:
+def _stream(load: Workload, stream: int) -> SlotArrivals:
     random = np.random.default_rng((load.seed, stream))
     start = _times(load, random)
     shifts = np.where((start >= load.swap * SECOND) != (stream == 1), load.shift, 0.0)
@@ -93,7 +93,7 @@ def _stream(load: Workload, stream: int) -> Arrivals:
         shares = np.array(load.frequencies)
         kind = random.choice(len(shares), len(start), p=shares / shares.sum()).astype(np.int64)
     end = start + round(load.windows[stream] * SECOND)
-    return Arrivals(start, end, np.arange(len(start)), Sets(bounds, items), kind)
+    return SlotArrivals(start, end, np.arange(len(start)), Sets(bounds, items), kind)
 
 
 def _times(load: Workload, random: np.random.Generator) -> Ints:

@@ -14,8 +14,8 @@ from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.similarity_join.kernels.conditions import Condition, Overlap
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.matching import Method
-from tidegate.physical.similarity_join.kernels.model import Answer, Settings, Utilities
-from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult, Utilities
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
 
 _THREE = Overlap(3)
 
@@ -34,9 +34,9 @@ class Way:
     explore: float = 0.05
     decay: float = 0.97
 
-    def settings(self, load: Workload) -> Settings:
+    def settings(self, load: Workload) -> SimilarityJoinSettings:
         worth = Utilities(np.array(self.utilities), np.array(self.utilities))
-        return Settings(
+        return SimilarityJoinSettings(
             self.condition,
             round(self.width * SECOND),
             int(np.ceil(max(load.windows) / self.width)) + 1,
@@ -92,7 +92,7 @@ def dropped(load: Workload, way: Way, share: float) -> Run:
     return _run(load, way, list(_thinned(load, float(np.sqrt(share)), random)), None)
 
 
-def _thinned(load: Workload, rate: float, random: np.random.Generator) -> Iterator[tuple[Arrivals, Arrivals]]:
+def _thinned(load: Workload, rate: float, random: np.random.Generator) -> Iterator[tuple[SlotArrivals, SlotArrivals]]:
     for left, right in batches(load):
         yield kept(left, random.random(len(left)) < rate), kept(right, random.random(len(right)) < rate)
 
@@ -100,7 +100,7 @@ def _thinned(load: Workload, rate: float, random: np.random.Generator) -> Iterat
 def _run(
     load: Workload,
     way: Way,
-    given: list[tuple[Arrivals, Arrivals]],
+    given: list[tuple[SlotArrivals, SlotArrivals]],
     budgets: Floats | None,
     tally: Tally | None = None,
 ) -> Run:
@@ -125,21 +125,21 @@ def _run(
     )
 
 
-def _check(answer: Answer) -> int:
+def _check(answer: SimilarityStepResult) -> int:
     return int(((answer.left * 1_000_003 + answer.right) * (answer.left ^ answer.right)).sum())
 
 
-def _blind(arrivals: tuple[Arrivals, Arrivals]) -> tuple[Arrivals, Arrivals]:
+def _blind(arrivals: tuple[SlotArrivals, SlotArrivals]) -> tuple[SlotArrivals, SlotArrivals]:
     left, right = (replace(each, kind=None) for each in arrivals)
     return left, right
 
 
-def _kinds(given: list[tuple[Arrivals, Arrivals]]) -> tuple[Ints, Ints]:
+def _kinds(given: list[tuple[SlotArrivals, SlotArrivals]]) -> tuple[Ints, Ints]:
     """The kinds of all elements of both streams, by row; rows count from 0 in each."""
     left, right = (np.concatenate([each[s].kind for each in given if each[s].kind is not None]) for s in (0, 1))
     return left, right
 
 
-def _utility(answer: Answer, worth: Utilities, kinds: tuple[Ints, Ints]) -> float:
+def _utility(answer: SimilarityStepResult, worth: Utilities, kinds: tuple[Ints, Ints]) -> float:
     left, right = kinds
     return float(worth.of_pairs(left[answer.left], right[answer.right]).sum())

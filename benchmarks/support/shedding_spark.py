@@ -26,7 +26,7 @@ from pyarrow import json
 
 from benchmarks.support.report import say
 from benchmarks.support.spark import Bench, files
-from tidegate.runtime.shedding import SHED_ROWS
+from tidegate.runtime.shedding import SHEDDING_SCHEMA
 from tidegate.runtime.spark.runner import SparkRun
 from tidegate.session import Session
 
@@ -241,7 +241,7 @@ def _shed(folder: Path) -> pa.Table:
     """What steps say that they left out, with the batches that they are."""
     tables = []
     for path in sorted(folder.glob("batch-*.jsonl")):
-        rows = json.read_json(path, parse_options=json.ParseOptions(explicit_schema=SHED_ROWS))
+        rows = json.read_json(path, parse_options=json.ParseOptions(explicit_schema=SHEDDING_SCHEMA))
         tables.append(rows.append_column("batch", pa.array([int(path.name.split("-")[1])] * len(rows))))
     return pa.concat_tables(tables)
 

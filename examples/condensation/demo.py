@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.cli.table import aligned
+from tidegate.cli.table import align_table
 from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.generator import Recipe, generate
@@ -64,7 +64,7 @@ def described(alarms: pa.Table) -> str:
     more = f"… and {table.num_rows - SHOWN} more incidents\n" if table.num_rows > SHOWN else ""
     machines = len(pc.unique(first["machine"]))
     counted = f"{alarms.num_rows:,} alarms of {table.num_rows:,} incidents on {machines:,} machines"
-    return f"{aligned(table.slice(0, SHOWN))}{more}{counted}"
+    return f"{align_table(table.slice(0, SHOWN))}{more}{counted}"
 
 
 def _rounded(column: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:

@@ -14,9 +14,16 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.errors import DataError, QueryError, nearest
-from tidegate.physical.threshold_alert.kernels.brackets import is_sorted, reach
-from tidegate.physical.threshold_alert.kernels.retention import Elements, Sides, absorb, due, room_for, taken
+from tidegate.errors import DataError, QueryError, suggest_name
+from tidegate.physical.threshold_alert.kernels.brackets import bracket_span, is_sorted
+from tidegate.physical.threshold_alert.kernels.retention import (
+    Sides,
+    TaggedElements,
+    absorb,
+    allocate_elements,
+    find_unsent_before,
+    take_elements,
+)
 from tidegate.time import BEGINNING, EARLIEST, FOREVER, LATEST
 
 Shape = Literal["quasiconvex", "rising", "falling"]
@@ -29,20 +36,20 @@ _SIDES = {"quasiconvex": (True, True), "rising": (True, False), "falling": (Fals
 _BOUNDARIES = ("closed", "open")
 _SENT = -1
 _LONGEST = 2**60
-_PATIENCE = 1024
+_MAX_WAITING = 1024
 """Maximum number of elements that wait to be processed together."""
 
 
 def sides(window: int, shape: Shape, boundary: Boundary) -> Sides:
     """Return the sides on which an element must be bracketed to be omitted."""
     if shape not in _SIDES:
-        raise QueryError("Q304", f"'{shape}' is no shape of a function", hint=nearest(shape, _SIDES))
+        raise QueryError("Q304", f"'{shape}' is no shape of a function", hint=suggest_name(shape, _SIDES))
     if boundary not in _BOUNDARIES:
-        raise QueryError("Q304", f"'{boundary}' is no kind of boundary", hint=nearest(boundary, _BOUNDARIES))
+        raise QueryError("Q304", f"'{boundary}' is no kind of boundary", hint=suggest_name(boundary, _BOUNDARIES))
     if not 0 < window <= _LONGEST:
         message = f"a window cannot be {window} microseconds long"
         raise QueryError("Q304", message, hint=f"it is at least 1 and at most {_LONGEST}")
-    return Sides(reach(window, strict=boundary == "open"), *_SIDES[shape])
+    return Sides(bracket_span(window, strict=boundary == "open"), *_SIDES[shape])
 
 
 class Brackets:
@@ -50,30 +57,30 @@ class Brackets:
 
     def __init__(self, wanted: Sides) -> None:
         self.sides = wanted
-        self._begin, self._end, self._room = 0, 0, room_for(64)
+        self._begin, self._end, self._room = 0, 0, allocate_elements(64)
 
     @property
-    def elements(self) -> Elements:
+    def elements(self) -> TaggedElements:
         """The kept elements in time order; a view that is valid until the next `absorb`."""
-        return taken(self._room, slice(self._begin, self._end))
+        return take_elements(self._room, slice(self._begin, self._end))
 
-    def absorb(self, new: Elements) -> Times:
+    def absorb(self, new: TaggedElements) -> Times:
         """Add elements; return the tags of all elements that can be omitted from now on."""
         if not len(new.time):
             return new.tag
         if not is_sorted(new.time):
-            new = taken(new, np.argsort(new.time, kind="stable"))
+            new = take_elements(new, np.argsort(new.time, kind="stable"))
         self._make_room(len(new.time))
         self._end, omitted = absorb(self._room, self._begin, self._end, new, self.sides)
         return omitted
 
-    def send(self, before: int) -> tuple[Elements, int]:
+    def send(self, before: int) -> tuple[TaggedElements, int]:
         """Return the unsent elements before a time and mark them as sent; return the time of the next one, too.
 
         Without a next one, the time is FOREVER.
         """
-        rows, following = due(self._room, self._begin, self._end, before, _SENT)
-        chosen = taken(self._room, rows)
+        rows, following = find_unsent_before(self._room, self._begin, self._end, before, _SENT)
+        chosen = take_elements(self._room, rows)
         self._room.tag[rows] = _SENT
         return chosen, int(self._room.time[following]) if following < self._end else FOREVER
 
@@ -85,7 +92,7 @@ class Brackets:
         if self._end + rows <= len(self._room.time):
             return
         kept = self.elements
-        self._room = room_for(2 * (len(kept.time) + rows))
+        self._room = allocate_elements(2 * (len(kept.time) + rows))
         for old, new in zip(kept, self._room, strict=True):
             new[: len(old)] = old
         self._begin, self._end = 0, len(kept.time)
@@ -94,11 +101,11 @@ class Brackets:
 class _Outcome(NamedTuple):
     """Elements to send now, and the tags of omitted elements."""
 
-    send: Elements
+    send: TaggedElements
     omitted: Times
 
 
-_NOTHING = _Outcome(room_for(0), np.empty(0, np.int64))
+_NOTHING = _Outcome(allocate_elements(0), np.empty(0, np.int64))
 
 
 class _Holder:
@@ -118,18 +125,18 @@ class _Holder:
         self.latest = max(self.latest, time)
         self._due = min(self._due, time)
         # No element can be sent before the first one is due, so elements are collected and processed together.
-        if self.latest - self._hold <= self._due and len(self._waiting) < _PATIENCE:
+        if self.latest - self._hold <= self._due and len(self._waiting) < _MAX_WAITING:
             return _NOTHING
-        return self._settle(self._take_waiting())
+        return self._process_elements(self._take_waiting())
 
-    def offer_many(self, new: Elements) -> _Outcome:
+    def offer_many(self, new: TaggedElements) -> _Outcome:
         if not len(new.time):
             return _NOTHING
         self.latest = max(self.latest, int(new.time.max()))
         waiting = self._take_waiting()
         if len(waiting.time):
-            new = Elements(*(np.concatenate(columns) for columns in zip(waiting, new, strict=True)))
-        return self._settle(new)
+            new = TaggedElements(*(np.concatenate(columns) for columns in zip(waiting, new, strict=True)))
+        return self._process_elements(new)
 
     def flush(self) -> _Outcome:
         """Return all held elements to send; they still count as brackets of later ones."""
@@ -137,12 +144,12 @@ class _Holder:
         send, self._due = self._brackets.send(FOREVER)
         return _Outcome(send, omitted)
 
-    def _take_waiting(self) -> Elements:
+    def _take_waiting(self) -> TaggedElements:
         time, value, tag = zip(*self._waiting, strict=True) if self._waiting else ((), (), ())
         self._waiting = []
-        return Elements(np.array(time, np.int64), np.array(value, np.float64), np.array(tag, np.int64))
+        return TaggedElements(np.array(time, np.int64), np.array(value, np.float64), np.array(tag, np.int64))
 
-    def _settle(self, new: Elements) -> _Outcome:
+    def _process_elements(self, new: TaggedElements) -> _Outcome:
         omitted = self._brackets.absorb(new)
         limit = self.latest - self._hold
         send, self._due = self._brackets.send(limit)
@@ -174,26 +181,26 @@ class ThresholdFilter:
     def __init__(
         self, window: int, *, shape: Shape = "quasiconvex", boundary: Boundary = "closed", hold: int | None = None
     ) -> None:
-        self._holder = _Holder(sides(window, shape, boundary), _hold(window, hold))
+        self._holder = _Holder(sides(window, shape, boundary), _hold_time(window, hold))
 
     def offer(self, time: int, value: float) -> list[tuple[int, float]]:
         """Add a reading; return the readings to send now."""
-        return _pairs(self._holder.offer(_checked(time), float(value), 0))
+        return _pairs_to_send(self._holder.offer(_check_time(time), float(value), 0))
 
     def offer_many(self, times: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Times, Values]:
         """Add readings; return the times and values to send now."""
-        time, value = _microseconds(np.asarray(times)), np.asarray(values, np.float64)
+        time, value = _to_microseconds(np.asarray(times)), np.asarray(values, np.float64)
         if time.ndim != 1 or time.shape != value.shape:
             raise DataError("D105", f"{time.size} times, {value.size} values", hint="one value for each time")
         if len(time):
-            _checked(int(time.min()))
-            _checked(int(time.max()))
-        send = self._holder.offer_many(Elements(time, value, np.zeros(len(time), np.int64))).send
+            _check_time(int(time.min()))
+            _check_time(int(time.max()))
+        send = self._holder.offer_many(TaggedElements(time, value, np.zeros(len(time), np.int64))).send
         return send.time, send.value
 
     def flush(self) -> list[tuple[int, float]]:
         """Return all held readings to send; call it at the end or before a pause."""
-        return _pairs(self._holder.flush())
+        return _pairs_to_send(self._holder.flush())
 
 
 class KeyedThresholdFilter(Generic[Row]):
@@ -206,14 +213,14 @@ class KeyedThresholdFilter(Generic[Row]):
     def __init__(
         self, window: int, *, shape: Shape = "quasiconvex", boundary: Boundary = "closed", hold: int | None = None
     ) -> None:
-        self._sides, self._hold = sides(window, shape, boundary), _hold(window, hold)
+        self._sides, self._hold = sides(window, shape, boundary), _hold_time(window, hold)
         self._holders: OrderedDict[Hashable, _Holder] = OrderedDict()
         self._rows: dict[int, Row] = {}
         self._latest, self._number = BEGINNING, 0
 
     def offer(self, key: Hashable, time: int, value: float, row: Row) -> list[Row]:
         """Add a row; return the rows to send now."""
-        time, number = _checked(time), float(value)  # these may raise, so convert them before any change
+        time, number = _check_time(time), float(value)  # these may raise, so convert them before any change
         self._latest = max(self._latest, time)
         holder = self._holders.get(key)
         if holder is None:
@@ -222,22 +229,22 @@ class KeyedThresholdFilter(Generic[Row]):
         holder.heard = self._latest
         self._number += 1
         self._rows[self._number] = row
-        return self._sent(holder.offer(time, number, self._number)) + self._of_silent_keys()
+        return self._pop_rows(holder.offer(time, number, self._number)) + self._flush_silent_keys()
 
     def flush(self) -> list[Row]:
         """Return all held rows to send; call it at the end or before a pause."""
-        return [row for holder in self._holders.values() for row in self._sent(holder.flush())]
+        return [row for holder in self._holders.values() for row in self._pop_rows(holder.flush())]
 
-    def _of_silent_keys(self) -> list[Row]:
+    def _flush_silent_keys(self) -> list[Row]:
         sent: list[Row] = []
         while True:
             key, holder = next(iter(self._holders.items()))
             if self._latest - self._hold <= holder.heard:
                 return sent
-            sent += self._sent(holder.flush())
+            sent += self._pop_rows(holder.flush())
             del self._holders[key]
 
-    def _sent(self, outcome: _Outcome) -> list[Row]:
+    def _pop_rows(self, outcome: _Outcome) -> list[Row]:
         if outcome is _NOTHING:
             return []
         for tag in outcome.omitted.tolist():
@@ -245,7 +252,7 @@ class KeyedThresholdFilter(Generic[Row]):
         return [self._rows.pop(tag) for tag in outcome.send.tag.tolist()]
 
 
-def _hold(window: int, hold: int | None) -> int:
+def _hold_time(window: int, hold: int | None) -> int:
     if hold is None:
         return window
     if not 0 <= hold <= 2 * _LONGEST:
@@ -253,7 +260,7 @@ def _hold(window: int, hold: int | None) -> int:
     return hold
 
 
-def _microseconds(times: npt.NDArray[Any]) -> Times:
+def _to_microseconds(times: npt.NDArray[Any]) -> Times:
     match times.dtype.kind:
         case "i" | "u":
             return times.astype(np.int64, copy=False)
@@ -264,14 +271,14 @@ def _microseconds(times: npt.NDArray[Any]) -> Times:
     raise DataError("D105", f"times of type {times.dtype}", hint="give integer microseconds, or datetime64")
 
 
-def _checked(time: int) -> int:
+def _check_time(time: int) -> int:
     time = index(time)
     if not EARLIEST < time < LATEST:
         raise DataError("D105", f"{time} is no time", hint="times are microseconds since 1970")
     return time
 
 
-def _pairs(outcome: _Outcome) -> list[tuple[int, float]]:
+def _pairs_to_send(outcome: _Outcome) -> list[tuple[int, float]]:
     if outcome is _NOTHING:
         return []
     return list(zip(outcome.send.time.tolist(), outcome.send.value.tolist(), strict=True))

@@ -73,7 +73,7 @@ def entries_of(column: pa.Array) -> Entries:
     return Entries(bounds, values, keys, missing)
 
 
-def with_repeated_keys(found: Entries) -> Mask:
+def rows_with_repeated_keys(found: Entries) -> Mask:
     """Return a mask of the rows in which a key is repeated."""
     repeated = np.zeros(found.rows, np.bool_)
     if found.keys is None or not len(found):
@@ -94,34 +94,34 @@ def without_rows(found: Entries, rows: Mask) -> Entries:
     return Entries(bounds, found.values.filter(kept), keys, found.missing | rows)
 
 
-def normal(column: pa.Array) -> pa.Array:
+def normalize(column: pa.Array) -> pa.Array:
     """Normalize a column so that equal values look equal: one NaN, one zero, and maps sorted by key."""
     found = entries_of(column)
     if found.keys is None:
-        return column if not pa.types.is_floating(column.type.value_type) else _with(found, column.type)
+        return column if not pa.types.is_floating(column.type.value_type) else _normal_column(found, column.type)
     pairs = found.owners * len(found) + _ranks(found.keys)
     if (pairs[1:] > pairs[:-1]).all():
-        return _with(found, column.type)
+        return _normal_column(found, column.type)
     places = pa.array(np.argsort(pairs))
     by_key = Entries(found.bounds, found.values.take(places), found.keys.take(places), found.missing)
-    return _with(by_key, column.type)
+    return _normal_column(by_key, column.type)
 
 
-def identity(column: pa.Array) -> pa.Array:
+def identity_bytes(column: pa.Array) -> pa.Array:
     """Return bytes for each row that are equal exactly if the values are; NULL for rows that are NULL.
 
     NULL entries are equal to each other. Arrays are equal if their elements are equal one by one, maps if
     they have the same value for every key. The bytes must never change, because hashes are made from them.
     """
-    found = entries_of(normal(column))
-    words = _words(found.values)
+    found = entries_of(normalize(column))
+    words = _encode_values(found.values)
     if found.keys is not None:
-        words = pc.binary_join_element_wise(_words(found.keys), words, b"")
+        words = pc.binary_join_element_wise(_encode_values(found.keys), words, b"")
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(found.bounds, pa.int32()), words), b"")
     return pc.if_else(pa.array(found.missing), pa.scalar(None, pa.binary()), joined)
 
 
-def one_zero_one_nan(values: pa.Array) -> pa.Array:
+def normalize_floats(values: pa.Array) -> pa.Array:
     """Normalize floats to one NaN and one zero, so that equal values look equal."""
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False) + np.dtype(values.type.to_pandas_dtype()).type(0)
     numbers[np.isnan(numbers)] = np.nan
@@ -131,13 +131,13 @@ def one_zero_one_nan(values: pa.Array) -> pa.Array:
 
 def codes_of(values: pa.Array) -> tuple[Ints, int]:
     """Return a code for each value, equal for equal values and -1 for NULL, and the number of codes."""
-    plain = one_zero_one_nan(values) if pa.types.is_floating(values.type) else values
+    plain = normalize_floats(values) if pa.types.is_floating(values.type) else values
     encoded = plain.dictionary_encode()
     return np.asarray(encoded.indices.fill_null(-1), np.int64), len(encoded.dictionary)
 
 
-def _with(found: Entries, kind: pa.DataType) -> pa.Array:
-    values = one_zero_one_nan(found.values) if pa.types.is_floating(found.values.type) else found.values
+def _normal_column(found: Entries, kind: pa.DataType) -> pa.Array:
+    values = normalize_floats(found.values) if pa.types.is_floating(found.values.type) else found.values
     return Entries(found.bounds, values, found.keys, found.missing).column(kind)
 
 
@@ -150,22 +150,22 @@ def _ranks(keys: pa.Array) -> Ints:
     return ranks
 
 
-def _words(values: pa.Array) -> pa.Array:
+def _encode_values(values: pa.Array) -> pa.Array:
     """Encode each value as bytes that are equal if the values are, and never a prefix of another encoding."""
     present = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_string(values.type):
         texts = values.fill_null("").cast(pa.binary())
         sizes = np.asarray(pc.binary_length(texts), "<i4")
-        return pc.binary_join_element_wise(_bytes(present, sizes), texts, b"")
+        return pc.binary_join_element_wise(_encode_numbers(present, sizes), texts, b"")
     if pa.types.is_floating(values.type):
         bits = np.asarray(values.cast(pa.float64()).fill_null(0.0), "<f8").view("<i8")
     else:
         whole = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
         bits = np.asarray(whole.cast(pa.int64()).fill_null(0), "<i8")
-    return _bytes(present, bits)
+    return _encode_numbers(present, bits)
 
 
-def _bytes(present: Mask, numbers: npt.NDArray[np.integer]) -> pa.Array:
+def _encode_numbers(present: Mask, numbers: npt.NDArray[np.integer]) -> pa.Array:
     """Encode each number as a byte that says whether it is present, then the bytes of the number."""
     width = 1 + numbers.itemsize
     content = np.empty((len(numbers), width), np.uint8)

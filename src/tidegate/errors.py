@@ -56,7 +56,7 @@ class TidegateError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors must be picklable, because workers send them to the driver.
-        return _error, (type(self), self.__dict__)
+        return _remake_error, (type(self), self.__dict__)
 
 
 class QueryError(TidegateError):
@@ -76,7 +76,7 @@ class QueryError(TidegateError):
         return QueryError(self.code, self.message, self.span, text=text, hint=self.hint)
 
     def render(self) -> str:
-        return _rendered("error", self)
+        return _render_message("error", self)
 
 
 class DataError(TidegateError):
@@ -92,7 +92,7 @@ class BadFileError(DataError):
         super().__init__(code, message, hint=hint)
         self.name, self.path = name, path
 
-    def in_one_line(self) -> str:
+    def one_line_text(self) -> str:
         """Format the error in one line, for a list."""
         said = "; ".join(line.strip() for line in self.message.splitlines())
         return said if self.hint is None else f"{said} ({self.hint})"
@@ -120,7 +120,7 @@ class TidegateWarning(UserWarning):
 
     def render(self) -> str:
         """Format the warning for people."""
-        return _rendered("warning", self)
+        return _render_message("warning", self)
 
     def as_json(self) -> str:
         """Format the warning as one line of JSON, for programs that read standard error.
@@ -130,7 +130,7 @@ class TidegateWarning(UserWarning):
         >>> TidegateWarning("W101", "bid has no window", Span(14, 17), text="SELECT * FROM bid").as_json()
         '{"warning": "W101", "message": "bid has no window", "line": 1, "column": 15}'
         """
-        line, column = place_of(self.text, self.span)
+        line, column = line_and_column(self.text, self.span)
         place = {} if self.span == NOWHERE else {"line": line, "column": column}
         hint = {} if self.hint is None else {"hint": self.hint}
         return json.dumps({"warning": self.code, "message": self.message, **place, **hint}, ensure_ascii=False)
@@ -163,7 +163,7 @@ def _remake_warning(content: dict[str, object]) -> TidegateWarning:
     return warning
 
 
-def _error(kind: type[TidegateError], content: dict[str, object]) -> TidegateError:
+def _remake_error(kind: type[TidegateError], content: dict[str, object]) -> TidegateError:
     error = kind.__new__(kind)
     error.__dict__.update(content)
     return error
@@ -211,7 +211,7 @@ def deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def suggest_name(name: str, known: Iterable[str]) -> str | None:
     """Return a hint with the most similar known name, or a list of the known names."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.6)
@@ -222,18 +222,18 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
-def place_of(text: str, span: Span) -> tuple[int, int]:
+def line_and_column(text: str, span: Span) -> tuple[int, int]:
     r"""Return the line and column where a span begins, counted from 1.
 
     Examples
     --------
-    >>> place_of("SELECT *\nFROM bid", Span(14, 17))
+    >>> line_and_column("SELECT *\nFROM bid", Span(14, 17))
     (2, 6)
     """
     return text.count("\n", 0, span.start) + 1, span.start - text.rfind("\n", 0, span.start)
 
 
-def _rendered(kind: str, told: QueryError | TidegateWarning) -> str:
+def _render_message(kind: str, told: QueryError | TidegateWarning) -> str:
     shown = f"{kind}[{told.code}]: {_printable_lines(told.message)}"
     if told.text and (kind == "error" or told.span != NOWHERE):
         shown += "\n" + _excerpt(told.text, told.span)
@@ -241,7 +241,7 @@ def _rendered(kind: str, told: QueryError | TidegateWarning) -> str:
 
 
 def _excerpt(text: str, span: Span) -> str:
-    row, column = place_of(text, span)
+    row, column = line_and_column(text, span)
     line = text[span.start - column + 1 :].split("\n", 1)[0]
     caret = " " * (column - 1) + "^" * max(1, min(span.end - span.start, len(line) - column + 1))
     return f"  --> {row}:{column}\n   | {line}\n   | {caret}"

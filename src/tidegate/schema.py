@@ -87,17 +87,17 @@ class Type(Enum):
         return next((t for t in Type if t.arrow == arrow), None)
 
     @staticmethod
-    def made_of(*parts: Type) -> Type | None:
+    def of_parts(*parts: Type) -> Type | None:
         """Return the array of one type, or the map of two types, if the language has it."""
         return next((t for t in Type if parts and t.parts == parts), None)
 
     @staticmethod
-    def named(text: str) -> Type | None:
+    def from_name(text: str) -> Type | None:
         """Return the type with this name, in any case, if any.
 
         Examples
         --------
-        >>> Type.named("array<long>").name
+        >>> Type.from_name("array<long>").name
         'ARRAY<BIGINT>'
         """
         written = "".join(text.upper().split())
@@ -123,11 +123,11 @@ TYPE_NAMES = {
 """Names of plain types in SQL."""
 
 _COLLECTION_NAMES = {
-    **{f"ARRAY<{word}>": made for word, type_ in TYPE_NAMES.items() if (made := Type.made_of(type_))},
+    **{f"ARRAY<{word}>": made for word, type_ in TYPE_NAMES.items() if (made := Type.of_parts(type_))},
     **{
         f"MAP<{key},{value}>": made
         for key, value in product(TYPE_NAMES, repeat=2)
-        if (made := Type.made_of(TYPE_NAMES[key], TYPE_NAMES[value]))
+        if (made := Type.of_parts(TYPE_NAMES[key], TYPE_NAMES[value]))
     },
 }
 

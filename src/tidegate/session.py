@@ -24,15 +24,15 @@ from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import answers, explain_program, found_by
+from tidegate.runtime.answers import answer_commands, explain_program, findings_of_runs
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
-from tidegate.runtime.port import DEAD_LETTERS, Job, OnRows, Run
+from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun, OnRows
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
-from tidegate.runtime.shedding import SHEDDING, shed_by
+from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
 from tidegate.runtime.warm import warm_up_in_background
 from tidegate.time import TimeFormat, TimeUnit, parse_duration
 
@@ -154,7 +154,7 @@ class Session(Registration):
         "micros" they are integers. The end of a validity that never ends is NULL.
         """
         self._check_open()
-        program = bind(text, self.catalog, self._queries())
+        program = bind(text, self.catalog, self._running_queries())
         # A derived stream runs only when a query reads it; an alert runs at once.
         asked = tuple(q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
@@ -164,7 +164,7 @@ class Session(Registration):
         self.catalog = program.catalog  # not if the start failed: then the text can be corrected and run again
         for command in program.commands:
             if isinstance(command, DropQuery):
-                self._end(command.name)
+                self._end_query(command.name)
         return running
 
     def ask(self, text: str) -> str:
@@ -179,7 +179,9 @@ class Session(Registration):
         """
         self._check_open()
         steering = [running.progress().steering for running in self._running]
-        return answers(bind(text, self.catalog, self._queries()), found_by(steering), shed_by(steering))
+        return answer_commands(
+            bind(text, self.catalog, self._running_queries()), findings_of_runs(steering), shedding_of_runs(steering)
+        )
 
     def run(
         self,
@@ -205,19 +207,19 @@ class Session(Registration):
         warn(program.warnings)
         if not program.queries:
             return None
-        where = _absolute(checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}"))
-        sinks = _sinks(program, out, format)
+        where = _absolute_location(checkpoint or str(Path(self._folder) / f"checkpoint-{next(self._numbers)}"))
+        sinks = _open_sinks(program, out, format)
         # Check the query and its data before Spark is started.
         kept = Checkpoint(where)
-        is_resumed = kept.identity() is not None and kept.last() is not None
-        job = compile_job(program, sinks=sinks, sources=self._named_sources(), live=not once, is_resumed=is_resumed)
+        is_resumed = kept.identity() is not None and kept.last_record() is not None
+        job = compile_job(program, sinks=sinks, sources=self._sources_by_name(), live=not once, is_resumed=is_resumed)
         self._refuse_another_program(kept, job)
         warn(job.warnings)
         job = replace(job, times=times)
         if on_start is not None:
             on_start(job)
         results = Results(times)
-        run = self._start(job, where if checkpoint else None, where, on_rows or results.add, once=once)
+        run = self._start_run(job, where if checkpoint else None, where, on_rows or results.add, once=once)
         query = RunningQuery(program, run, results, self._warn, job.warnings, once=once)
         self._running.append(query)
         return query
@@ -270,7 +272,7 @@ class Session(Registration):
         if (known := kept.identity()) is not None:
             kept.check({**job.identity, "buckets": self.buckets or known["buckets"]})
 
-    def _buckets(self, checkpoint: str) -> int:
+    def _choose_buckets(self, checkpoint: str) -> int:
         """Return the number of buckets: as requested, else as in the checkpoint, else the default."""
         if self.buckets is not None:
             return self.buckets
@@ -283,11 +285,11 @@ class Session(Registration):
         is_local = (context.master or "").startswith("local")
         return max(1, context.defaultParallelism // 4) if is_local else max(2, context.defaultParallelism)
 
-    def _queries(self) -> list[Query]:
+    def _running_queries(self) -> list[Query]:
         """Return the queries that are running."""
         return [query for running in self._running if not running.is_over for query in running.program.queries]
 
-    def _end(self, name: str) -> None:
+    def _end_query(self, name: str) -> None:
         """Stop a query, which must be the only one in its text."""
         for running in self._running:
             if name.lower() in (own.lower() for own in running.names) and not running.is_over:
@@ -302,19 +304,19 @@ class Session(Registration):
                 raise warning.as_error()
             warnings.warn(warning, stacklevel=level)  # points to the user's call of `sql` or `stream`
 
-    def _named_sources(self) -> dict[str, Source]:
+    def _sources_by_name(self) -> dict[str, Source]:
         return {source.stream.name: source for source in self._sources.values()}
 
-    def _start(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> Run:
+    def _start_run(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> JobRun:
         if self.runtime == "embedded":
-            job = replace(job, buckets=self._buckets(where))
+            job = replace(job, buckets=self._choose_buckets(where))
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
         from tidegate.runtime.spark.session import check_workers
 
         check_workers(self.spark)
-        job = replace(job, buckets=self._buckets(where))
+        job = replace(job, buckets=self._choose_buckets(where))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 
@@ -332,7 +334,7 @@ def _check_settings(runtime: str, buckets: int | None) -> None:
         raise QueryError("Q311", f"a session cannot have {buckets} buckets", hint="give at least 1, or leave it out")
 
 
-def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
+def _open_sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:
     sinks = {q.name: open_sink(q.into, format=format_) for q in program.queries if q.into is not None}
     if out is None:
         return sinks
@@ -342,13 +344,13 @@ def _sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "
 
 
 def _time_unit(name: str | None) -> TimeUnit | None:
-    unit = None if name is None else TimeUnit.named(name)
+    unit = None if name is None else TimeUnit.from_name(name)
     if name is not None and unit is None:
         hint = "available: " + ", ".join(each.value for each in TimeUnit)
         raise QueryError("Q110", f"times cannot be counted in '{name}'", hint=hint)
     return unit
 
 
-def _absolute(location: str) -> str:
+def _absolute_location(location: str) -> str:
     """Return an absolute path, which is the same for all workers, or a URI unchanged."""
     return location if is_uri(location) else str(Path(location).absolute())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal
 
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.errors import QueryError, Span, suggest_name
 
 CHRONON = 1
 """The shortest validity: one microsecond."""
@@ -54,14 +54,14 @@ class TimeUnit(Enum):
     NANOSECONDS = "nanoseconds"
 
     @staticmethod
-    def named(word: str) -> TimeUnit | None:
+    def from_name(word: str) -> TimeUnit | None:
         """Return the unit with this name, which may be plural, singular or short, in any case.
 
         Examples
         --------
-        >>> TimeUnit.named("MILLISECONDS") is TimeUnit.named("ms") is TimeUnit.named("Millisecond")
+        >>> TimeUnit.from_name("MILLISECONDS") is TimeUnit.from_name("ms") is TimeUnit.from_name("Millisecond")
         True
-        >>> TimeUnit.named("minutes") is None
+        >>> TimeUnit.from_name("minutes") is None
         True
         """
         full = {**_SHORT, "ns": "nanosecond"}.get(word.lower(), word.lower())
@@ -100,7 +100,7 @@ def duration(amount: int, unit: str) -> int:
     word = _SHORT.get(word, word)
     word = word if word in MICROSECONDS else word.removesuffix("s")
     if word not in MICROSECONDS:
-        raise QueryError("Q110", f"unknown unit of time '{unit}'", hint=nearest(word, MICROSECONDS))
+        raise QueryError("Q110", f"unknown unit of time '{unit}'", hint=suggest_name(word, MICROSECONDS))
     return amount * MICROSECONDS[word]
 
 

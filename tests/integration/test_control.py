@@ -53,7 +53,7 @@ def ended(spark: SparkSession | None, folder: Path, checkpoint: Path, buckets: i
     else:
         run = SparkRun(job, spark, SparkSettings(str(checkpoint), once=True), on_rows=lambda *_: None)
     run.wait()
-    last = Checkpoint(str(checkpoint)).last()
+    last = Checkpoint(str(checkpoint)).last_record()
     assert last is not None
     assert run.progress.steering == last.orders
     return last
@@ -92,4 +92,4 @@ def test_rows_that_spark_leaves_out_have_arrived_as_well(spark, tmp_path):
         session.stream("s", frame, time="at")
         query = "SELECT key, COUNT(*) AS n FROM s WINDOW(RANGE 5) WHERE value = 3 GROUP BY key"
         session.sql(query, once=True, checkpoint=str(tmp_path / "checkpoint")).wait()
-    assert Checkpoint(str(tmp_path / "checkpoint")).last().arrived == {"s": ROWS}
+    assert Checkpoint(str(tmp_path / "checkpoint")).last_record().arrived == {"s": ROWS}

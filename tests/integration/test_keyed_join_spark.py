@@ -15,7 +15,7 @@ from reference.semantics import relations_of
 from strategies.many_one_programs import LENGTHS, Stream, World, world_of
 from support.results import Relation, published
 
-from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import walk
 from tidegate.language.bind.program import bind
@@ -55,7 +55,7 @@ def at(relation: Relation, instant: int) -> Counter[tuple[object, ...]]:
 def test_random_joins_on_spark_are_exact_though_they_are_stopped_and_started(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyed_join, "not_worth_it", lambda *_: None)
+    monkeypatch.setattr(keyed_join, "why_plain_is_cheaper", lambda *_: None)
     all_ = worlds()
     declared = [
         w.declared(more, 0.5, " WITH (files_per_batch = 1)") for w, more in zip(all_, SEEDS.values(), strict=True)
@@ -72,8 +72,8 @@ def test_random_joins_on_spark_are_exact_though_they_are_stopped_and_started(
     found = published(tmp_path / "out")
     assert not found.dead
     for world, query in zip(all_, bind(text).queries, strict=True):
-        assert any(isinstance(node, KeyedJoin) for node in walk(optimize(query.plan, Settings())[0]))
-        plan, _ = optimize(query.plan, Settings(Use.OFF))
+        assert any(isinstance(node, KeyedJoin) for node in walk(optimize(query.plan, ConstraintSettings())[0]))
+        plan, _ = optimize(query.plan, ConstraintSettings(ConstraintUse.OFF))
         instants = range(LAST + max(LENGTHS) + 2)
         expected = relations_of(plan, world.elements, instants)
         assert any(expected.values()), query.name

@@ -201,8 +201,8 @@ def test_storage_that_fails_ends_the_run_and_is_no_bad_file(tmp_path, monkeypatc
         def fails(*_: object, **__: object) -> None:
             raise OSError("the network is down")
 
-        monkeypatch.setattr("tidegate.connectors.files._stream", fails)
-        monkeypatch.setattr("tidegate.connectors.files._fetch", fails)
+        monkeypatch.setattr("tidegate.connectors.files._open_at", fails)
+        monkeypatch.setattr("tidegate.connectors.files._read_stored_bytes", fails)
         write(tmp_path / "in" / "2.csv", "k,at\n2,20\n")
         with pytest.raises(DataError, match="the network is down") as raised:
             running.wait(PATIENCE)

@@ -17,7 +17,7 @@ from support.paths import ROOT
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import DEAD_LETTERS, Job, Run
+from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun
 
 SECOND = 1_000_000
 START = 1_767_225_600  # 2026-01-01
@@ -84,7 +84,7 @@ class Plant:
 
 
 @pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.spark)])
-def start(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Plant], Run]:
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Plant], JobRun]:
     if request.param == "embedded":
         return lambda plant: EmbeddedRun(plant.job(), on_rows=plant.take, once=False)
     from tidegate.runtime.spark.runner import SparkRun, SparkSettings
@@ -93,20 +93,20 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Plant], R
     return lambda plant: SparkRun(plant.job(), spark, settings, on_rows=plant.take)
 
 
-def until(run: Run, reached: Callable[[], bool]) -> None:
+def until(run: JobRun, reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 40
     while not reached() and time.monotonic() < deadline:
         assert not run.wait(0.02)
     assert reached()
 
 
-def watermark(run: Run) -> int:
+def watermark(run: JobRun) -> int:
     """The second that time has come to."""
     return (run.progress.watermark or 0) // SECOND - START
 
 
 def test_a_machine_that_says_nothing_is_reported_without_a_further_row(
-    start: Callable[[Plant], Run], tmp_path: Path
+    start: Callable[[Plant], JobRun], tmp_path: Path
 ) -> None:
     plant = Plant(tmp_path)
     plant.read(1, "1@5", "2@20")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tidegate.algebra.plan import AggregateCall
 from tidegate.expressions.functions.aggregates import AGGREGATES
 from tidegate.physical.aggregate.kernels import slot_order, slot_sums, slots
-from tidegate.physical.aggregate.operator import AggregateOperator, slots_of
+from tidegate.physical.aggregate.operator import AggregateOperator, slot_aggregation_of
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.operator import NO_STATE, Chunks
@@ -294,12 +294,18 @@ def test_a_value_comes_out_when_it_begins_unless_its_end_is_waited_for(run: Run)
 @settings(max_examples=40, deadline=None)
 def test_kernels_are_compiled_once_whatever_they_work_on(run: Run) -> None:
     stepped(run)
-    kernels = [slots.first_of, slots.merged, slots._numbered, slot_sums._integer_sums, slot_order._quantiles]
+    kernels = [
+        slots.first_live,
+        slots.merge_equal_codes,
+        slots._number_slots,
+        slot_sums._integer_sums,
+        slot_order._quantiles,
+    ]
     assert all(len(kernel.signatures) <= 1 for kernel in kernels)
     assert all(len(kernel.signatures) <= 2 for kernel in (slot_sums._double_sums, slot_sums._variances))
 
 
 def test_calls_that_the_sweep_knows_are_left_to_it() -> None:
     fast = tuple(c for c in CALLS if c.function in ("count", "sum", "avg", "min", "max") and not c.distinct)
-    assert slots_of(AggregateOperator(SOURCE, (), fast, Emit.SETTLED)) is None
-    assert slots_of(AggregateOperator(SOURCE, (), (*fast, call("median", "x")), Emit.SETTLED)) is not None
+    assert slot_aggregation_of(AggregateOperator(SOURCE, (), fast, Emit.SETTLED)) is None
+    assert slot_aggregation_of(AggregateOperator(SOURCE, (), (*fast, call("median", "x")), Emit.SETTLED)) is not None

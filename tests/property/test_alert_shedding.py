@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms
 
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
-from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
+from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
 from tidegate.optimizer.omission import omission_window
 from tidegate.physical.common.batch import Batch
@@ -73,7 +73,7 @@ def outcome(run: Run, shedding: Shedding, *, backwards: bool = False, after: Seq
         steps = []
         for bucket in range(run.buckets):
             batches = [batch_of(i, own(e, bucket, run.buckets, backwards)) for i, e in enumerate(inputs)]
-            steered = operator.placed(bucket, run.buckets).steered(order, {})
+            steered = operator.for_bucket(bucket, run.buckets).steered(order, {})
             steps.append(steered.step(states[bucket], batches, [watermark] * run.many))
         states = [through_files(step.state) for step in steps]
         order = after[number] if after else operator.decide(order, [json_of(step.report) for step in steps], 0.1)
@@ -135,7 +135,7 @@ def runs(draw: st.DrawFn, *, everything: bool) -> Run:
     value = total(members)
     condition = Call(">", (value, Literal(threshold, Type.INT)), Type.BOOLEAN)
     alert = Alert("a", tuple(range(members)), links, Cast(value, Type.DOUBLE), condition, everything=everything)
-    demands = tuple(Whole() if everything else demand_of(alert, i) for i in range(members))
+    demands = tuple(KeepAll() if everything else demand_of(alert, i) for i in range(members))
     element = st.tuples(st.sampled_from(KEYS), st.integers(0, 9), st.integers(0, 4))
     marks = [*sorted(draw(st.lists(st.integers(0, 10), max_size=3))), FOREVER]
     parts = tuple(
@@ -146,9 +146,9 @@ def runs(draw: st.DrawFn, *, everything: bool) -> Run:
     return Run(replace(alert, demands=demands), threshold, steps, draw(st.integers(1, 2)))
 
 
-def demand_of(alert: Alert, position: int) -> Demand | Whole:
+def demand_of(alert: Alert, position: int) -> Demand | KeepAll:
     window = omission_window(alert, position)
-    return window if isinstance(window, Whole) else Demand(f"{position}.v", *window, above=True, below=False)
+    return window if isinstance(window, KeepAll) else Demand(f"{position}.v", *window, above=True, below=False)
 
 
 # ---- what must hold
@@ -157,7 +157,7 @@ def demand_of(alert: Alert, position: int) -> Demand | Whole:
 @given(runs(everything=True), POLICIES)
 @settings(max_examples=60, deadline=None)
 def test_with_a_budget_that_is_enough_alarms_are_those_without_shedding(run: Run, policy: Policy) -> None:
-    exact, shed = outcome(run, NEVER), outcome(run, Shedding(policy, budget=10**9))
+    exact, shed = outcome(run, NO_SHEDDING), outcome(run, Shedding(policy, budget=10**9))
     for plain, own_steps in zip(exact.steps, shed.steps, strict=True):
         for one, other in zip(plain, own_steps, strict=True):
             assert other.output.to_arrow().equals(one.output.to_arrow())
@@ -172,13 +172,13 @@ def test_with_a_budget_that_is_enough_alarms_are_those_without_shedding(run: Run
 @settings(max_examples=40, deadline=None)
 def test_with_a_budget_that_is_enough_pruned_alarms_are_the_same(run: Run, policy: Policy) -> None:
     shed = outcome(run, Shedding(policy, budget=10**9))
-    assert shed.raised(run) == outcome(run, NEVER).raised(run)
+    assert shed.raised(run) == outcome(run, NO_SHEDDING).raised(run)
 
 
 @given(runs(everything=True), POLICIES, st.integers(0, 12))
 @settings(max_examples=80, deadline=None)
 def test_alarms_are_some_of_all_and_no_more_is_judged_than_allowed(run: Run, policy: Policy, budget: int) -> None:
-    exact, shed = outcome(run, NEVER), outcome(run, Shedding(policy, budget=budget))
+    exact, shed = outcome(run, NO_SHEDDING), outcome(run, Shedding(policy, budget=budget))
     cells = CELLS if policy is Policy.ON else 1
     volume = judged = found = 0
     for plain, own_steps, order in zip(exact.steps, shed.steps, shed.orders, strict=True):

@@ -14,10 +14,10 @@ from strategies.ranges import World, dense, elements_of, histories, ranges_of, r
 from tidegate.physical.common.kernels import journal
 from tidegate.physical.subscriptions.kernels import batch_cells, batch_sweep
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
-from tidegate.physical.subscriptions.kernels.batch_model import Settings
+from tidegate.physical.subscriptions.kernels.batch_model import BatchSettings
 
 sizes = st.builds(
-    Settings,
+    BatchSettings,
     cut=st.sampled_from([1, 2, 3, 7, 100]),
     fresh=st.sampled_from([0, 1, 2, 5]),
     share=st.sampled_from([0, 1, 2, 4]),
@@ -34,7 +34,7 @@ def test_queries_mature_as_defined_whatever_happens_between(swept, history, size
     with pytest.MonkeyPatch.context() as patch:
         if swept:
             nothing_is_few(patch)
-        patch.setattr(journal, "_MOST", 2)
+        patch.setattr(journal, "_MOST_CHUNKS", 2)
         check(*history, sizes)
 
 
@@ -75,7 +75,7 @@ def test_many_queries_of_few_kinds_mature_together(dimensions, seed, sizes):
     queries = [
         Query(i, tuple(side() for _ in range(dimensions)), random.choice([5, 20, 40, 10**18])) for i in range(200)
     ]
-    sizes = Settings(random.choice([20, 50]), random.choice([0, 20]), 1, random.choice([4, 64]), sizes.patience)
+    sizes = BatchSettings(random.choice([20, 50]), random.choice([0, 20]), 1, random.choice([4, 64]), sizes.patience)
     tracker, expected = BatchTracker.empty(dimensions, sizes), BruteForce()
     for begin in range(0, 200, 50):
         some = queries[begin : begin + 50]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reference.brackets import in_order, kept, optimum
 
 from tidegate.edge import Brackets, KeyedThresholdFilter, ThresholdFilter, sides
-from tidegate.physical.threshold_alert.kernels.brackets import bracketed, by_group_and_time, duplicates
-from tidegate.physical.threshold_alert.kernels.retention import Elements
+from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed, find_duplicates, order_by_group_and_time
+from tidegate.physical.threshold_alert.kernels.retention import TaggedElements
 
 SHAPES = {"quasiconvex": (True, True), "rising": (True, False), "falling": (False, True)}
 
@@ -54,7 +54,9 @@ def test_a_row_is_bracketed_unless_it_is_extreme_in_some_window_of_its_group(str
     rows = [(group, t, v) for group, stream in enumerate(streams) for t, v in stream]
     random.shuffle(rows)
     rows.sort(key=lambda row: row[:2])
-    found = bracketed(np.array([row[0] for row in rows], np.int64), *columns([row[1:] for row in rows]), **settings)
+    found = find_bracketed(
+        np.array([row[0] for row in rows], np.int64), *columns([row[1:] for row in rows]), **settings
+    )
     for group in range(len(streams)):
         members = [i for i, row in enumerate(rows) if row[0] == group]
         expected = kept([rows[i][1:] for i in members], **settings)
@@ -65,7 +67,7 @@ def test_a_row_is_bracketed_unless_it_is_extreme_in_some_window_of_its_group(str
 def test_the_store_keeps_the_optimum_after_every_batch_in_any_order(stream, window, shape, boundary, random):
     brackets, seen = Brackets(sides(window, shape, boundary)), []
     for part in cut(disorder(stream, random), random):
-        new = Elements(*columns(part), np.arange(len(seen), len(seen) + len(part)))
+        new = TaggedElements(*columns(part), np.arange(len(seen), len(seen) + len(part)))
         seen += part
         brackets.absorb(new)
         held = brackets.elements
@@ -79,7 +81,7 @@ def test_the_store_keeps_the_optimum_after_every_batch_in_any_order(stream, wind
 def test_the_store_names_all_that_it_omits(stream, window, shape, boundary, random):
     brackets, omitted, count = Brackets(sides(window, shape, boundary)), [], 0
     for part in cut(disorder(stream, random), random):
-        omitted += brackets.absorb(Elements(*columns(part), np.arange(count, count + len(part)))).tolist()
+        omitted += brackets.absorb(TaggedElements(*columns(part), np.arange(count, count + len(part)))).tolist()
         count += len(part)
     assert sorted([*omitted, *brackets.elements.tag.tolist()]) == list(range(len(stream)))
 
@@ -207,7 +209,7 @@ def test_with_three_streams_what_is_sent_alarms_with_all_pairs_of_the_others_tha
 def test_of_rows_that_are_equal_all_but_the_first_are_duplicates(rows, crowded):
     rows = sorted(rows * (12 if crowded else 1), key=lambda row: row[:2])
     group, time = (np.array([row[i] for row in rows], np.int64) for i in (0, 1))
-    found = duplicates(group, time, [np.array([row[i] for row in rows], np.float64) for i in (2, 3)])
+    found = find_duplicates(group, time, [np.array([row[i] for row in rows], np.float64) for i in (2, 3)])
     seen = set()
     for row, duplicate in zip(rows, found, strict=True):
         plain = tuple("nan" if math.isnan(cell) else cell + 0.0 for cell in row)
@@ -218,7 +220,7 @@ def test_of_rows_that_are_equal_all_but_the_first_are_duplicates(rows, crowded):
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2, -1, 10**6]), st.integers(0, 5)), max_size=20), st.booleans())
 def test_rows_are_sorted_by_group_and_time_and_else_as_they_came(rows, by_time):
     rows = sorted(rows, key=lambda row: row[1]) if by_time else rows
-    order = by_group_and_time(*(np.array([row[i] for row in rows], np.int64) for i in (0, 1)))
+    order = order_by_group_and_time(*(np.array([row[i] for row in rows], np.int64) for i in (0, 1)))
     expected = sorted(range(len(rows)), key=lambda i: rows[i])
     assert (list(range(len(rows))) if order is None else order.tolist()) == expected
     assert (order is None) == (expected == list(range(len(rows))))

@@ -13,7 +13,7 @@ from reference.values import Failed, canonical
 
 from tidegate.connectors.jsonl import JsonParser
 from tidegate.connectors.lines import Lines
-from tidegate.entries import identity
+from tidegate.entries import identity_bytes
 from tidegate.errors import NOWHERE
 from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.evaluate import ERRORS, evaluate
@@ -34,7 +34,7 @@ PLAIN = {
     Type.STRING: ["", "a", "b", "a,b", 'q"\\', "null", "é", "]"],
     Type.BOOLEAN: [True, False],
 }
-ARRAYS = [made for part in PLAIN if (made := Type.made_of(part)) is not None]
+ARRAYS = [made for part in PLAIN if (made := Type.of_parts(part)) is not None]
 MAPS = [t for t in Type if t.is_map]
 
 
@@ -156,7 +156,7 @@ def test_casts_go_into_them(batch):
 def test_equal_values_are_one_key_and_others_are_not(batch):
     both = pa.concat_arrays(batch.columns)
     given_, size = [canonical(v) for v in both.to_pylist()], len(both)
-    bytes_ = identity(both).to_pylist()
+    bytes_ = identity_bytes(both).to_pylist()
     hashes, codes = hash_columns([both]).tolist(), order_codes([both]).codes[0].tolist()
     known = written_alike(both)
     groups = group_rows([known[:0]], [known], groups=0, rows=size).groups.tolist()

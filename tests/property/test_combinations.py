@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.physical.threshold_alert.kernels.combinations import (
-    Cells,
-    Choice,
+    CombinationSample,
     Members,
     Nearness,
-    combinations,
-    counted,
+    SpreadCells,
+    count_combinations,
+    find_combinations,
 )
 
 Element = tuple[int, bool]
@@ -53,7 +53,7 @@ def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, 
     members, near = case
     start, found = 0, list[tuple[int, ...]]()
     while start < len(members.time):
-        rows, start = combinations(members, near, start=start, enough=enough)
+        rows, start = find_combinations(members, near, start=start, enough=enough)
         found += [tuple(row) for row in rows.tolist()]
     assert len(found) == len(set(found))
     assert set(found) == by_definition(members, near)
@@ -63,22 +63,22 @@ def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, 
 @settings(max_examples=120, deadline=None)
 def test_so_many_are_chosen_of_each_cell_as_are_wanted(case, many, enough, key, data) -> None:
     members, near = case
-    cells, every = Cells(many, int(near.most.max())), sorted(by_definition(members, near))
+    cells, every = SpreadCells(many, int(near.most.max())), sorted(by_definition(members, near))
     spread = np.array([np.ptp(members.time[list(rows)]) for rows in every], np.int64)
     volume = np.bincount(cells.of(spread), minlength=many)
-    assert counted(members, near, cells).tolist() == volume.tolist()
+    assert count_combinations(members, near, cells).tolist() == volume.tolist()
     wanted = [data.draw(st.integers(0, most)) for most in volume.tolist()]
-    chosen = _chosen(members, near, Choice(cells, volume.copy(), np.array(wanted), key), enough)
+    chosen = _chosen(members, near, CombinationSample(cells, volume.copy(), np.array(wanted), key), enough)
     assert set(chosen) <= set(every)
     assert len(chosen) == len(set(chosen))
     of_each = [cells.of(np.array([np.ptp(members.time[list(rows)])]))[0] for rows in chosen]
     assert np.bincount(np.array(of_each, np.int64), minlength=many).tolist() == wanted
-    assert _chosen(members, near, Choice(cells, volume.copy(), np.array(wanted), key), 9) == chosen
+    assert _chosen(members, near, CombinationSample(cells, volume.copy(), np.array(wanted), key), 9) == chosen
 
 
-def _chosen(members: Members, near: Nearness, choice: Choice, enough: int) -> list[tuple[int, ...]]:
+def _chosen(members: Members, near: Nearness, choice: CombinationSample, enough: int) -> list[tuple[int, ...]]:
     start, found = 0, list[tuple[int, ...]]()
     while start < len(members.time):
-        rows, start = combinations(members, near, start=start, enough=enough, choice=choice)
+        rows, start = find_combinations(members, near, start=start, enough=enough, choice=choice)
         found += [tuple(row) for row in rows.tolist()]
     return found

@@ -91,7 +91,7 @@ def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, 
     world = world_of(random, shape, one_key, DISORDERS)
     operator = operator_of(random, world, more=more, share=0.6, exact=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cold, "SLICE", size)
+        patch.setattr(cold, "FULL_SLICE", size)
         found, expected = compared(random, world, operator)
     assert found == expected
 

@@ -24,7 +24,7 @@ from support.monitored_orders import joined_orders
 
 from benchmarks.support import kmon_data as made
 from tidegate.physical.common.kernels.hashing import hash_columns
-from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed, added
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, WatchedArrivals, sum_observations
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
 from tidegate.physical.keyed_join.kernels.monitor_orders import (
@@ -47,7 +47,7 @@ class Placed:
 
 
 def observed(distances):
-    return Observed(len(distances), max(distances, default=0), histogram(distances))
+    return Observations(len(distances), max(distances, default=0), histogram(distances))
 
 
 def hashes(values):
@@ -123,7 +123,7 @@ def arrivals(rows, batch, stream, unit, part=lambda _: True):
 
 
 def keyed(values, at, watermark):
-    return Arrivals(hashes(values), at, watermark)
+    return WatchedArrivals(hashes(values), at, watermark)
 
 
 def part_of(count, number):
@@ -138,7 +138,7 @@ def seen_joins(rows, unit, limit, count=1):
             new = [keyed(*arrivals(rows, batch, stream, unit, part_of(count, number))) for stream in "PC"]
             seen, one = observe_joins(JoinsSeen.from_columns(seen.to_columns()), *new, limit)
             said.append(one)
-    return added(said)
+    return sum_observations(said)
 
 
 def seen_clusters(rows, unit, limit, count=1):
@@ -150,7 +150,7 @@ def seen_clusters(rows, unit, limit, count=1):
             seen = ClustersSeen.from_columns(seen.to_columns())
             seen, one = observe_clusters(seen, new, limit, in_rows=unit == "rows")
             said.append(one)
-    return added(said)
+    return sum_observations(said)
 
 
 def seen_orders(rows, unit, limit, count=1):
@@ -165,7 +165,7 @@ def seen_orders(rows, unit, limit, count=1):
             after.append(state)
             said.append(one)
         seen = joined_orders(after)
-    return added(said)
+    return sum_observations(said)
 
 
 @given(deliveries(joined=True), limits, parts)

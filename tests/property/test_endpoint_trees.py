@@ -16,7 +16,7 @@ from benchmarks.baselines.tracking import DistributedTracker
 from benchmarks.baselines.tracking_cuts import cells_of, in_cells
 from benchmarks.baselines.tracking_heaps import DUE, NEVER, heaps_of
 from benchmarks.baselines.tracking_trees import Members, canonical, planted
-from tidegate.physical.subscriptions.kernels.cells import places
+from tidegate.physical.subscriptions.kernels.boxes import places
 
 LEVELS = {"tracking": DistributedTracker, "stabbing": StabbingTracker}
 METHODS = [*LEVELS, "scan"]

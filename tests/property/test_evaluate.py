@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.expressions.coercion import cast_can_fail, castable
+from tidegate.expressions.coercion import can_cast, cast_can_fail
 from tidegate.expressions.evaluate import Failure, evaluate
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.functions.signatures import FUNCTIONS
@@ -123,7 +123,7 @@ def choice(draw, type_, below):
 
 
 def conversion(draw, type_, below):
-    sources = [t for t in TYPES if castable(t, type_) and not (type_ is Type.STRING and t in FORMATTED_BY_ARROW)]
+    sources = [t for t in TYPES if can_cast(t, type_) and not (type_ is Type.STRING and t in FORMATTED_BY_ARROW)]
     return Cast(below(draw(st.sampled_from(sources))), type_)
 
 
@@ -620,5 +620,5 @@ def test_casts_that_are_said_not_to_fail_do_not():
         for v in DOMAINS[t]
     ]
     for source in (c for c in COLUMNS if c.name.endswith("1")):
-        for target in (t for t in TYPES if castable(source.type, t) and not cast_can_fail(source.type, t)):
+        for target in (t for t in TYPES if can_cast(source.type, t) and not cast_can_fail(source.type, t)):
             assert evaluate(Cast(source, target), batch(rows), len(rows)).errors is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.physical.aggregate.kernels import exact_sum
-from tidegate.physical.aggregate.kernels.accumulators import Layout, moved, trimmed
+from tidegate.physical.aggregate.kernels.accumulators import AccumulatorLayout, move_to_layout, trim_sums
 from tidegate.physical.aggregate.kernels.sweep import DOUBLE, INTEGER
 
 SPECIALS, DIGITS = 0, exact_sum.SPECIALS
@@ -159,16 +159,16 @@ def test_sums_of_integers_are_exact_and_know_when_they_do_not_fit(
 @given(st.lists(st.tuples(finite, finite), min_size=1, max_size=4))
 @settings(max_examples=120)
 def test_rows_keep_their_sums_when_the_range_of_digits_grows_and_shrinks(pairs: list[tuple[float, float]]) -> None:
-    layout, sums = Layout.smallest(2, (INTEGER, DOUBLE)), np.zeros((1, 1 + 2 + 3 + 2), np.int64)
+    layout, sums = AccumulatorLayout.smallest(2, (INTEGER, DOUBLE)), np.zeros((1, 1 + 2 + 3 + 2), np.int64)
     for step, pair in enumerate(pairs):
         need = exact_sum.digits_needed(bits(list(pair)), np.ones(2, np.uint8))
-        wide = layout.covering([(0, 0), need])
-        sums = moved(sums, layout, wide, rows=1)
+        wide = layout.with_room_for([(0, 0), need])
+        sums = move_to_layout(sums, layout, wide, rows=1)
         for value in pair:
             place = int(bits([value])[0])
-            exact_sum.add_double(sums, 0, wide.places[1], wide.lows[1], wide.specials()[1], place, 1)
+            exact_sum.add_double(sums, 0, wide.places[1], wide.lows[1], wide.special_places()[1], place, 1)
         exact_sum.add_integer(sums, 0, wide.places[0], -step, 1)
-        sums, layout = trimmed(sums, wide, np.zeros(1, np.int64))
+        sums, layout = trim_sums(sums, wide, np.zeros(1, np.int64))
     added = rounded_once([v for pair in pairs for v in pair])
     unit, scratch = 32 * layout.lows[1] + exact_sum.LOWEST_EXPONENT, np.empty(80, np.int64)
     assert exact_sum.double_of(sums, 0, layout.places[1], layout.sizes[1], unit, scratch) == added

@@ -37,13 +37,13 @@ def test_alarms_are_counted_within_their_incident(steps: list[list[tuple[int, in
     known, found = Incidents.none(2), list[tuple[int, int]]()
     for step in steps:
         group, start, length = (np.array([alarm[i] for alarm in step], np.int64) for i in range(3))
-        known, incident, number = known.continued(group, start, start + length, pause)
+        known, incident, number = known.add_alarms(group, start, start + length, pause)
         found += zip(incident.tolist(), number.tolist(), strict=True)
     assert found == told(steps, pause)
 
 
 def test_an_incident_goes_on_until_there_is_a_pause() -> None:
-    first, incident, number = Incidents.none(1).continued(*(np.array(c) for c in ([0, 0], [5, 1], [6, 2])), 3)
+    first, incident, number = Incidents.none(1).add_alarms(*(np.array(c) for c in ([0, 0], [5, 1], [6, 2])), 3)
     assert (incident.tolist(), number.tolist()) == ([1, 1], [2, 1])
-    _, incident, number = first.continued(*(np.array(c) for c in ([0, 0], [9, 20], [9, 20])), 3)
+    _, incident, number = first.add_alarms(*(np.array(c) for c in ([0, 0], [9, 20], [9, 20])), 3)
     assert (incident.tolist(), number.tolist()) == ([1, 20], [3, 1])

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_synopses import KINDS, SHAPES, distances, seeds, world_of
 
-from tidegate.algebra.constraints import Reach, Settings
-from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.algebra.constraints import ConstraintSettings, Reach
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_FACTS, NO_STATE
@@ -49,8 +49,8 @@ def operator_of(random, world, *, more, share, exact, rows_only=False):
                 rows, time = (max(k + more, 0) for k in distances(world, each, edge))
                 reaches = [Reach(rows=rows)] if rows_only else [Reach(rows=rows), Reach(time=time)]
                 some = random.sample(reaches, random.randint(1, len(reaches)))
-                constraints += [EdgeConstraint(edge, Kind[each.upper()], reach) for reach in some]
-    its = (tuple(graph.streams), tuple(constraints), (), Settings(exact=exact))
+                constraints += [EdgeConstraint(edge, ConstraintKind[each.upper()], reach) for reach in some]
+    its = (tuple(graph.streams), tuple(constraints), (), ConstraintSettings(exact=exact))
     return KeyedJoinOperator(schemas, tuple(edges), *its)
 
 
@@ -111,7 +111,7 @@ def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, 
     world = world_of(random, shape, one_key)
     operator = operator_of(random, world, more=more, share=0.6, exact=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cold, "SLICE", size)
+        patch.setattr(cold, "FULL_SLICE", size)
         assert joined(random, world, operator, 3 if one_key else 1) == world.expected()
 
 

@@ -9,8 +9,8 @@ from reference.semantics import Elements, failures_of, relations_of
 from reference.values import Row
 from strategies.many_one import SETTINGS, keyed_joins
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.explain_keyed_join import join_graphs
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.explain_keyed_join import describe_join_graphs
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Plan, walk
 from tidegate.optimizer.keyed_join import find_keyed_joins
@@ -21,22 +21,22 @@ INSTANTS = range(-1, 16)
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(keyed_joins(), SETTINGS)
-def test_the_relation_at_every_instant_stays(case: tuple[Plan, Elements], chosen: Settings) -> None:
+def test_the_relation_at_every_instant_stays(case: tuple[Plan, Elements], chosen: ConstraintSettings) -> None:
     plan, rows = case
     better, _ = optimize(plan, chosen)
     joins = [node for node in walk(better) if isinstance(node, KeyedJoin)]
     event(f"{len(joins)} keyed joins")
     assert better.schema == plan.schema
-    assert chosen.use is not Use.OFF or not joins
+    assert chosen.use is not ConstraintUse.OFF or not joins
     assert relations_of(better, rows, INSTANTS) == relations_of(plan, rows, INSTANTS)
-    assert bool(join_graphs(better)) == bool(joins)
+    assert bool(describe_join_graphs(better)) == bool(joins)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(keyed_joins())
 def test_the_same_rows_fail_as_before(case: tuple[Plan, Elements]) -> None:
     plan, rows = case
-    better = find_keyed_joins(plan, Settings(Use.MONITORED))
+    better = find_keyed_joins(plan, ConstraintSettings(ConstraintUse.MONITORED))
     assert _failed(better, rows) == _failed(plan, rows)
 
 

@@ -15,7 +15,7 @@ from reference.semantics import Relation, relations_of
 from strategies.many_one_programs import LENGTHS, World, cuts_of, world_of
 from support.harness import OutputRow, rows_of
 
-from tidegate.algebra.constraints import Settings, Use
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Program, SourceStream
@@ -40,7 +40,7 @@ seeds = st.integers(0, 2**32)
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """All joins that can be keyed joins are."""
-    monkeypatch.setattr(keyed_join, "not_worth_it", lambda *_: None)
+    monkeypatch.setattr(keyed_join, "why_plain_is_cheaper", lambda *_: None)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Ran:
 def ran(random: Random, world: World, program: Program, most: int | None = None) -> Ran:
     """The query over all rows: any cuts, any number of buckets, sometimes anew from its files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cold, "SLICE", random.choice([1, 3, 1000]))
+        patch.setattr(cold, "FULL_SLICE", random.choice([1, 3, 1000]))
         return _ran(random, world, program, most)
 
 
@@ -101,7 +101,7 @@ def started_again(engine: Engine, store: StateStore) -> Engine:
 
 
 def expected_of(world: World, program: Program) -> dict[int, Relation]:
-    plan, _ = optimize(program.queries[0].plan, Settings(Use.OFF))  # so that joins have conditions
+    plan, _ = optimize(program.queries[0].plan, ConstraintSettings(ConstraintUse.OFF))  # so that joins have conditions
     return relations_of(plan, world.elements, instants(world))
 
 

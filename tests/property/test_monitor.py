@@ -19,29 +19,33 @@ from reference.adherence import (
     scrambling_distances,
 )
 
-from tidegate.algebra.keyed_join import Kind
+from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
-from tidegate.physical.keyed_join.kernels.monitor import Observed, added
-from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, watch
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.kernels.monitor import Observations, sum_observations
+from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, watch_elements
 from tidegate.time import FOREVER
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
 SEEDS = st.integers(0, 10**9)
 FEW = settings(max_examples=40, deadline=None)
 DEFINED = {
-    Kind.ARRIVING: lambda all_: join_distances(all_, "time"),
-    Kind.CLUSTERED: lambda all_: clustering_distances([each for each in all_ if each.stream == "P"], "time"),
-    Kind.ORDERED_PARENTS: lambda all_: scrambling_distances([each for each in all_ if each.stream == "P"], "time"),
-    Kind.ORDERED_CHILDREN: lambda all_: scrambling_distances([each for each in all_ if each.stream == "C"], "time"),
+    ConstraintKind.ARRIVING: lambda all_: join_distances(all_, "time"),
+    ConstraintKind.CLUSTERED: lambda all_: clustering_distances([each for each in all_ if each.stream == "P"], "time"),
+    ConstraintKind.ORDERED_PARENTS: lambda all_: scrambling_distances(
+        [each for each in all_ if each.stream == "P"], "time"
+    ),
+    ConstraintKind.ORDERED_CHILDREN: lambda all_: scrambling_distances(
+        [each for each in all_ if each.stream == "C"], "time"
+    ),
 }
 FIELDS = {
-    Kind.ARRIVING: "arriving",
-    Kind.CLUSTERED: "clustered",
-    Kind.ORDERED_PARENTS: "ordered_parents",
-    Kind.ORDERED_CHILDREN: "ordered_children",
+    ConstraintKind.ARRIVING: "arriving",
+    ConstraintKind.CLUSTERED: "clustered",
+    ConstraintKind.ORDERED_PARENTS: "ordered_parents",
+    ConstraintKind.ORDERED_CHILDREN: "ordered_children",
 }
 
 
@@ -82,7 +86,7 @@ def arrivals(batch, moment, window=10**6):
         if mine:
             start = np.array([each.time for each in mine])
             counted, row = np.full(len(mine), moment.counters[number]), np.zeros(len(mine), np.int64)
-            found[number] = Arrivals({0: np.array([e.value for e in mine])}, start, start + window, counted, row)
+            found[number] = StreamArrivals({0: np.array([e.value for e in mine])}, start, start + window, counted, row)
     return found
 
 
@@ -93,31 +97,31 @@ def reported(each, batches, buckets):
         parts = NO_PARTS
         for batch, moment in moments(batches):
             mine = [e for e in batch if e.value % buckets == bucket]
-            parts, report = watch([each], {}, parts, GRAPH, arrivals(mine, moment), moment)
+            parts, report = watch_elements([each], {}, parts, GRAPH, arrivals(mine, moment), moment)
             told = report["watched"][each.name]
-            said.append(Observed(told["events"], told["greatest"], tuple(told["histogram"])))
-    return added(said)
+            said.append(Observations(told["events"], told["greatest"], tuple(told["histogram"])))
+    return sum_observations(said)
 
 
-@pytest.mark.parametrize("kind", [Kind.ARRIVING, Kind.CLUSTERED])
+@pytest.mark.parametrize("kind", [ConstraintKind.ARRIVING, ConstraintKind.CLUSTERED])
 @FEW
 @given(SEEDS)
 def test_in_time_reports_add_up_to_the_distances_of_the_whole_stream(kind, seed):
     random = Random(seed)
     all_ = sequence(random)
     distances = DEFINED[kind](all_)
-    expected = Observed(len(distances), exact_k(distances), histogram(distances))
+    expected = Observations(len(distances), exact_k(distances), histogram(distances))
     assert reported(Watch(0, kind), cut(random, all_, late=True), random.randint(1, 3)) == expected
 
 
-@pytest.mark.parametrize("kind", [Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN])
+@pytest.mark.parametrize("kind", [ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN])
 @FEW
 @given(SEEDS)
 def test_of_orders_a_bucket_never_reports_more_than_the_whole_stream_has(kind, seed):
     random = Random(seed)
     all_ = sequence(random)
     distances = DEFINED[kind](all_)
-    expected = Observed(len(distances), exact_k(distances), histogram(distances))
+    expected = Observations(len(distances), exact_k(distances), histogram(distances))
     batches = cut(random, all_, late=True)
     assert reported(Watch(0, kind), batches, 1) == expected
     parts = reported(Watch(0, kind), batches, 3)
@@ -125,7 +129,7 @@ def test_of_orders_a_bucket_never_reports_more_than_the_whole_stream_has(kind, s
     assert parts.events == expected.events
 
 
-@pytest.mark.parametrize("kind", [Kind.ARRIVING, Kind.CLUSTERED])
+@pytest.mark.parametrize("kind", [ConstraintKind.ARRIVING, ConstraintKind.CLUSTERED])
 @FEW
 @given(SEEDS)
 def test_in_rows_reports_do_not_depend_on_buckets(kind, seed):
@@ -135,7 +139,7 @@ def test_in_rows_reports_do_not_depend_on_buckets(kind, seed):
 
 
 @pytest.mark.parametrize("in_rows", [True, False])
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(ConstraintKind))
 @FEW
 @given(SEEDS)
 def test_a_join_that_counts_on_what_was_reported_loses_nothing(kind, in_rows, seed):
@@ -170,9 +174,13 @@ def lost(batches, buckets, constraints, share, *, common):
             new = arrivals([e for e in batch if e.value % buckets == bucket], moment)
             keyed = {stream: replace(each, row=each.keys[0]) for stream, each in new.items()}
             found = join.step(keyed, moment, constraints).combinations.rows[0]
-            keys = losses.Common({stream: each.keys[0] for stream, each in new.items()}, found) if common else None
+            keys = (
+                losses.CommonKeyCodes({stream: each.keys[0] for stream, each in new.items()}, found) if common else None
+            )
             sample = losses.Sample(sample.parts)  # as if the state had been loaded
-            counted = losses.added(counted, [losses.observe(sample, join, new, moment, constraints, keys, [0], share)])
+            counted = losses.add_lost_counts(
+                counted, [losses.observe_losses(sample, join, new, moment, constraints, keys, [0], share)]
+            )
     return counted
 
 
@@ -185,7 +193,7 @@ def test_if_all_keys_are_sampled_what_is_missing_is_counted(common, seed):
     names = random.sample(sorted(FIELDS.values()), 2)
     lean = Constraints(**{name: {0: random.choice([Bound(rows=1), Bound(time=1), Bound(0, 2)])} for name in names})
     missing = results(batches, buckets, Constraints()).total() - results(batches, buckets, lean).total()
-    assert losses.estimated(lost(batches, buckets, lean, 1.0, common=common), 1.0)["estimate"] == missing
+    assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), 1.0)["estimate"] == missing
 
 
 @FEW

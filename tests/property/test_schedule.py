@@ -20,7 +20,7 @@ def rows(times: list[int], first: int) -> pa.RecordBatch:
 def test_rows_come_out_in_their_time(moves: list[tuple[list[int], int]]) -> None:
     schedule, waiting, now, given_out = Schedule("s"), set(), 0, 0
     for times, advance in moves:
-        schedule = schedule.add(rows(times, given_out))
+        schedule = schedule.with_rows(rows(times, given_out))
         waiting |= {(time, given_out + n) for n, time in enumerate(times)}
         given_out, now = given_out + len(times), now + advance
         before = schedule.chunks()
@@ -30,7 +30,7 @@ def test_rows_come_out_in_their_time(moves: list[tuple[list[int], int]]) -> None
         assert sorted(found) == sorted(w for w in waiting if w[0] < now)
         waiting = {w for w in waiting if w[0] >= now}
         assert len(schedule.runs) <= MOST_RUNS
-        assert sum(run.waiting for run in schedule.runs) == len(waiting)
+        assert sum(run.waiting_count for run in schedule.runs) == len(waiting)
         assert all(before[name] is chunk for name, chunk in schedule.chunks().items())
         schedule = Schedule.load("s", schedule.chunks(), schedule.figures())
 
@@ -38,6 +38,6 @@ def test_rows_come_out_in_their_time(moves: list[tuple[list[int], int]]) -> None
 def test_each_run_has_a_name_of_its_own() -> None:
     schedule, seen = Schedule("s"), {}
     for time in range(40):
-        schedule = schedule.add(rows([time], 0)).take_before(time - 20)[0]
+        schedule = schedule.with_rows(rows([time], 0)).take_before(time - 20)[0]
         for name, chunk in schedule.chunks().items():
             assert seen.setdefault(name, chunk) is chunk

@@ -17,10 +17,10 @@ from tidegate.expressions.coercion import cast
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Case, Column, Literal, columns_of
-from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify, defined, proof
+from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify, proof, requirements
 from tidegate.expressions.shape.enclose import Box, enclose
 from tidegate.expressions.shape.intervals import Interval
-from tidegate.expressions.shape.jets import jet
+from tidegate.expressions.shape.jets import jet_of
 from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Domain, Type
 
@@ -207,7 +207,7 @@ def test_random_formulas_never_contradict_a_verdict(monkeypatch):
     for number in range(MANY):
         # What is proved in a few boxes is most of what is proved in many, and much faster to find.
         monkeypatch.setattr(proof, "BUDGET", FULL if number % 200 == 0 else 1_200)
-        monkeypatch.setattr(defined, "_BOXES", 600)
+        monkeypatch.setattr(requirements, "_BOXES", 600)
         expression, domains, columns = case(random)
         verdict = certify(expression, "x", domains)
         seen[verdict.shape if isinstance(verdict, Proved) else type(verdict)] += 1
@@ -264,7 +264,9 @@ def test_a_slope_encloses_the_steepness_between_any_two_points(seed):
         many = {n: np.repeat(v, len(x) - 1) for n, v in others.items()}
         box = Box({n: Interval(v, v) for n, v in many.items()}, frozenset("xyz"))
         with np.errstate(all="ignore"):
-            found = jet(expression, "x", box.having("x", Interval(np.tile(x[:-1], len(f)), np.tile(x[1:], len(f)))))
+            found = jet_of(
+                expression, "x", box.with_column("x", Interval(np.tile(x[:-1], len(f)), np.tile(x[1:], len(f))))
+            )
         noise = 1e-9 * (1 + np.nanmax(np.abs(f), initial=0.0)) / np.diff(x).min()
         if noise < 1:
             steep = steepness.ravel()
@@ -284,8 +286,8 @@ def test_a_bend_encloses_how_slopes_change(seed):
             continue
         box = Box({n: Interval(v[:1], v[:1]) for n, v in others.items()}, frozenset("xyz"))
         with np.errstate(all="ignore"):
-            ends = jet(expression, "x", box.having("x", Interval(x, x))).slope
-            bend = jet(expression, "x", box.having("x", Interval(x[:-1], x[1:]))).bend
+            ends = jet_of(expression, "x", box.with_column("x", Interval(x, x))).slope
+            bend = jet_of(expression, "x", box.with_column("x", Interval(x[:-1], x[1:]))).bend
             low = (np.broadcast_to(ends.low, x.shape)[1:] - np.broadcast_to(ends.high, x.shape)[:-1]) / np.diff(x)
             high = (np.broadcast_to(ends.high, x.shape)[1:] - np.broadcast_to(ends.low, x.shape)[:-1]) / np.diff(x)
         known = np.isfinite(low) & np.isfinite(high)

@@ -12,9 +12,9 @@ from support.harness import _table, job_of, rows_of
 from tidegate.algebra.plan import Aggregate, AggregateCall, Join, Map, Output, Plan
 from tidegate.expressions.nodes import Call, Column
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import share
+from tidegate.optimizer.sharing import share_subplans
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.embedded.runner import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.work import Outbox
@@ -49,9 +49,9 @@ def programs(draw):
 @settings(max_examples=60, deadline=None)
 def test_shared_parts_serve_each_query_as_if_it_were_alone(program):
     queries, source, delivery = program
-    shared = share([optimize(plan)[0] for plan in queries])
+    shared = share_subplans([optimize(plan)[0] for plan in queries])
     alone = job_of(queries[0], source, buckets=delivery.buckets, delay=2)
-    graph = cut([(f"q{i}", lower(plan)) for i, plan in enumerate(shared)])
+    graph = cut_into_stages([(f"q{i}", lower(plan)) for i, plan in enumerate(shared)])
     outboxes = _outboxes(Engine(Job(graph, alone.sources, {}, delivery.buckets)), source, delivery)
     given_elements = elements_of(source.elements)
     for number, plan in enumerate(queries):

@@ -30,8 +30,8 @@ from tidegate.physical.similarity_join.kernels.conditions import (
 )
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.matching import Method
-from tidegate.physical.similarity_join.kernels.model import Settings, Utilities
-from tidegate.physical.similarity_join.kernels.slots import Arrivals
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, Utilities
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
 from tidegate.physical.similarity_join.kernels.values import Numbers, sets_of
 
 seeds = st.integers(0, 10**9)
@@ -95,7 +95,7 @@ def columns(tuples, kind):
             values = Numbers(np.array([t.value for t in tuples], dtype))
     given = ([getattr(t, name) for t in tuples] for name in ("start", "end", "row", "kind"))
     start, end, row, kinds = (np.array(each, np.int64) for each in given)
-    return Arrivals(start, end, row, values, kinds)
+    return SlotArrivals(start, end, row, values, kinds)
 
 
 def run(join, world, kind, budgets=None, **options):
@@ -124,7 +124,9 @@ def compare_with_definition(kind, method, seed):
     random = Random(seed)
     condition = random.choice(KINDS[kind])
     world = world_of(random, kind)
-    join = SheddingJoin.empty(Settings(condition, random.choice([1, 7, 10, 100]), random.choice([1, 5]), method))
+    join = SheddingJoin.empty(
+        SimilarityJoinSettings(condition, random.choice([1, 7, 10, 100]), random.choice([1, 5]), method)
+    )
     found, answers = run(join, world, kind)
     assert len(found) == len(set(found))
     assert set(found) == window_join(condition, *world.streams)
@@ -134,7 +136,7 @@ def compare_with_definition(kind, method, seed):
 @settings(max_examples=25)
 @given(seed=seeds)
 def test_sets_with_many_different_items_are_merged_with_the_same_result(seed):
-    with patch.object(matching, "SMALL", 0):
+    with patch.object(matching, "MOST_BIT_ITEMS", 0):
         compare_with_definition("sets", Method.NESTED, seed)
 
 
@@ -142,7 +144,7 @@ def test_sets_with_many_different_items_are_merged_with_the_same_result(seed):
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=seeds)
 def test_few_elements_in_many_slots_are_dealt_with_together(kind, seed):
-    with patch.object(slots, "MANY", Random(seed).choice([1, 2])):
+    with patch.object(slots, "MOST_NEW_SLOTS", Random(seed).choice([1, 2])):
         compare_with_definition(kind, Method.FILTERED, seed)
 
 
@@ -156,7 +158,7 @@ def test_where_elements_are_kept_in_several_blocks_every_pair_is_found_in_one(ki
     homes = {t.row: random.randrange(places) for stream in world.streams for t in stream}
     found, exact = [], random.random() < 0.5
     for place in range(places):
-        join = SheddingJoin.empty(Settings(condition, width, 3, method, seed=place))
+        join = SheddingJoin.empty(SimilarityJoinSettings(condition, width, 3, method, seed=place))
         for batch, watermarks in zip(world.batches, world.watermarks, strict=True):
             own = tuple(np.array([homes[t.row] == place for t in stream], bool) for stream in batch)
             arrivals = tuple(columns(each, kind) for each in batch)
@@ -177,9 +179,10 @@ def test_where_sums_are_in_doubt_no_pair_is_missing_that_an_exact_sum_would_find
     maps = [[{i: random.choice(weights) for i in random.sample(range(6), 4)} for _ in range(8)] for _ in (0, 1)]
     least, method = random.choice([0.06, 0.1, 0.5, 1.0, -1.0]), random.choice(list(Method))
     one, other = (
-        slots.slots_of(Arrivals(np.arange(8), np.full(8, 100), np.arange(8), sets_of(side)), 1000)[0] for side in maps
+        slots.split_into_slots(SlotArrivals(np.arange(8), np.full(8, 100), np.arange(8), sets_of(side)), 1000)[0]
+        for side in maps
     )
-    found = matching.matches(InnerProduct(least, 1e-9), method, one, np.arange(8), other, flipped=False).pairs
+    found = matching.find_matches(InnerProduct(least, 1e-9), method, one, np.arange(8), other, flipped=False).pairs
     exact = {
         (a, b)
         for a, b in product(range(8), repeat=2)
@@ -192,7 +195,7 @@ def test_where_sums_are_in_doubt_no_pair_is_missing_that_an_exact_sum_would_find
 @given(seed=seeds)
 def test_any_predicate_may_decide(seed):
     world = world_of(Random(seed), "whole")
-    join = SheddingJoin.empty(Settings(Anything(), 10, 4))
+    join = SheddingJoin.empty(SimilarityJoinSettings(Anything(), 10, 4))
     found, _ = run(join, world, "whole", predicate=lambda left, right: (left + right) % 3 == 0)
     everything = window_join(Anything(), *world.streams)
     assert sorted(found) == sorted(pair for pair in everything if sum(pair) % 3 == 0)
@@ -207,7 +210,7 @@ def test_under_a_budget_the_pairs_are_those_of_the_reference(seed):
     utilities = [[1.0, 0.5, 0.2], [1.0, 0.3, 0.1]]
     given = Utilities(*map(np.array, utilities)) if kinds > 1 else None
     reference = Shedding(Overlap(1), 10, 3, seed, utilities if kinds > 1 else None)
-    join = SheddingJoin.empty(Settings(Overlap(1), 10, 3, seed=seed, utilities=given))
+    join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed, utilities=given))
     budgets = [random.choice([0, 3, 20, 50, 1000]) for _ in world.batches]
     _, answers = run(join, world, "sets", budgets)
     everything = window_join(Overlap(1), *world.streams)
@@ -225,7 +228,9 @@ def test_under_a_budget_the_pairs_are_those_of_the_reference_over_a_long_time():
     )
     utilities = [[1.0, 0.5], [1.0, 0.5]]
     reference = Shedding(Overlap(2), SECOND, 7, 1, utilities)
-    join = SheddingJoin.empty(Settings(Overlap(2), SECOND, 7, seed=1, utilities=Utilities(*map(np.array, utilities))))
+    join = SheddingJoin.empty(
+        SimilarityJoinSettings(Overlap(2), SECOND, 7, seed=1, utilities=Utilities(*map(np.array, utilities)))
+    )
     for number, arrivals in enumerate(batches(load)):
         tuples = tuple(map(tuples_of, arrivals))
         join, answer = join.step(arrivals, (number * SECOND,) * 2, 300)
@@ -246,7 +251,7 @@ def tuples_of(arrivals):
 def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
     random = Random(seed)
     world = world_of(random, "sets", window=1000)
-    join = SheddingJoin.empty(Settings(Overlap(1), 10, 3, seed=seed))
+    join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed))
     budgets = [random.choice([0, 10, 100]) for _ in world.batches]
     _, answers = run(join, world, "sets", budgets)
     most = max(len(stream) for stream in world.streams)
@@ -257,7 +262,7 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
 @given(seed=seeds)
 def test_a_saved_state_goes_on_as_if_it_had_not_been_saved(seed):
     random = Random(seed)
-    world, given = world_of(random, "sets"), Settings(Overlap(1), 10, 3, seed=seed)
+    world, given = world_of(random, "sets"), SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed)
     join = saved = SheddingJoin.empty(given)
     for batch, watermarks in zip(world.batches, world.watermarks, strict=True):
         arrivals = tuple(columns(each, "sets") for each in batch)
@@ -281,7 +286,7 @@ def test_a_saved_state_goes_on_as_if_it_had_not_been_saved(seed):
 @given(seed=seeds)
 def test_what_was_stopped_is_repeated_by_its_number_of_calls(seed):
     random = Random(seed)
-    world, given = world_of(random, "sets"), Settings(Overlap(1), 10, 3, seed=seed)
+    world, given = world_of(random, "sets"), SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed)
     asked = []
     limit = random.randint(0, 5)
     for batch, watermarks in zip(world.batches[:1], world.watermarks[:1], strict=True):

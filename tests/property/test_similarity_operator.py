@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.algebra.similarity_join import NEVER, Likeness, Measure, Policy, Shedding, Utility
+from tidegate.algebra.similarity_join import NO_SHEDDING, Measure, Policy, Shedding, SimilarityCondition, Utility
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
@@ -72,7 +72,7 @@ def number(value) -> Literal:
     return Literal(value, Type.BIGINT if isinstance(value, int) else Type.DOUBLE)
 
 
-def condition_of(likeness: Likeness, types) -> Expression:
+def condition_of(likeness: SimilarityCondition, types) -> Expression:
     """What the language says."""
     a, b = Column("l.x", types[0]), Column("r.x", types[1])
     match likeness.measure:
@@ -123,7 +123,7 @@ def schema_of(prefix: str, type_: Type) -> Schema:
     return Schema((*(Field(f"{prefix}.{n}", t) for n, t in REST.items()), Field(f"{prefix}.x", type_)))
 
 
-def case_of(seed: int, measure: Measure | None, shedding: Shedding = NEVER) -> Case:
+def case_of(seed: int, measure: Measure | None, shedding: Shedding = NO_SHEDDING) -> Case:
     random = Random(seed)
     pairs, bounds = MEASURES[measure]
     types = random.choice(pairs)
@@ -131,7 +131,7 @@ def case_of(seed: int, measure: Measure | None, shedding: Shedding = NEVER) -> C
     predicate = random.choice(PREDICATES)
     likeness, plain = None, predicate
     if measure is not None:
-        likeness = Likeness(measure, "l.x", "r.x", random.choice(bounds))
+        likeness = SimilarityCondition(measure, "l.x", "r.x", random.choice(bounds))
         plain = conjunction((condition_of(likeness, types), *([] if predicate == TRUE else [predicate])))
         exact = measure not in (Measure.PRODUCT, Measure.DISTANCE)
         if not exact or random.random() < 0.3:
@@ -201,7 +201,7 @@ class Ran:
 
 def run(case: Case, *, restarts=False, twice=False) -> Ran:
     """All steps in all buckets, checking what each of them promises."""
-    operators = [case.operator.placed(bucket, case.buckets) for bucket in range(case.buckets)]
+    operators = [case.operator.for_bucket(bucket, case.buckets) for bucket in range(case.buckets)]
     states, order, ran = [NO_STATE] * case.buckets, NO_FACTS, Ran([], Counter(), [], [])
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
         outputs, reports = [], []
@@ -237,7 +237,7 @@ def plain(case: Case):
 
 def lettered(dead, case: Case):
     """Letters of pairs of which it is known whether they are alike: others are never compared."""
-    if case.operator.likeness is None:
+    if case.operator.similarity is None:
         return dead
     known = Counter()
     for (time, reason, row), count in dead.items():

@@ -14,7 +14,7 @@ from reference.values import Row, canonical, fit
 from support.harness import rows_of, run_elements
 
 from tidegate.algebra.plan import Plan, walk
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding, SimilarityJoin
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, SimilarityJoin
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import RULES, optimize
 from tidegate.optimizer.rule import apply_rules
@@ -43,7 +43,9 @@ ALIKE = [
 ]
 BESIDES = ["TRUE", "s.few <= t.few", "s.x / t.few < 1", "OVERLAP(s.ids, t.ids) >= 1", "s.n = t.n"]
 WINDOWS = ["[RANGE 3]", "[RANGE 4 SLIDE 2]", ""]
-SHEDDING = st.sampled_from([NEVER, NEVER, Shedding(Policy.ON, budget=10**12), Shedding(Policy.DROP, budget=10**12)])
+SHEDDING = st.sampled_from(
+    [NO_SHEDDING, NO_SHEDDING, Shedding(Policy.ON, budget=10**12), Shedding(Policy.DROP, budget=10**12)]
+)
 INSTANTS = range(14)
 
 
@@ -99,7 +101,7 @@ def joins(plan: Plan) -> list[SimilarityJoin]:
 def test_the_relation_at_every_instant_stays(plan: Plan, shedding: Shedding, left, right) -> None:
     streams = {"s": left, "t": right}
     better, _ = optimize(plan, shedding=shedding)
-    event(str([join.likeness and join.likeness.measure for join in joins(better)]))
+    event(str([join.similarity and join.similarity.measure for join in joins(better)]))
     assert better.schema == plan.schema
     assert relations_of(better, streams, INSTANTS) == relations_of(plan, streams, INSTANTS)
 
@@ -131,7 +133,7 @@ def test_it_runs_as_it_is_defined(plan: Plan, shedding: Shedding, left, right, b
 @pytest.mark.parametrize("term", ALIKE)
 def test_all_but_what_can_overflow_is_found_by_likeness(term: str) -> None:
     plan = bind(f"{DECLARED} SELECT s.few FROM s [RANGE 3], t [RANGE 3] WHERE {term}").queries[-1].plan
-    found = [join.likeness for join in joins(optimize(plan)[0])]
+    found = [join.similarity for join in joins(optimize(plan)[0])]
     assert bool(found) == ("s.n - t.few" not in term)
 
 

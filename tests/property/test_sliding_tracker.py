@@ -14,9 +14,9 @@ from reference.range_sliding import SlidingBruteForce
 from reference.ranges import Query
 
 from tidegate.physical.subscriptions.kernels import batch_sweep, sliding_search, sliding_weights
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 from tidegate.physical.subscriptions.kernels.sliding import SlidingTracker
-from tidegate.physical.subscriptions.kernels.sliding_model import Settings
+from tidegate.physical.subscriptions.kernels.sliding_model import SlidingSettings
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -29,7 +29,7 @@ doubles = (
 whole = st.integers(0, 3)
 integers = (whole | st.just(LEAST), whole | st.just(MOST), whole | whole | whole | st.sampled_from([LEAST, MOST]))
 sizes = st.builds(
-    Settings,
+    SlidingSettings,
     cut=st.sampled_from([1, 2, 3, 7, 100]),
     leaf=st.sampled_from([1, 2, 100]),
     share=st.sampled_from([0, 1, 4]),
@@ -69,13 +69,13 @@ def ranges_of(queries, axes, number):
     shaped = [np.array(end, kind).reshape(-1, axes) for end, kind in zip(ends, (number, bool) * 2, strict=True)]
     ids, thresholds = ([getattr(query, name) for query in queries] for name in ("id", "threshold"))
     low, low_open, high, high_open = shaped
-    return Ranges(np.array(ids, np.int64), low, high, low_open, high_open, np.array(thresholds, np.int64))
+    return Subscriptions(np.array(ids, np.int64), low, high, low_open, high_open, np.array(thresholds, np.int64))
 
 
 def elements_of(rows, axes, number):
     value = np.array([value for _, value, _ in rows], number).reshape(len(rows), axes)
     weight, time = (np.array([row[part] for row in rows], np.int64) for part in (2, 0))
-    return Elements(value, weight), time
+    return WeightedElements(value, weight), time
 
 
 def rows_of(matured):
@@ -130,7 +130,7 @@ def check(number, axes, keyed, steps, length, repeats, sizes):
                 expected.register(queries)
                 tracker = tracker.register(ranges_of(queries, axes, number))
             case "terminate":
-                assert tracker.known(np.array(what, np.int64)).tolist() == [i in expected.live for i in what]
+                assert tracker.are_live(np.array(what, np.int64)).tolist() == [i in expected.live for i in what]
                 tracker, known = tracker.terminate(np.array(what, np.int64))
                 assert known.tolist() == expected.terminate(what)
             case "absorb":
@@ -170,7 +170,7 @@ def by_definition(expected, rows, queries, position):
 
 
 def check_rest(tracker, expected):
-    ranges, lacking = tracker.rest()
+    ranges, lacking = tracker.live_subscriptions()
     totals = {i: expected.total(*each) if expected.seen else 0 for i, each in expected.live.items()}
     lacked = {i: expected.live[i][0].threshold - total for i, total in totals.items()}
     assert dict(zip(ranges.id.tolist(), lacking.tolist(), strict=True)) == lacked
@@ -192,7 +192,7 @@ def test_many_queries_of_few_kinds_mature_together(dimensions, keyed, repeats, s
 
     axes, length = dimensions + keyed, random.choice([5, 20, 60])
     queries = [Query(i, sides(), random.choice([5, 20, 40, 10**18])) for i in range(120)]
-    sizes = Settings(random.choice([5, 20, 50]), random.choice([2, 8]), 1, 30, random.choice([0.25, 2.0]))
+    sizes = SlidingSettings(random.choice([5, 20, 50]), random.choice([2, 8]), 1, 30, random.choice([0.25, 2.0]))
     tracker = SlidingTracker.empty(axes, length, keyed=keyed, repeats=repeats, settings=sizes)
     expected, now = SlidingBruteForce(length, repeats), 0
     for begin in range(0, 120, 30):

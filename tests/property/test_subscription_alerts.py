@@ -15,7 +15,7 @@ from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told,
 
 from tidegate.algebra.alarms import RangeThreshold
 from tidegate.algebra.plan import Scan
-from tidegate.algebra.subscriptions import Dimension, Subscribed, Waiting
+from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.physical.lower import lower
 from tidegate.schema import Schema, Type
 
@@ -46,8 +46,8 @@ def plans(draw: st.DrawFn) -> RangeThreshold:
     dimensions = draw(st.sampled_from([(), (x,), (y,), (x, y)]))
     keys = draw(st.sampled_from([((), ()), (("k",), ("rk",))]))
     within = draw(st.sampled_from([None, None, 1, 2, 5]))
-    waiting = Waiting("watch", "w", within, draw(st.booleans()))
-    subscribed = Subscribed("id", "n", dimensions, draw(st.sampled_from(["e", None])))
+    waiting = TotalCompletion("watch", "w", within, draw(st.booleans()))
+    subscribed = SubscriptionColumns("id", "n", dimensions, draw(st.sampled_from(["e", None])))
     return RangeThreshold(Scan("left", ELEMENTS), Scan("right", ROWS), keys, waiting, subscribed)
 
 

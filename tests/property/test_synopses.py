@@ -25,7 +25,7 @@ from reference.synopses import (
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import NO, YES, Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.kernels.model import NO, YES, Bound, Constraints, Moment, StreamArrivals
 from tidegate.time import FOREVER
 
 SHAPES = ["tree", "acyclic", "cyclic"]
@@ -54,7 +54,7 @@ def graph_of(random, shape):
     names = tuple("ABCD"[:count])
     for _ in range(0 if shape == "tree" else random.randint(1, 2)):
         parent, child = random.sample(range(count), 2)
-        reached = Graph(names, tuple(Edge(*edge) for edge in edges)).reached
+        reached = Graph(names, tuple(Edge(*edge) for edge in edges)).reachable
         if shape == "acyclic" and parent in reached[child]:
             parent, child = child, parent
         edges.add((parent, child))
@@ -116,7 +116,7 @@ def constraints_of(random, world, kinds=KINDS, share=0.5, more=0):
 def arrivals_of(graph, tuples, stream):
     keys = {e: np.array([t.keys[e] for t in tuples]) for e in graph.above[stream] + graph.below[stream]}
     columns = [np.array([getattr(t, name) for t in tuples]) for name in ("start", "end", "number", "row")]
-    return Arrivals(keys, *columns, np.array([t.passes for t in tuples]))
+    return StreamArrivals(keys, *columns, np.array([t.passes for t in tuples]))
 
 
 def joined(random, world, constraints, exact, cuts=(1, 1, 2, 3, 8, 50)):
@@ -160,7 +160,7 @@ def test_an_exact_join_misses_nothing_though_constraints_do_not_hold(shape, seed
     random = Random(seed)
     world = world_of(random, shape, one_key)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cold, "SLICE", size)
+        patch.setattr(cold, "FULL_SLICE", size)
         found = joined(random, world, constraints_of(random, world, share=0.8, more=more), True)
     assert found == world.expected()
 
@@ -216,7 +216,7 @@ def test_what_is_complete_is_known_and_what_is_said_never_to_join_never_does(sha
     counts = [sum(t.stream == s for t in some) for s in streams]
     join.step(batch, Moment([0] * len(graph), counts), Constraints(keeps_no=frozenset(streams)))
     now, ever = complete(world, some), complete(world, forever)
-    for stream in set(streams) - graph.singles:
+    for stream in set(streams) - graph.single_covers:
         table = join.tables[stream]
         rows = {name: set(table["row"][table["component"] == name].tolist()) for name in (YES, NO)}
         assert rows[YES] == {row for row in now if forever[row].stream == stream}

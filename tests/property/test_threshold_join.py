@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms, needed
 
-from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole, demands_on
+from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link, demands_on
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
 from tidegate.optimizer.omission import omission_window
 from tidegate.physical.common.batch import Batch
@@ -118,7 +118,7 @@ class Run:
         elements, kept = self.streams[which], set[Element]()
         for alert in (a for a in self.alerts if which in a.members):
             match alert.demands[alert.members.index(which)]:
-                case Whole():
+                case KeepAll():
                     return set(elements)
                 case Demand(window=window, strict=strict, above=above, below=below):
                     kept |= needed(elements, window, strict=strict, above=above, below=below)
@@ -173,9 +173,9 @@ def watches(draw: st.DrawFn, inputs: int) -> Watch:
     )
 
 
-def demand_of(alert: Alert, position: int, shape: str) -> Demand | Whole:
+def demand_of(alert: Alert, position: int, shape: str) -> Demand | KeepAll:
     window = omission_window(alert, position)
-    if isinstance(window, Whole):
+    if isinstance(window, KeepAll):
         return window
     return Demand(f"{alert.members[position]}.v", *window, shape != "falling", shape != "rising")
 

@@ -14,7 +14,7 @@ from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told,
 
 from tidegate.algebra.alarms import TotalThreshold
 from tidegate.algebra.plan import Scan
-from tidegate.algebra.subscriptions import Waiting
+from tidegate.algebra.subscriptions import TotalCompletion
 from tidegate.schema import Schema, Type
 
 ELEMENTS = Schema.of(k=Type.STRING, x=Type.INT, w=Type.BIGINT)
@@ -25,7 +25,7 @@ ROWS = st.tuples(
 
 @st.composite
 def plans(draw: st.DrawFn) -> TotalThreshold:
-    waiting = Waiting("watch", "w", draw(st.sampled_from([None, 1, 2, 5])), draw(st.booleans()))
+    waiting = TotalCompletion("watch", "w", draw(st.sampled_from([None, 1, 2, 5])), draw(st.booleans()))
     keys = draw(st.sampled_from([(), ("k",), ("k", "x")]))
     return TotalThreshold(Scan("left", ELEMENTS), keys, waiting, draw(st.sampled_from([1, 2, 3, 5, 9])))
 
@@ -37,7 +37,7 @@ def expected(plan: TotalThreshold, delivery: Delivery) -> tuple[Counter[Timed], 
 
 
 def test_what_is_within_the_time_of_the_first_instant_to_come_still_counts() -> None:
-    plan = TotalThreshold(Scan("left", ELEMENTS), (), Waiting("watch", "w", within=5), 2)
+    plan = TotalThreshold(Scan("left", ELEMENTS), (), TotalCompletion("watch", "w", within=5), 2)
     for first, alarms in ((1, 1), (0, 0)):
         delivery = in_steps([(first, first + 1, ("a", 0, 1)), (5, 6, ("a", 0, 1))], [5])
         assert len(run(plan, delivery).elements) == alarms

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.physical.subscriptions.kernels.totals import Totals, Weighed, add_up, forget
+from tidegate.physical.subscriptions.kernels.totals import GroupedElements, Totals, add_up, drop_expired
 
 GROUPS = 3
 rows = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.sampled_from([0, 0, 1, 2, 5]), st.integers(1, 3)), max_size=12)
@@ -45,13 +45,13 @@ def timed(steps):
 
 
 def weighed(batch):
-    return Weighed(*(np.array([row[part] for row in batch], np.int64) for part in range(3)))
+    return GroupedElements(*(np.array([row[part] for row in batch], np.int64) for part in range(3)))
 
 
 @given(steps, st.integers(1, 8), withins, st.booleans())
 def test_elements_complete_totals_as_defined_whatever_the_cuts(steps, threshold, within, repeats):
     batches = timed(steps)
-    known, found, now = Totals.none(GROUPS), [], 0
+    known, found, now = Totals.empty(GROUPS), [], 0
     for batch, (_, forgets) in zip(batches, steps, strict=True):
         before = [column.copy() for column in (*known[:2], *known.kept)]
         after, completions = add_up(known, weighed(batch), threshold, within=within, repeats=repeats)
@@ -59,7 +59,7 @@ def test_elements_complete_totals_as_defined_whatever_the_cuts(steps, threshold,
         assert all((a == b).all() for a, b in zip(before, (*known[:2], *known.kept), strict=True))
         known, now = after, max([now, *(time for _, time, _ in batch)])
         if forgets and within is not None:
-            known = forget(known, now - within)
+            known = drop_expired(known, now - within)
         check_kept(known, within, repeats)
     assert found == told(batches, threshold, within, repeats)
 
@@ -82,11 +82,11 @@ def check_kept(known, within, repeats):
 def test_a_total_beyond_all_integers_is_the_greatest_one():
     elements = weighed([(0, 1, 2**62), (0, 2, 2**62), (0, 3, 7)])
     for within in (None, 10):
-        _, completions = add_up(Totals.none(1), elements, 2**63 - 1, within=within)
+        _, completions = add_up(Totals.empty(1), elements, 2**63 - 1, within=within)
         assert (completions.row.tolist(), completions.total.tolist()) == ([1], [2**63 - 1])
 
 
 def test_elements_at_the_edge_of_the_time_do_not_count():
     elements = weighed([(0, 0, 1), (0, 9, 1), (0, 10, 1), (0, 18, 1)])
-    _, completions = add_up(Totals.none(1), elements, 3, within=10)
+    _, completions = add_up(Totals.empty(1), elements, 3, within=10)
     assert (completions.row.tolist(), completions.total.tolist()) == ([3], [3])

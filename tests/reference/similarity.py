@@ -21,7 +21,7 @@ MEASURED: dict[Measure, Callable[[Any, Any, Any], bool]] = {
 
 def are_alike(join: SimilarityJoin, left: Row, right: Row) -> bool:
     """Whether two rows are; without a likeness all are, and with NULL none."""
-    likeness = join.likeness
+    likeness = join.similarity
     if likeness is None:
         return True
     one = left[join.left.schema.names.index(likeness.left)]

@@ -10,7 +10,7 @@ from reference.members import History, Member
 from reference.values import Row, is_equal, is_less, order_key, row_order
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.subscriptions import Dimension, Waiting
+from tidegate.algebra.subscriptions import Dimension, TotalCompletion
 
 Named = Mapping[str, object]
 
@@ -23,7 +23,7 @@ class Waiter:
     subscription: Member | None = None
     counted: list[tuple[int, int]] = field(default_factory=list)
 
-    def total(self, waiting: Waiting, time: int) -> int:
+    def total(self, waiting: TotalCompletion, time: int) -> int:
         return sum(w for at, w in self.counted if waiting.within is None or at > time - waiting.within)
 
 
@@ -98,7 +98,7 @@ def _element(plan: RangeThreshold, live: dict[object, Waiter], at: int, element:
                 del live[identity]
 
 
-def _shown(waiter: Waiter, waiting: Waiting, at: int, element: Member, row: Named, told: Told) -> bool:
+def _shown(waiter: Waiter, waiting: TotalCompletion, at: int, element: Member, row: Named, told: Told) -> bool:
     """Count an element; whether it completes the total, which is then told and begins anew."""
     weight = row[waiting.weight]
     assert isinstance(weight, int)

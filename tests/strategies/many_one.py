@@ -9,7 +9,15 @@ from hypothesis.strategies import DrawFn
 from reference.semantics import Elements
 
 from strategies.plans import _all_of
-from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reach, Reference, Settings, Use
+from tidegate.algebra.constraints import (
+    Clustered,
+    Constraint,
+    ConstraintSettings,
+    ConstraintUse,
+    Ordered,
+    Reach,
+    Reference,
+)
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -30,7 +38,11 @@ SCHEMA = Schema.of(k=Type.INT, v=Type.INT)
 NAMES = ("a", "b", "c", "d")
 KEYS = (("k",), ("v",), ("k",), ("k", "v"), ())
 
-SETTINGS = st.builds(Settings, st.sampled_from([Use.MONITORED] * 4 + [Use.DECLARED, Use.OFF]), st.booleans())
+SETTINGS = st.builds(
+    ConstraintSettings,
+    st.sampled_from([ConstraintUse.MONITORED] * 4 + [ConstraintUse.DECLARED, ConstraintUse.OFF]),
+    st.booleans(),
+)
 
 
 @st.composite

@@ -13,7 +13,12 @@ import numpy as np
 from hypothesis import strategies as st
 from reference.ranges import BruteForce, Query
 
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, in_order
+from tidegate.physical.subscriptions.kernels.model import (
+    CompletedSubscriptions,
+    Subscriptions,
+    WeightedElements,
+    sort_completions,
+)
 
 LEAST, GREATEST = -(2**63) + 1, 2**63 - 2
 """The first and the last value among integers."""
@@ -80,21 +85,21 @@ worlds = st.builds(World, st.integers(1, 3), integers=st.booleans(), repeats=st.
 histories = worlds.flatmap(lambda world: st.tuples(st.just(world), world.operations()))
 
 
-def ranges_of(queries: Sequence[Query], world: World) -> Ranges:
+def ranges_of(queries: Sequence[Query], world: World) -> Subscriptions:
     kind = np.int64 if world.integers else np.float64
     ends = np.array([q.sides for q in queries], kind).reshape(len(queries), world.dimensions, 4)
     ids, required = [q.id for q in queries], [q.threshold for q in queries]
     opens = ends[:, :, 1] > 0, ends[:, :, 3] > 0
-    return Ranges(np.array(ids, np.int64), ends[:, :, 0], ends[:, :, 2], *opens, np.array(required, np.int64))
+    return Subscriptions(np.array(ids, np.int64), ends[:, :, 0], ends[:, :, 2], *opens, np.array(required, np.int64))
 
 
-def elements_of(rows: Sequence[Any], world: World) -> Elements:
+def elements_of(rows: Sequence[Any], world: World) -> WeightedElements:
     """As they come from a file: in arrays that cannot be written to."""
     kind = np.int64 if world.integers else np.float64
     value = np.array([v for v, _ in rows], kind).reshape(len(rows), world.dimensions)
     weight = np.array([w for _, w in rows], np.int64)
     value.flags.writeable = weight.flags.writeable = False
-    return Elements(value, weight)
+    return WeightedElements(value, weight)
 
 
 def rows_of(matured: Any) -> list[tuple[int, int, int]]:
@@ -144,7 +149,7 @@ def through(
                 expected.register(queries)
                 tracker = tracker.register(ranges_of(queries[::-1], world))
             case "terminate":
-                assert tracker.known(np.array(what, np.int64)).tolist() == [i in expected.live for i in what]
+                assert tracker.are_live(np.array(what, np.int64)).tolist() == [i in expected.live for i in what]
                 tracker, known = tracker.terminate(np.array(what, np.int64))
                 assert known.tolist() == expected.terminate(what)
             case "absorb":
@@ -164,7 +169,7 @@ def through(
                 tracker = load(parts)
                 assert all(part is parts[name] for name, part in tracker.to_columns().items())
             case "resume":
-                tracker = new().resume(*tracker.rest())
+                tracker = new().resume(*tracker.live_subscriptions())
             case "copy":
                 left, tracker = tracker, tracker.copy()
                 left.absorb(elements_of([((number,) * world.dimensions, 300) for number in (0, 1, 2, 3)], world))
@@ -175,18 +180,18 @@ def through(
 
 def ranges_by_key(
     rng: np.random.Generator, number: int, keys: int, thresholds: tuple[int, int], first: int = 0
-) -> Ranges:
+) -> Subscriptions:
     """Ranges of one dimension behind a key."""
     key, low = rng.integers(0, keys, (number, 1)), rng.integers(0, 90_000, (number, 1))
     closed = np.zeros((number, 2), np.bool_)
     ends = np.hstack([key, low]), np.hstack([key, low + 10_000])
-    return Ranges(np.arange(first, first + number), *ends, closed, closed, rng.integers(*thresholds, number))
+    return Subscriptions(np.arange(first, first + number), *ends, closed, closed, rng.integers(*thresholds, number))
 
 
-def elements_by_key(rng: np.random.Generator, number: int, keys: int) -> Elements:
+def elements_by_key(rng: np.random.Generator, number: int, keys: int) -> WeightedElements:
     """Elements of these keys and of two others."""
     value = np.column_stack([rng.integers(-1, keys + 1, number), rng.integers(0, 100_000, number)])
-    return Elements(value, rng.integers(1, 20, number))
+    return WeightedElements(value, rng.integers(1, 20, number))
 
 
 def dense(world: World, seed: int, steps: int = 25) -> list[tuple[str, Any]]:
@@ -236,7 +241,7 @@ def _some_elements(world: World, random: Random) -> list[Any]:
     return [(value(), random.choice([1, 1, 2, 3, 9])) for _ in range(random.randint(5, 40))]
 
 
-def by_definition(ranges: Ranges, elements: Elements) -> Matured:
+def by_definition(ranges: Subscriptions, elements: WeightedElements) -> CompletedSubscriptions:
     """Who is complete, of ranges that are all registered before the elements."""
     value = elements.value[:, None, :]
     above = np.where(ranges.low_open, value > ranges.low, value >= ranges.low)
@@ -244,4 +249,4 @@ def by_definition(ranges: Ranges, elements: Elements) -> Matured:
     total = np.cumsum((above & below).all(axis=2) * elements.weight[:, None], axis=0)
     done = np.flatnonzero(total[-1] >= ranges.threshold)
     element = (total[:, done] >= ranges.threshold[done]).argmax(axis=0)
-    return in_order(ranges.id[done], element, total[element, done])
+    return sort_completions(ranges.id[done], element, total[element, done])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.plan import Join, Plan, walk
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding, SimilarityJoin, Utility
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, SimilarityJoin, Utility
 from tidegate.expressions.nodes import Column
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.similarity_join import plain_pairs
+from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.schema import Type
 
 COLUMNS = """k INT, n INT, few INT CHECK (few BETWEEN -1000 AND 1000), long BIGINT, x DOUBLE, r REAL, ids ARRAY<INT>,
@@ -22,7 +22,7 @@ ON = Shedding(Policy.ON)
 def typed(*names: str) -> Shedding:
     """Shedding by what rows are worth, by these columns."""
     types = tuple(Column(name, Type.INT) for name in names)
-    return replace(ON, utility=Utility(types, worth=((1, 10.0), (2, 5.0)), otherwise=1.0))
+    return replace(ON, utility=Utility(types, by_value=((1, 10.0), (2, 5.0)), otherwise=1.0))
 
 
 def text_of(where: str, windows: tuple[str, str] = ("RANGE 1 MINUTE", "RANGE 2 MINUTES")) -> str:
@@ -30,11 +30,11 @@ def text_of(where: str, windows: tuple[str, str] = ("RANGE 1 MINUTE", "RANGE 2 M
     return f"SELECT a.k FROM {read} WHERE {where}"
 
 
-def plan_of(text: str, shedding: Shedding = NEVER) -> Plan:
+def plan_of(text: str, shedding: Shedding = NO_SHEDDING) -> Plan:
     return optimize(bind(STREAMS + text).queries[0].plan, shedding=shedding)[0]
 
 
-def optimized(where: str, shedding: Shedding = NEVER) -> Plan:
+def optimized(where: str, shedding: Shedding = NO_SHEDDING) -> Plan:
     return plan_of(text_of(where), shedding)
 
 
@@ -42,12 +42,12 @@ def joins(plan: Plan) -> list[SimilarityJoin]:
     return [node for node in walk(plan) if isinstance(node, SimilarityJoin)]
 
 
-def the_join(where: str, shedding: Shedding = NEVER) -> SimilarityJoin:
+def the_join(where: str, shedding: Shedding = NO_SHEDDING) -> SimilarityJoin:
     (join,) = joins(optimized(where, shedding))
     return join
 
 
-def why_plain(where: str, shedding: Shedding = NEVER) -> list[str]:
+def why_plain(where: str, shedding: Shedding = NO_SHEDDING) -> list[str]:
     plan = optimized(where, shedding)
     assert any(isinstance(node, Join) for node in walk(plan))
-    return plain_pairs(plan, shedding)
+    return describe_missed_similarity(plan, shedding)

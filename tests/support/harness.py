@@ -17,7 +17,7 @@ from tidegate.connectors.memory import MemorySource
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.embedded.runner import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.work import Outbox
@@ -30,7 +30,7 @@ OutputRow = tuple[int, int, tuple[object, ...]]
 
 def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more) -> Job:
     """A job for one plan over streams of memory, with a time column of its own."""
-    graph = cut([("query", lower(optimize(plan)[0] if optimized else stamp_own_times(plan)))])
+    graph = cut_into_stages([("query", lower(optimize(plan)[0] if optimized else stamp_own_times(plan)))])
     sources = {
         name: MemorySource(_stream(name, schema, delay), _table(schema, [])) for name, schema in source.schemas.items()
     }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.explain_keyed_join import join_graphs
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.explain_keyed_join import describe_join_graphs
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Plan, walk
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.explain_fallback import plain_joins
+from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
 
-DECLARED, MONITORED, OFF = Settings(Use.DECLARED), Settings(Use.MONITORED), Settings(Use.OFF)
+DECLARED, MONITORED, OFF = (
+    ConstraintSettings(ConstraintUse.DECLARED),
+    ConstraintSettings(ConstraintUse.MONITORED),
+    ConstraintSettings(ConstraintUse.OFF),
+)
 
 
 def stream(name: str, said: str = "") -> str:
@@ -23,7 +27,7 @@ def query(*names: str, where: str, window: str = "RANGE 10 MINUTES") -> str:
     return f"SELECT {names[0]}.note FROM {read} WHERE {where};"
 
 
-def optimized(text: str, settings: Settings = DECLARED) -> Plan:
+def optimized(text: str, settings: ConstraintSettings = DECLARED) -> Plan:
     return optimize(bind(text).queries[0].plan, settings)[0]
 
 
@@ -31,19 +35,19 @@ def joins(plan: Plan) -> list[KeyedJoin]:
     return [node for node in walk(plan) if isinstance(node, KeyedJoin)]
 
 
-def the_join(text: str, settings: Settings = DECLARED) -> KeyedJoin:
+def the_join(text: str, settings: ConstraintSettings = DECLARED) -> KeyedJoin:
     (join,) = joins(optimized(text, settings))
     return join
 
 
-def graph(text: str, settings: Settings = DECLARED) -> str:
-    return "\n".join(join_graphs(optimized(text, settings)))
+def graph(text: str, settings: ConstraintSettings = DECLARED) -> str:
+    return "\n".join(describe_join_graphs(optimized(text, settings)))
 
 
-def why_plain(text: str, settings: Settings = DECLARED) -> list[str]:
+def why_plain(text: str, settings: ConstraintSettings = DECLARED) -> list[str]:
     plan = optimized(text, settings)
     assert not joins(plan)
-    return plain_joins(plan, settings)
+    return describe_plain_joins(plan, settings)
 
 
 P, Q, UNKEYED, O_KEYED = stream("p"), stream("q"), stream("o"), stream("o", "KEY (pid)")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.physical.keyed_join.kernels.monitor_orders import OrdersSeen, _valued
+from tidegate.physical.keyed_join.kernels.monitor_orders import OrdersSeen, _value_columns
 
 
 def lowest_to_come(seen: OrdersSeen, watermark: int, k: int) -> int | None:
@@ -25,4 +25,4 @@ def joined_orders(several: Iterable[OrdersSeen]) -> OrdersSeen:
     value, at = value[order], at[order]
     greater = np.ones(len(at), np.bool_)
     greater[1:] = value[1:] > np.maximum.accumulate(value)[:-1]
-    return OrdersSeen(_valued(value[greater], at[greater]), _valued(*pending))
+    return OrdersSeen(_value_columns(value[greater], at[greater]), _value_columns(*pending))

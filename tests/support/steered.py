@@ -14,7 +14,7 @@ from tidegate.expressions.nodes import TRUE
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import Chunks, Facts, PartitionKeys, Step
 from tidegate.physical.common.plan import Apply, Read
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.port import Job
 from tidegate.schema import Schema, Type
 
@@ -66,5 +66,5 @@ class Steered:
     @property
     def job(self) -> Job:
         first = Apply(Tally(), (Read("s", ROW, TRUE),))
-        graph = cut([("query", Apply(Tally(partition_keys=(("arrived",),)), (first,)))])
+        graph = cut_into_stages([("query", Apply(Tally(partition_keys=(("arrived",),)), (first,)))])
         return Job(graph, {"s": self.source}, self.sinks, self.buckets, {"queries": "tally"})

@@ -7,7 +7,7 @@ from reference.synopses import Engine
 
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import NO, UNKNOWN, YES, Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.kernels.model import NO, UNKNOWN, YES, Bound, Constraints, Moment, StreamArrivals
 from tidegate.time import FOREVER
 
 STAR = [(0, 1, 0, 0), (0, 2, 1, 0)]
@@ -50,7 +50,7 @@ class Kernel:
         keys = {i: np.array([values[a]]) for i, (p, _, a, _) in enumerate(self.edges) if p == stream}
         keys |= {i: np.array([values[b]]) for i, (_, c, _, b) in enumerate(self.edges) if c == stream}
         passes = np.array([stream not in self.filters or self.filters[stream](values)])
-        new = Arrivals(keys, now, np.array([FOREVER]), np.array([self.counts[stream]]), now, passes)
+        new = StreamArrivals(keys, now, np.array([FOREVER]), np.array([self.counts[stream]]), now, passes)
         self.step({stream: new}, len(self.arrived))
 
     def step(self, batch, watermark):

@@ -7,14 +7,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tidegate.algebra.constraints import Use
-from tidegate.algebra.keyed_join import JoinEdge, Kind
+from tidegate.algebra.constraints import ConstraintUse
+from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge
 from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.control import decide
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
-from tidegate.physical.keyed_join.monitor import NO_PARTS, hits_on_no, name_of, sizes, watch
-from tidegate.physical.keyed_join.verdicts import Choice
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.monitor import (
+    NO_PARTS,
+    component_sizes,
+    constraint_name,
+    count_hits_on_no,
+    watch_elements,
+)
+from tidegate.physical.keyed_join.verdicts import ConstraintChoice
 
 EDGE = JoinEdge(0, 1, ("a",), ("a",))
 TICK = 1000
@@ -22,7 +28,7 @@ TICK = 1000
 
 
 def choice_of(watches, settings, declared=(), row_bytes=(40, 40)):
-    return Choice((EDGE,), ("p", "c"), tuple(declared), tuple(watches), settings, row_bytes)
+    return ConstraintChoice((EDGE,), ("p", "c"), tuple(declared), tuple(watches), settings, row_bytes)
 
 
 def recorded(facts):
@@ -32,9 +38,9 @@ def recorded(facts):
 
 def constraints_of(choice, order):
     """What a join makes use of; before anything is decided, what is declared."""
-    used = [each for each in choice.declared if each.unused is None and choice.settings.use is not Use.OFF]
-    declared = {name_of(e.edge, e.kind): {"rows": e.within.rows, "time": e.within.time} for e in used}
-    bounds = {kind.name.lower(): {} for kind in Kind}
+    used = [each for each in choice.declared if each.unused is None and choice.settings.use is not ConstraintUse.OFF]
+    declared = {constraint_name(e.edge, e.kind): {"rows": e.within.rows, "time": e.within.time} for e in used}
+    bounds = {kind.name.lower(): {} for kind in ConstraintKind}
     for name, reach in order.get("within", declared).items():
         edge, kind = name.split("/")
         bounds[kind][int(edge)] = Bound(reach["rows"], reach["time"])
@@ -69,15 +75,15 @@ def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=
         constraints = constraints_of(choice, order)
         if keeps_no is not None and keeps_no != "chosen":
             constraints = replace(constraints, keeps_no=frozenset(keeps_no))
-        parts, report = watch(choice.watches, order, parts, choice.graph, arrivals, moment)
-        report = {**report, "hits": hits_on_no(join, arrivals)}
+        parts, report = watch_elements(choice.watches, order, parts, choice.graph, arrivals, moment)
+        report = {**report, "hits": count_hits_on_no(join, arrivals)}
         found = join.step(arrivals, moment, constraints).combinations
         all_.results.append(len(found))
-        report |= {"sizes": sizes(join)}
+        report |= {"sizes": component_sizes(join)}
         if sampled:
-            common = losses.Common({s: each.keys[0] for s, each in arrivals.items()}, data.a[found.rows[0]])
+            common = losses.CommonKeyCodes({s: each.keys[0] for s, each in arrivals.items()}, data.a[found.rows[0]])
             share = choice.settings.monitoring.sample
-            report |= losses.observe(sample, join, arrivals, moment, constraints, common, [0], share)
+            report |= losses.observe_losses(sample, join, arrivals, moment, constraints, common, [0], share)
         order = recorded(decide(choice, order, [recorded(report)]))
         all_.orders.append(order)
         all_.sizes.append(report["sizes"])
@@ -86,4 +92,4 @@ def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=
 
 def _arrivals(data, rows, number, window):
     start = rows * TICK
-    return Arrivals({0: data.a[rows]}, start, start + window, number[rows], rows, data.passing[rows])
+    return StreamArrivals({0: data.a[rows]}, start, start + window, number[rows], rows, data.passing[rows])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.algebra.subscriptions import TOTAL, Subscribed, Waiting
+from tidegate.algebra.subscriptions import TOTAL, SubscriptionColumns, TotalCompletion
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema
@@ -44,7 +44,7 @@ class TotalThreshold:
 
     source: Plan
     keys: tuple[str, ...]
-    waiting: Waiting
+    waiting: TotalCompletion
     threshold: int
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -66,8 +66,8 @@ class RangeThreshold:
     elements: Plan
     subscriptions: Plan
     keys: tuple[tuple[str, ...], tuple[str, ...]]
-    waiting: Waiting
-    subscribed: Subscribed
+    waiting: TotalCompletion
+    subscribed: SubscriptionColumns
     span: Span = field(default=NOWHERE, compare=False)
 
     @property

@@ -54,7 +54,7 @@ class Ordered:
 Constraint = Reference | Clustered | Ordered
 
 
-class Use(Enum):
+class ConstraintUse(Enum):
     """The constraints that joins use."""
 
     OFF = "off"
@@ -81,16 +81,16 @@ class Monitoring:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ConstraintSettings:
     """Settings of a program for the use of constraints.
 
     If `exact`, a violated constraint loses nothing: rows released because of it stay in cold storage until their
     window ends. Otherwise they are forgotten and results may be missing; the sample gives an estimate of how many.
     """
 
-    use: Use = Use.DECLARED
+    use: ConstraintUse = ConstraintUse.DECLARED
     exact: bool = True
     monitoring: Monitoring = Monitoring()
 
 
-DEFAULT_SETTINGS = Settings()
+DEFAULT_SETTINGS = ConstraintSettings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.algebra.plan import CountWindow, Filter, Map, Plan
 
 
-def counted(plan: Plan) -> CountWindow | None:
+def count_window_below(plan: Plan) -> CountWindow | None:
     """Return the count window below the filters and maps at the top of a plan; None if there is none."""
     while isinstance(plan, Filter | Map):
         plan = plan.source

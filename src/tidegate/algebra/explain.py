@@ -31,7 +31,7 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.similarity_join import Measure, SimilarityJoin
-from tidegate.algebra.subscriptions import Dimension, Waiting
+from tidegate.algebra.subscriptions import Dimension, TotalCompletion
 from tidegate.expressions import nodes
 from tidegate.expressions.coercion import cast_can_fail
 from tidegate.expressions.nodes import (
@@ -75,17 +75,17 @@ def describe(plan: Plan) -> str:
         case Scan(stream=stream):
             return f"Scan {stream}"
         case Window(size=size, slide=slide, whole=whole):
-            moving = "" if slide == 1 else f" slide {in_words(slide)}"
+            moving = "" if slide == 1 else f" slide {duration_text(slide)}"
             extended = " of whole elements" if whole else ""
-            return f"Window range {'unbounded' if size is None else in_words(size)}{moving}{extended}"
+            return f"Window range {'unbounded' if size is None else duration_text(size)}{moving}{extended}"
         case CountWindow(rows=rows, slide=slide, keys=keys):
             moving = "" if slide == 1 else f" slide {slide}"
             per = f" by {', '.join(keys)}" if keys else ""
             return f"Window rows {'unbounded' if rows is None else rows}{moving}{per}"
         case Granularity(size=size):
-            return f"Granularity {in_words(size)}"
+            return f"Granularity {duration_text(size)}"
         case Split(length=length) | Coalesce(length=length):
-            return f"{type(plan).__name__} to at most {in_words(length)}"
+            return f"{type(plan).__name__} to at most {duration_text(length)}"
         case Stamp(column=column):
             return f"Stamp own time as {column}"
         case Changes(change=change):
@@ -94,7 +94,7 @@ def describe(plan: Plan) -> str:
             skipped = f" after {offset}" if offset else ""
             tied = " with ties" if ties else ""
             per = f" of each {', '.join(keys)}" if keys else ""
-            return f"Limit {count}{tied}{skipped} in order of {', '.join(map(_order, order))}{per}"
+            return f"Limit {count}{tied}{skipped} in order of {', '.join(map(_order_text, order))}{per}"
         case SetOperation(rule=rule):
             return rule.value.capitalize()
         case SemiJoin(predicate=predicate, anti=anti):
@@ -103,56 +103,56 @@ def describe(plan: Plan) -> str:
             return f"Filter {to_sql(predicate)}"
         case Map(outputs=outputs):
             prefix = _common_prefix(plan)
-            return f"Map {', '.join(map(_output, outputs))}" if prefix is None else f"Rename to {prefix}"
+            return f"Map {', '.join(map(_output_text, outputs))}" if prefix is None else f"Rename to {prefix}"
         case Union():
             return "Union all"
         case Join(predicate=predicate):
             return "Join all pairs" if predicate == TRUE else f"Join on {to_sql(predicate)}"
         case KeyedJoin(edges=edges):
-            return "Keyed join on " + "; ".join(edge_words(plan, edge, " → ") for edge in edges)
+            return "Keyed join on " + "; ".join(edge_text(plan, edge, " → ") for edge in edges)
         case SimilarityJoin():
-            kind = "Join by comparison" if plan.likeness is None else "Similarity join"
-            words = pair_words(plan)
+            kind = "Join by comparison" if plan.similarity is None else "Similarity join"
+            words = pair_condition_text(plan)
             return f"{kind} of all pairs" if words is None else f"{kind} on {words}"
         case Aggregate(keys=keys, calls=calls):
             by = f" by {', '.join(keys)}" if keys else ""
-            return f"Aggregate {', '.join(map(_call, calls))}{by}"
+            return f"Aggregate {', '.join(map(_call_text, calls))}{by}"
         case Distinct():
             return "Distinct"
         case ThresholdJoin(alerts=alerts):
             return "Threshold join " + "; ".join(f"{a.name} when {to_sql(a.condition)}" for a in alerts)
         case TotalThreshold(source=source, keys=keys, waiting=waiting, threshold=threshold):
             per = f" of each {', '.join(keys)}" if keys else ""
-            return f"Total threshold {_reached(waiting, source, str(threshold))}{per}{_waiting(waiting)}"
+            return f"Total threshold {_total_text(waiting, source, str(threshold))}{per}{_within_text(waiting)}"
         case RangeThreshold():
-            return f"Subscriptions {_subscribed(plan)}"
+            return f"Subscriptions {_subscriptions_text(plan)}"
 
 
-def edge_words(join: KeyedJoin, edge: JoinEdge, between: str) -> str:
+def edge_text(join: KeyedJoin, edge: JoinEdge, between: str) -> str:
     """Return the keys of an edge, pair by pair: first that of the parent, then that of the child."""
     parent, child = join.inputs[edge.parent], join.inputs[edge.child]
     pairs = zip(edge.parent_keys, edge.child_keys, strict=True)
-    return " and ".join(f"{shown(parent, own)}{between}{shown(child, other)}" for own, other in pairs)
+    return " and ".join(f"{column_text(parent, own)}{between}{column_text(child, other)}" for own, other in pairs)
 
 
-def pair_words(join: SimilarityJoin) -> str | None:
+def pair_condition_text(join: SimilarityJoin) -> str | None:
     """Return the condition on pairs, with the similarity condition first; None if there is no condition.
 
     A similarity condition that the predicate repeats appears once.
     """
     terms = conjuncts(join.predicate)
-    if join.likeness is not None:
-        measured = _measured(join)
+    if join.similarity is not None:
+        measured = _measure_calls(join)
         again = [term for term in terms if any(each in measured for each in nodes.walk(term))]
-        terms = (*(again or [_likeness(join)]), *(term for term in terms if term not in again))
+        terms = (*(again or [_similarity_expression(join)]), *(term for term in terms if term not in again))
     return to_sql(conjunction(terms)) if terms else None
 
 
-def _measured(join: SimilarityJoin) -> tuple[Expression, ...]:
+def _measure_calls(join: SimilarityJoin) -> tuple[Expression, ...]:
     """Return the expressions that a similarity condition measures, in both orders of the sides."""
-    assert join.likeness is not None
-    measure = join.likeness.measure
-    one, other = _meaning(join.left, join.likeness.left), _meaning(join.right, join.likeness.right)
+    assert join.similarity is not None
+    measure = join.similarity.measure
+    one, other = _expression_of(join.left, join.similarity.left), _expression_of(join.right, join.similarity.right)
     match measure:
         case Measure.DISTANCE:
             differences = (Call("-", pair, one.type) for pair in ((one, other), (other, one)))
@@ -165,10 +165,10 @@ def _measured(join: SimilarityJoin) -> tuple[Expression, ...]:
     return tuple(Call(measure.value, pair, type_) for pair in ((one, other), (other, one)))
 
 
-def _likeness(join: SimilarityJoin) -> Expression:
-    assert join.likeness is not None
-    measured, bound = _measured(join)[0], Literal(join.likeness.bound, _measured(join)[0].type)
-    match join.likeness.measure:
+def _similarity_expression(join: SimilarityJoin) -> Expression:
+    assert join.similarity is not None
+    measured, bound = _measure_calls(join)[0], Literal(join.similarity.bound, _measure_calls(join)[0].type)
+    match join.similarity.measure:
         case Measure.SUBSET | Measure.SUPERSET:
             return measured
         case Measure.DISTANCE:
@@ -176,53 +176,55 @@ def _likeness(join: SimilarityJoin) -> Expression:
     return Call(">=", (measured, bound), Type.BOOLEAN)
 
 
-def _subscribed(plan: RangeThreshold) -> str:
+def _subscriptions_text(plan: RangeThreshold) -> str:
     """Describe the counted elements, the ranges, and how subscriptions begin and end."""
     said = plan.subscribed
-    threshold = shown(plan.subscriptions, said.threshold)
-    conditions = [_dimension(each, plan) for each in said.dimensions]
+    threshold = column_text(plan.subscriptions, said.threshold)
+    conditions = [_range_text(each, plan) for each in said.dimensions]
     pairs = zip(*plan.keys, strict=True)
-    conditions += [f"{shown(plan.elements, own)} = {shown(plan.subscriptions, theirs)}" for own, theirs in pairs]
+    conditions += [
+        f"{column_text(plan.elements, own)} = {column_text(plan.subscriptions, theirs)}" for own, theirs in pairs
+    ]
     within = f" for {', '.join(conditions)}" if conditions else ""
-    ended = "" if said.ended is None else f", ended by {shown(plan.subscriptions, said.ended)}"
-    reached = _reached(plan.waiting, plan.elements, threshold)
-    return f"{reached}{within}{_waiting(plan.waiting)}, of each {said.id}{ended}"
+    ended = "" if said.ended is None else f", ended by {column_text(plan.subscriptions, said.ended)}"
+    reached = _total_text(plan.waiting, plan.elements, threshold)
+    return f"{reached}{within}{_within_text(plan.waiting)}, of each {said.id}{ended}"
 
 
-def _reached(waiting: Waiting, elements: Plan, threshold: str) -> str:
-    match _meaning(elements, waiting.weight):
+def _total_text(waiting: TotalCompletion, elements: Plan, threshold: str) -> str:
+    match _expression_of(elements, waiting.weight):
         case Literal(value=1):
             return f"{waiting.name} when count >= {threshold}"
-    return f"{waiting.name} when total of {shown(elements, waiting.weight)} >= {threshold}"
+    return f"{waiting.name} when total of {column_text(elements, waiting.weight)} >= {threshold}"
 
 
-def _waiting(waiting: Waiting) -> str:
-    within = "" if waiting.within is None else f" within {in_words(waiting.within)}"
+def _within_text(waiting: TotalCompletion) -> str:
+    within = "" if waiting.within is None else f" within {duration_text(waiting.within)}"
     return within + (", repeated" if waiting.repeats else "")
 
 
-def _dimension(dimension: Dimension, plan: RangeThreshold) -> str:
+def _range_text(dimension: Dimension, plan: RangeThreshold) -> str:
     """Return a range in interval notation: a bracket includes the end, a parenthesis excludes it."""
-    low, high = (None if c is None else shown(plan.subscriptions, c) for c in (dimension.low, dimension.high))
+    low, high = (None if c is None else column_text(plan.subscriptions, c) for c in (dimension.low, dimension.high))
     start = "(-∞" if low is None else f"{'(' if dimension.low_open else '['}{low}"
     end = "∞)" if high is None else f"{high}{')' if dimension.high_open else ']'}"
-    return f"{shown(plan.elements, dimension.value)} in {start}, {end}"
+    return f"{column_text(plan.elements, dimension.value)} in {start}, {end}"
 
 
-def shown(plan: Plan, column: str) -> str:
+def column_text(plan: Plan, column: str) -> str:
     """Return a column, or its expression if the operator directly below computes it only for this use."""
-    match _meaning(plan, column):
+    match _expression_of(plan, column):
         case Cast(argument=argument, type=type_) if not cast_can_fail(argument.type, type_):
             return to_sql(argument)
         case expression:
             return to_sql(expression)
 
 
-def _meaning(plan: Plan, column: str) -> Expression:
+def _expression_of(plan: Plan, column: str) -> Expression:
     """Return the expression of a column if the operator directly below computes it; otherwise the column."""
     match plan:
         case Filter(source=source):
-            return _meaning(source, column)
+            return _expression_of(source, column)
         case Map(outputs=outputs) if ":" in column:
             names = {o.expression.name: o.name for o in outputs if isinstance(o.expression, Column)}
             made = next(o.expression for o in outputs if o.name == column)
@@ -230,41 +232,41 @@ def _meaning(plan: Plan, column: str) -> Expression:
     return Column(column, plan.schema.type_of(column))
 
 
-def in_words(microseconds: int) -> str:
+def duration_text(microseconds: int) -> str:
     """Return a duration as people write it.
 
     Examples
     --------
-    >>> in_words(18_000_000_000), in_words(90_000_000), in_words(0)
+    >>> duration_text(18_000_000_000), duration_text(90_000_000), duration_text(0)
     ('5 hours', '1 minute 30 seconds', '0 seconds')
     """
     if microseconds and microseconds % MICROSECONDS["week"] == 0:
-        return _amount(microseconds // MICROSECONDS["week"], "week")
+        return _amount_text(microseconds // MICROSECONDS["week"], "week")
     parts, rest = [], microseconds
     for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
         amount, rest = divmod(rest, MICROSECONDS[unit])
-        parts += [_amount(amount, unit)] if amount else []
-    return " ".join(parts) or _amount(0, "second")
+        parts += [_amount_text(amount, unit)] if amount else []
+    return " ".join(parts) or _amount_text(0, "second")
 
 
-def _amount(amount: int, unit: str) -> str:
+def _amount_text(amount: int, unit: str) -> str:
     return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 
-def _output(output: Output) -> str:
+def _output_text(output: Output) -> str:
     match output.expression:
         case Column(name=name) if name == output.name:
             return name
     return f"{to_sql(output.expression)} AS {output.name}"
 
 
-def _call(call: AggregateCall) -> str:
+def _call_text(call: AggregateCall) -> str:
     distinct = "distinct " if call.distinct else ""
     arguments = ", ".join([*call.columns, *map(str, call.options)]) or "*"
     return f"{call.function}({distinct}{arguments}) AS {call.name}"
 
 
-def _order(order: Order) -> str:
+def _order_text(order: Order) -> str:
     return order.column + (" descending" if order.descending else "") + (", nulls first" if order.nulls_first else "")
 
 

@@ -4,63 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.explain import in_words, pair_words
+from tidegate.algebra.explain import duration_text, pair_condition_text
 from tidegate.algebra.plan import Plan, walk
-from tidegate.algebra.similarity_join import Likeness, Measure, Policy, Shedding, SimilarityJoin, Utility
+from tidegate.algebra.similarity_join import Measure, Policy, Shedding, SimilarityCondition, SimilarityJoin, Utility
 from tidegate.expressions.sql_text import to_sql
 
 
-def joins_by_likeness(plan: Plan) -> list[str]:
+def describe_similarity_joins(plan: Plan) -> list[str]:
     """Describe each similarity join: its condition, how it finds pairs, and what it may shed."""
-    return [line for join in _joins(plan) for line in _lines(join)]
+    return [line for join in _similarity_joins(plan) for line in _describe_join(join)]
 
 
-def kept_words(plan: Plan) -> list[str]:
+def describe_state_basis(plan: Plan) -> list[str]:
     """Describe what the state of similarity joins depends on, besides the condition on pairs.
 
     Budgets and targets are left out: state kept under other budgets and targets remains usable.
     """
     return [
-        f"{pair_words(join)}: slots of {join.width}, {join.shedding.policy.value}, {_worth(join.shedding.utility)}"
-        for join in _joins(plan)
+        f"{pair_condition_text(join)}: slots of {join.width}, {join.shedding.policy.value}, "
+        f"{_utility_text(join.shedding.utility)}"
+        for join in _similarity_joins(plan)
     ]
 
 
-def _joins(plan: Plan) -> list[SimilarityJoin]:
+def _similarity_joins(plan: Plan) -> list[SimilarityJoin]:
     return list(dict.fromkeys(node for node in walk(plan) if isinstance(node, SimilarityJoin)))
 
 
-def _lines(join: SimilarityJoin) -> Iterator[str]:
-    yield pair_words(join) or "all pairs"
-    yield f"  {_way(join.likeness)}"
-    yield f"  in slots of {in_words(join.width)}; every bucket gets all rows, and compares a part of them"
-    yield f"  {shedding_words(join.shedding)}"
+def _describe_join(join: SimilarityJoin) -> Iterator[str]:
+    yield pair_condition_text(join) or "all pairs"
+    yield f"  {_method_text(join.similarity)}"
+    yield f"  in slots of {duration_text(join.width)}; every bucket gets all rows, and compares a part of them"
+    yield f"  {describe_shedding(join.shedding)}"
     if join.shedding.utility is not None:
-        yield f"  {_worth(join.shedding.utility)}"
+        yield f"  {_utility_text(join.shedding.utility)}"
 
 
-def _way(likeness: Likeness | None) -> str:
+def _method_text(likeness: SimilarityCondition | None) -> str:
     match likeness:
         case None:
             return "found by comparing every pair"
-        case Likeness(measure=Measure.DISTANCE):
+        case SimilarityCondition(measure=Measure.DISTANCE):
             return "found in the order of what is compared"
     return "found by lists of rows by item, those of the rarest items"
 
 
-def shedding_words(shedding: Shedding) -> str:
+def describe_shedding(shedding: Shedding) -> str:
     """Describe what may be shed, and when.
 
     Examples
     --------
-    >>> shedding_words(Shedding(Policy.ON, budget=1000))
+    >>> describe_shedding(Shedding(Policy.ON, budget=1000))
     'of more than 1000 comparisons in a step, the most productive ones are made'
     """
     budget = shedding.budget
     too_much = (
         f"of more than {budget} comparisons in a step"
         if budget is not None
-        else f"of more than what can be compared in {in_words(shedding.target)} a step"
+        else f"of more than what can be compared in {duration_text(shedding.target)} a step"
     )
     match shedding.policy:
         case Policy.OFF:
@@ -71,11 +72,11 @@ def shedding_words(shedding: Shedding) -> str:
             return f"{too_much}, those of some rows are made, which are chosen at random"
 
 
-def _worth(utility: Utility | None) -> str:
+def _utility_text(utility: Utility | None) -> str:
     if utility is None:
         return "all pairs are worth the same"
     by = " or ".join(map(to_sql, utility.types))
-    values = ", ".join(f"{value} {worth}" for value, worth in utility.worth)
+    values = ", ".join(f"{value} {worth}" for value, worth in utility.by_value)
     known = f"{values}, others {utility.otherwise}" if values else f"as it says, others {utility.otherwise}"
     joint = "the average" if utility.average else "the greater"
     return f"rows are worth, by {by}: {known}; a pair is worth {joint} of both"

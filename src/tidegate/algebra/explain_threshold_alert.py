@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.algebra.alarms import ThresholdJoin
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.similarity_join import Policy, Shedding
-from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
+from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 
 
 def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
@@ -21,39 +21,39 @@ def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
 
 
 def _certificate(alert: Alert, join: ThresholdJoin, *, limits: bool) -> Iterator[str]:
-    yield f"{alert.name}: {nearness(alert, [label(join, m) for m in alert.members])}"
+    yield f"{alert.name}: {nearness_text(alert, [member_name(join, m) for m in alert.members])}"
     for member, demand in zip(alert.members, alert.demands, strict=False):
-        yield f"  {label(join, member)}: {_kept(demand)}"
+        yield f"  {member_name(join, member)}: {_demand_text(demand)}"
     if alert.shedding.policy is not Policy.OFF:
-        how = _left_out(alert.shedding) if limits else alert.shedding.policy.value
+        how = _shedding_text(alert.shedding) if limits else alert.shedding.policy.value
         yield f"  sheds when pruning is not enough: {how}"
 
 
-def _left_out(shedding: Shedding) -> str:
+def _shedding_text(shedding: Shedding) -> str:
     which = "some at random" if shedding.policy is Policy.DROP else "those of the most productive spreads"
     if shedding.budget is None:
-        return f"of more than what can be judged in {in_words(shedding.target)} a step, {which} are judged"
+        return f"of more than what can be judged in {duration_text(shedding.target)} a step, {which} are judged"
     return f"of more than {shedding.budget} combinations in a step, {which} are judged"
 
 
-def label(join: ThresholdJoin, which: int) -> str:
+def member_name(join: ThresholdJoin, which: int) -> str:
     """Return the name of a member: the prefix of its column names."""
     names = join.inputs[which].schema.names
     return names[0].rpartition(".")[0] or names[0] if names else f"input {which + 1}"
 
 
-def nearness(alert: Alert, labels: list[str]) -> str:
+def nearness_text(alert: Alert, labels: list[str]) -> str:
     """Describe which members must be near each other in time, and how near."""
     if alert.step > 1:
-        length, step = in_words(alert.links[0].before), in_words(alert.step)
+        length, step = duration_text(alert.links[0].before), duration_text(alert.step)
         return f"all within one window of {length}, sliding by {step}"
-    distances = {_distance(link) for link in alert.links}
+    distances = {_distance_text(link) for link in alert.links}
     if len(distances) == 1 and 2 * len(alert.links) == len(labels) * (len(labels) - 1):
         return f"every pair {distances.pop()}"
-    return ", ".join(f"{labels[x.left]} and {labels[x.right]} {_distance(x)}" for x in alert.links)
+    return ", ".join(f"{labels[x.left]} and {labels[x.right]} {_distance_text(x)}" for x in alert.links)
 
 
-def _distance(link: Link) -> str:
+def _distance_text(link: Link) -> str:
     ends = {
         (True, True): ", ends left out",
         (True, False): ", the left end left out",
@@ -61,14 +61,16 @@ def _distance(link: Link) -> str:
     }
     open_ends = ends.get((link.open_before, link.open_after), "")
     if link.before == link.after:
-        return f"within {in_words(link.before)}{open_ends}"
-    return f"from {in_words(link.before)} before to {in_words(link.after)} after{open_ends}"
+        return f"within {duration_text(link.before)}{open_ends}"
+    return f"from {duration_text(link.before)} before to {duration_text(link.after)} after{open_ends}"
 
 
-def _kept(demand: Demand | Whole) -> str:
-    if isinstance(demand, Whole):
+def _demand_text(demand: Demand | KeepAll) -> str:
+    if isinstance(demand, KeepAll):
         return f"every element is kept: {demand.why}"
     what = {(True, False): "greatest", (False, True): "smallest"}.get(
         (demand.above, demand.below), "greatest or smallest"
     )
-    return f"kept are the {what} {demand.shown or demand.value} of any {in_words(demand.window)}: {demand.why}"
+    return (
+        f"kept are the {what} {demand.value_text or demand.value} of any {duration_text(demand.window)}: {demand.why}"
+    )

@@ -8,10 +8,10 @@ from typing import Literal
 
 from tidegate.algebra.keyed_join import JoinEdge
 
-Shape = Literal["tree", "acyclic", "cyclic"]
+GraphShape = Literal["tree", "acyclic", "cyclic"]
 
 
-def reached(count: int, edges: Sequence[JoinEdge]) -> tuple[frozenset[int], ...]:
+def reachable_inputs(count: int, edges: Sequence[JoinEdge]) -> tuple[frozenset[int], ...]:
     """Return, for each input, all inputs reachable from it, including itself."""
     found = [{each} for each in range(count)]
     for _ in range(count):
@@ -20,7 +20,7 @@ def reached(count: int, edges: Sequence[JoinEdge]) -> tuple[frozenset[int], ...]
     return tuple(map(frozenset, found))
 
 
-def sources(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
+def source_groups(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
     """Return groups of inputs such that one of each group, and no smaller set, reaches all inputs.
 
     Without cycles these are the inputs without parents. With cycles, a group may also be a cycle that no other input
@@ -28,10 +28,10 @@ def sources(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...
 
     Examples
     --------
-    >>> sources(3, (JoinEdge(0, 1, ("k",), ("k",)), JoinEdge(2, 1, ("k",), ("k",))))
+    >>> source_groups(3, (JoinEdge(0, 1, ("k",), ("k",)), JoinEdge(2, 1, ("k",), ("k",))))
     ((0,), (2,))
     """
-    ways, groups = reached(count, edges), []
+    ways, groups = reachable_inputs(count, edges), []
     for each in range(count):
         leading = [other for other in range(count) if each in ways[other]]
         if leading[0] == each and all(other in ways[each] for other in leading):
@@ -41,18 +41,18 @@ def sources(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...
 
 def covers(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
     """Return all smallest sets of inputs from which all others are reachable."""
-    return tuple(product(*sources(count, edges)))
+    return tuple(product(*source_groups(count, edges)))
 
 
-def shape(count: int, edges: Sequence[JoinEdge]) -> Shape:
+def graph_shape(count: int, edges: Sequence[JoinEdge]) -> GraphShape:
     """Classify the graph: a tree has at most one path between any two inputs; otherwise it is acyclic or cyclic."""
     if len(edges) == count - 1:
         return "tree"
-    ways = reached(count, edges)
+    ways = reachable_inputs(count, edges)
     return "cyclic" if any(edge.parent in ways[edge.child] for edge in edges) else "acyclic"
 
 
-def connected(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
+def connected_components(count: int, edges: Sequence[JoinEdge]) -> tuple[tuple[int, ...], ...]:
     """Return the connected components of the graph, each in order."""
     group = list(range(count))
     for edge in edges:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tidegate.algebra.constraints import DEFAULT_SETTINGS, Constraint, Reach, Settings
+from tidegate.algebra.constraints import DEFAULT_SETTINGS, Constraint, ConstraintSettings, Reach
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema, Type
 
@@ -31,7 +31,7 @@ class JoinEdge:
     child_columns: tuple[str, ...] = field(default=(), compare=False)
 
 
-class Kind(Enum):
+class ConstraintKind(Enum):
     """The statement that a constraint makes about an edge."""
 
     ARRIVING = "arriving"  # a child arrives at most `within` after its parent
@@ -63,7 +63,7 @@ class EdgeConstraint:
     """
 
     edge: int
-    kind: Kind
+    kind: ConstraintKind
     within: Reach
     unused: str | None = None
     declaration: Constraint | None = None
@@ -82,8 +82,8 @@ class KeyedJoin:
     edges: tuple[JoinEdge, ...]
     streams: tuple[str | None, ...]
     constraints: tuple[EdgeConstraint, ...] = ()
-    watched: tuple[tuple[int, Kind], ...] = ()
-    settings: Settings = DEFAULT_SETTINGS
+    watched: tuple[tuple[int, ConstraintKind], ...] = ()
+    settings: ConstraintSettings = DEFAULT_SETTINGS
     span: Span = field(default=NOWHERE, compare=False)
 
     @property
@@ -91,6 +91,6 @@ class KeyedJoin:
         return Schema(tuple(f for each in self.inputs for f in each.schema))
 
     @property
-    def used(self) -> tuple[EdgeConstraint, ...]:
+    def used_constraints(self) -> tuple[EdgeConstraint, ...]:
         """The constraints that the join uses."""
         return tuple(each for each in self.constraints if each.unused is None)

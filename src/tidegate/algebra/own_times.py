@@ -41,12 +41,12 @@ def stamp_own_times(plan: Plan) -> Plan:
     """
     taken = frozenset(name for node in walk(plan) for name in node.schema.names)
     names = (name for name in chain(["began"], (f"began_{n}" for n in count(2))) if name not in taken)
-    return rewrite(plan, lambda node: _ordered(node, names) if sees_own_times(node) else node)
+    return rewrite(plan, lambda node: _order_by_stamp(node, names) if sees_own_times(node) else node)
 
 
-def _ordered(plan: Plan, names: Iterator[str]) -> Plan:
+def _order_by_stamp(plan: Plan, names: Iterator[str]) -> Plan:
     assert isinstance(plan, Aggregate)
-    source, time = _stamped(plan.source, names)
+    source, time = _add_stamp(plan.source, names)
     return replace(plan, source=source, calls=tuple(_by_column(call, time) for call in plan.calls))
 
 
@@ -54,7 +54,7 @@ def _by_column(call: AggregateCall, time: str) -> AggregateCall:
     return replace(call, others=(time,), distinct=False) if goes_by_time(call) else call
 
 
-def _stamped(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
+def _add_stamp(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
     """Return the plan with the own times of its elements as an additional last column, and that column's name."""
     match plan:
         case Scan() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
@@ -65,28 +65,28 @@ def _stamped(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
             time = next(names)
             return replace(plan, source=Stamp(Split(source, granule(source), span), time, span)), time
         case Filter(source=source) | Granularity(source=source):
-            below, time = _stamped(source, names)
+            below, time = _add_stamp(source, names)
             return replace(plan, source=below), time
         case SemiJoin(left=left):
-            below, time = _stamped(left, names)
+            below, time = _add_stamp(left, names)
             return replace(plan, left=below), time
         case Map(source=source, outputs=outputs):
-            below, time = _stamped(source, names)
+            below, time = _add_stamp(source, names)
             return replace(plan, source=below, outputs=(*outputs, Output(time, Column(time, Type.BIGINT)))), time
         case Union(inputs=many):
-            stamped = [_stamped(each, names) for each in many]
+            stamped = [_add_stamp(each, names) for each in many]
             return replace(plan, inputs=tuple(each for each, _ in stamped)), stamped[0][1]
         case Join(left=left, right=right):
-            return _of_pairs(plan, _stamped(left, names), _stamped(right, names), next(names))
+            return _stamp_pairs(plan, _add_stamp(left, names), _add_stamp(right, names), next(names))
     raise InternalError("I204", f"rows of {type(plan).__name__} have no time of their own")
 
 
-def _of_pairs(join: Join, left: tuple[Plan, str], right: tuple[Plan, str], time: str) -> tuple[Plan, str]:
+def _stamp_pairs(join: Join, left: tuple[Plan, str], right: tuple[Plan, str], time: str) -> tuple[Plan, str]:
     """Add the own time of pairs: a pair begins with the later of its two elements."""
     later: Expression = Call("greatest", tuple(Column(t, Type.BIGINT) for _, t in (left, right)), Type.BIGINT)
     pairs = replace(join, left=left[0], right=right[0])
-    return Map(pairs, (*_columns(join.schema), Output(time, later)), join.span), time
+    return Map(pairs, (*_all_columns(join.schema), Output(time, later)), join.span), time
 
 
-def _columns(schema: Schema) -> Iterator[Output]:
+def _all_columns(schema: Schema) -> Iterator[Output]:
     return (Output(f.name, Column(f.name, f.type)) for f in schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import (
     Aggregate,
     Coalesce,
@@ -21,8 +21,8 @@ from tidegate.algebra.plan import (
     walk,
 )
 from tidegate.algebra.properties import calls
-from tidegate.algebra.properties.reach import granule, is_bounded, is_chronon, reach
 from tidegate.algebra.properties.regions import has_own_times, sees_own_times
+from tidegate.algebra.properties.validities import granule, is_bounded, is_chronon, validity_extent
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.whole_elements import extend_as_sets
 from tidegate.errors import NOWHERE, QueryError, Span
@@ -62,12 +62,12 @@ def refuse_unsupported(plan: Plan) -> None:
 def _refuse_unbounded(plan: _Remembering) -> None:
     for each in inputs(plan):
         if not is_bounded(each):
-            message = f"{_named(plan)} over an unbounded window would have to remember all elements for ever"
+            message = f"{_operator_name(plan)} over an unbounded window would have to remember all elements for ever"
             hint = "give the window a RANGE, such as RANGE 1 HOUR"
-            raise QueryError("Q201", message, _unbounded_window(each), hint=hint)
+            raise QueryError("Q201", message, _span_of_unbounded(each), hint=hint)
 
 
-def _named(plan: _Remembering) -> str:
+def _operator_name(plan: _Remembering) -> str:
     match plan:
         case Join() | SimilarityJoin():
             return "a join"
@@ -85,7 +85,7 @@ def _named(plan: _Remembering) -> str:
             return "a coalesce"
 
 
-def _unbounded_window(plan: Plan) -> Span:
+def _span_of_unbounded(plan: Plan) -> Span:
     for node in walk(plan):
         match node:
             case Window(size=None, span=span) | CountWindow(rows=None, span=span):
@@ -94,14 +94,14 @@ def _unbounded_window(plan: Plan) -> Span:
 
 
 def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
-    known = reach(source)
+    known = validity_extent(source)
     hint = "take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
     if not known.ends:
         message = f"{what} elements that may be valid for ever would take all instants of that one by one"
         raise QueryError("Q202", message, span, hint=hint)
     if known.length is not None and known.length > MOST_PIECES * length:
         pieces = -(-known.length // length)
-        message = f"{what} elements that are valid for up to {in_words(known.length)} would make {pieces} of each"
+        message = f"{what} elements that are valid for up to {duration_text(known.length)} would make {pieces} of each"
         raise QueryError("Q202", message, span, hint=hint)
 
 
@@ -118,12 +118,12 @@ def _refuse_finer(node: Plan) -> None:
     """Refuse finer time above coarser time (PIPES, section 20.4)."""
     match node:
         case Granularity(source=source, size=size, span=span) if size % granule(source):
-            below = in_words(granule(source))
-            message = f"a granularity of {in_words(size)} above one of {below} would need instants that are gone"
+            below = duration_text(granule(source))
+            message = f"a granularity of {duration_text(size)} above one of {below} would need instants that are gone"
             raise QueryError("Q203", message, span, hint=f"take a multiple of {below}")
         case Window(source=source, size=int(size), slide=slide, span=span) if granule(source) > 1 and (
             size % granule(source) or (slide > 1 and slide % granule(source))
         ):
-            below = in_words(granule(source))
+            below = duration_text(granule(source))
             message = f"a window over a stream of granularity {below} must move in steps of that"
             raise QueryError("Q203", message, span, hint=f"give it a RANGE and a SLIDE that are multiples of {below}")

@@ -28,13 +28,13 @@ class Policy(Enum):
 class Utility:
     """The utility of results, by the types of the rows that they consist of.
 
-    Each of the types reads columns of one source. `worth` maps values of a type to utilities; all other values have
-    the utility `otherwise`. If `worth` is empty, types are numbers and serve as utilities themselves. The utility of
+    Each of the types reads columns of one source. `by_value` maps values of a type to utilities; all other values have
+    the utility `otherwise`. If `by_value` is empty, types are numbers and serve as utilities themselves. The utility of
     a pair is the greater of both utilities, or their average. A row without a type has the utility `otherwise`.
     """
 
     types: tuple[Expression, ...]
-    worth: tuple[tuple[int | float | str | bool, float], ...] = ()
+    by_value: tuple[tuple[int | float | str | bool, float], ...] = ()
     otherwise: float = 0.0
     average: bool = False
 
@@ -57,7 +57,7 @@ class Shedding:
     """Position of the clause in the query; nowhere if SET asks for shedding."""
 
 
-NEVER = Shedding()
+NO_SHEDDING = Shedding()
 
 
 class Measure(Enum):
@@ -72,7 +72,7 @@ class Measure(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class SimilarityCondition:
     """The similarity required of two columns; `bound` is the minimum or maximum, where the measure has one."""
 
     measure: Measure
@@ -91,9 +91,9 @@ class SimilarityJoin:
 
     left: Plan
     right: Plan
-    likeness: Likeness | None
+    similarity: SimilarityCondition | None
     predicate: Expression = TRUE
-    shedding: Shedding = NEVER
+    shedding: Shedding = NO_SHEDDING
     width: int = SECOND
     span: Span = field(default=NOWHERE, compare=False)
 

@@ -30,7 +30,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class TotalCompletion:
     """The condition that completes a total: the weights, the elements that count, and what happens next.
 
     `weight` is a BIGINT column of the elements. Only elements of the last `within` microseconds count, t - within <
@@ -45,7 +45,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed:
+class SubscriptionColumns:
     """The roles of the columns in rows of subscriptions.
 
     A row whose `ended` column is true terminates the subscription with its id and keys; any other row registers a

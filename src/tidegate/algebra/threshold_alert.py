@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidegate.algebra.similarity_join import NEVER, Shedding
+from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Type
 from tidegate.time import FOREVER
@@ -62,14 +62,14 @@ class Demand:
     strict: bool
     above: bool
     below: bool
-    shown: str = field(default="", compare=False)
+    value_text: str = field(default="", compare=False)
     """The value's description for EXPLAIN."""
     why: str = field(default="", compare=False)
     """The reason why the required sides suffice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class KeepAll:
     """No element of an input can be omitted."""
 
     why: str = field(default="", compare=False)
@@ -98,10 +98,10 @@ class Alert:
     everything: bool = False
     assumed: tuple[int, ...] = ()
     """Members for which the user asserts that the function is quasiconvex."""
-    demands: tuple[Demand | Whole, ...] = ()
+    demands: tuple[Demand | KeepAll, ...] = ()
     """Demands by member; empty until omission has been analysed: then nothing is omitted."""
     lasting: tuple[int, ...] = ()
-    shedding: Shedding = NEVER
+    shedding: Shedding = NO_SHEDDING
 
 
 def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:
@@ -110,12 +110,12 @@ def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:
     An element can be omitted if all of the demands allow it.
     """
     asked = [alert.demands[alert.members.index(which)] for alert in alerts if alert.demands and which in alert.members]
-    if len(asked) < sum(which in alert.members for alert in alerts) or any(isinstance(each, Whole) for each in asked):
+    if len(asked) < sum(which in alert.members for alert in alerts) or any(isinstance(each, KeepAll) for each in asked):
         return ()
     return tuple(dict.fromkeys(each for each in asked if isinstance(each, Demand)))
 
 
-def distances(alert: Alert) -> list[list[int]]:
+def time_distances(alert: Alert) -> list[list[int]]:
     """Return the greatest time by which the element of one member (row) can be later than that of another (column)."""
     many = len(alert.members)
     most = [[0 if i == j else FOREVER for j in range(many)] for i in range(many)]
@@ -129,6 +129,6 @@ def distances(alert: Alert) -> list[list[int]]:
     return most
 
 
-def span(alert: Alert) -> int:
+def alarm_span(alert: Alert) -> int:
     """Return the greatest distance in time between the first and the last element of an alarm."""
-    return max(max(row) for row in distances(alert))
+    return max(max(row) for row in time_distances(alert))

@@ -10,26 +10,26 @@ from tidegate.expressions import nodes
 from tidegate.expressions.nodes import Call, Expression
 
 
-def signatures(plan: Plan) -> tuple[str, ...]:
+def user_signatures(plan: Plan) -> tuple[str, ...]:
     """Return the signatures of the user-defined functions and aggregates, each once, in order."""
-    return tuple(sorted({signature for node in walk(plan) for signature in _own(node)}))
+    return tuple(sorted({signature for node in walk(plan) for signature in _operator_signatures(node)}))
 
 
-def _own(plan: Plan) -> Iterator[str]:
+def _operator_signatures(plan: Plan) -> Iterator[str]:
     match plan:
         case Aggregate(calls=calls):
             yield from (call.user.signature for call in calls if call.user is not None)
         case Filter() | Join() | SemiJoin():
-            yield from _called(plan.predicate)
+            yield from _expression_signatures(plan.predicate)
         case SimilarityJoin(predicate=predicate, shedding=shedding):
             for each in (predicate, *(shedding.utility.types if shedding.utility else ())):
-                yield from _called(each)
+                yield from _expression_signatures(each)
         case Map(outputs=outputs):
             for output in outputs:
-                yield from _called(output.expression)
+                yield from _expression_signatures(output.expression)
 
 
-def _called(expression: Expression) -> Iterator[str]:
+def _expression_signatures(expression: Expression) -> Iterator[str]:
     for part in nodes.walk(expression):
         if isinstance(part, Call) and part.user is not None:
             yield part.user.signature

@@ -24,7 +24,7 @@ from tidegate.algebra.plan import (
     with_inputs,
 )
 from tidegate.algebra.properties.calls import sees_copies
-from tidegate.algebra.properties.reach import is_chronon
+from tidegate.algebra.properties.validities import is_chronon
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Expression
 

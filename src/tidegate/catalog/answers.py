@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.catalog.catalog import (
     DerivedStream,
     Describe,
@@ -18,17 +18,19 @@ from tidegate.catalog.catalog import (
     SourceStream,
     Stream,
 )
-from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, declared_in_words
-from tidegate.catalog.domains import in_words as domain_in_words
+from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, describe_declarations
+from tidegate.catalog.domains import describe_domain as domain_in_words
 from tidegate.catalog.shedding import COLUMNS as SHEDDING_COLUMNS
-from tidegate.catalog.shedding import Shed, shedding_rows
+from tidegate.catalog.shedding import SheddingSummary, shedding_rows
 from tidegate.schema import Schema
 
-Asked = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
+AnswerableCommand = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
 """Commands that carry everything needed for the answer."""
 
 
-def answer(command: Asked, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
+def answer(
+    command: AnswerableCommand, found: Sequence[ConstraintFinding] = (), shed: Sequence[SheddingSummary] = ()
+) -> str:
     """Answer a command: one line for each item of SHOW, and for each column and constraint of DESCRIBE.
 
     `found` is what runs know about constraints beyond the declarations, `shed` what they know about shedding.
@@ -42,35 +44,37 @@ def answer(command: Asked, found: Sequence[Found] = (), shed: Sequence[Shed] = (
     """
     match command:
         case ShowStreams(streams=streams):
-            return _listed(((s.name, s.schema) for s in streams), "there are no streams")
+            return _list_schemas(((s.name, s.schema) for s in streams), "there are no streams")
         case ShowTables(tables=tables):
-            return _listed(((t.name, t.schema) for t in tables), "there are no tables")
+            return _list_schemas(((t.name, t.schema) for t in tables), "there are no tables")
         case ShowQueries(queries=queries):
-            return _listed(((q.name, q.plan.schema) for q in queries), "there are no queries")
+            return _list_schemas(((q.name, q.plan.schema) for q in queries), "there are no queries")
         case ShowAlerts(alerts=alerts):
-            return _listed(((a.name, a.schema) for a in alerts), "there are no alerts")
+            return _list_schemas(((a.name, a.schema) for a in alerts), "there are no alerts")
         case ShowConstraints(streams=streams):
             rows = constraint_rows(streams, found)
-            return "\n".join(_aligned([COLUMNS, *rows])) if rows else "there are no constraints"
+            return "\n".join(_align_rows([COLUMNS, *rows])) if rows else "there are no constraints"
         case ShowShedding(queries=queries):
             rows = shedding_rows(queries, shed)
-            return "\n".join(_aligned([SHEDDING_COLUMNS, *rows])) if rows else "nothing is shed: shedding is off"
+            return "\n".join(_align_rows([SHEDDING_COLUMNS, *rows])) if rows else "nothing is shed: shedding is off"
         case Describe(subject=subject):
-            declared = declared_in_words(subject) if isinstance(subject, SourceStream) else ()
-            return "\n".join([_headline(subject), *(f"  {line}" for line in [*_aligned(_columns(subject)), *declared])])
+            declared = describe_declarations(subject) if isinstance(subject, SourceStream) else ()
+            return "\n".join(
+                [_headline(subject), *(f"  {line}" for line in [*_align_rows(_column_rows(subject)), *declared])]
+            )
 
 
-def _listed(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
+def _list_schemas(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
     rows = [(name, ", ".join(f"{f.name} {f.type.name}" for f in schema)) for name, schema in things]
-    return "\n".join(_aligned(rows)) or nothing
+    return "\n".join(_align_rows(rows)) or nothing
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align_rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _columns(subject: Stream | Query) -> list[tuple[str, str]]:
+def _column_rows(subject: Stream | Query) -> list[tuple[str, str]]:
     """Return the names of columns, each with its type and domain."""
     schema = subject.plan.schema if isinstance(subject, Query) else subject.schema
     domains = dict(subject.domains) if isinstance(subject, SourceStream) else {}
@@ -83,7 +87,7 @@ def _headline(subject: Stream | Query) -> str:
         case SourceStream(name=name, location=location) if subject.is_table:
             return f"table {name} from '{location}'"
         case SourceStream(name=name, location=location):
-            return ", ".join([f"stream {name} from '{location}'", *_times(subject)])
+            return ", ".join([f"stream {name} from '{location}'", *_time_clauses(subject)])
         case Query(name=name, reads=reads, is_alert=True, notify=str(notify)):
             return f"alert {name} over {', '.join(sorted(reads))}, notify '{notify}'"
         case Query(name=name, reads=reads, is_alert=True) | DerivedStream(name=name, reads=reads, is_alert=True):
@@ -94,7 +98,7 @@ def _headline(subject: Stream | Query) -> str:
             return f"query {name} over {', '.join(sorted(reads))}"
 
 
-def _times(stream: SourceStream) -> Iterable[str]:
+def _time_clauses(stream: SourceStream) -> Iterable[str]:
     """Describe the declarations of a stream on time and bad files."""
     if stream.is_timed_by_arrival:
         yield "by time of arrival"
@@ -105,8 +109,8 @@ def _times(stream: SourceStream) -> Iterable[str]:
     if stream.unit is not None:
         yield f"unit {stream.unit.value}"
     if stream.delay:
-        yield f"delay {in_words(stream.delay)}"
+        yield f"delay {duration_text(stream.delay)}"
     if stream.idle_after is not None:
-        yield f"idle after {in_words(stream.idle_after)}"
+        yield f"idle after {duration_text(stream.idle_after)}"
     if stream.stops_at_bad_file:
         yield "on bad file stop"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from tidegate.algebra.constraints import Constraint, Settings
+from tidegate.algebra.constraints import Constraint, ConstraintSettings
 from tidegate.algebra.plan import Plan, Validity
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.functions.aggregates import aggregate_named
 from tidegate.expressions.functions.resolve import function_names
@@ -94,14 +94,14 @@ class Catalog:
 
     streams: Mapping[str, Stream] = field(default_factory=lambda: MappingProxyType({}))
     functions: Mapping[str, UserDefined] = field(default_factory=lambda: MappingProxyType({}))
-    settings: Settings = field(default_factory=Settings)
-    shedding: Shedding = NEVER
+    settings: ConstraintSettings = field(default_factory=ConstraintSettings)
+    shedding: Shedding = NO_SHEDDING
     """Shedding of queries that do not declare their own."""
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
 
-    def without(self, name: str) -> Catalog:
+    def without_stream(self, name: str) -> Catalog:
         left = {key: stream for key, stream in self.streams.items() if key != name.lower()}
         return replace(self, streams=MappingProxyType(left))
 
@@ -111,7 +111,7 @@ class Catalog:
             raise QueryError("Q122", f"there already is a function '{function.name}'", hint="choose another name")
         return replace(self, functions=MappingProxyType({**self.functions, function.name: function}))
 
-    def with_settings(self, settings: Settings) -> Catalog:
+    def with_settings(self, settings: ConstraintSettings) -> Catalog:
         return replace(self, settings=settings)
 
     def with_shedding(self, shedding: Shedding) -> Catalog:
@@ -138,7 +138,7 @@ class Query:
     reads: frozenset[str] = frozenset()
     is_alert: bool = False
     notify: str | None = None
-    shedding: Shedding = NEVER
+    shedding: Shedding = NO_SHEDDING
     early: bool = False
 
     @property
@@ -236,6 +236,6 @@ class Program:
     """The text itself, to show places in it."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ConstraintSettings:
         """Settings of all queries, from SET; a session keeps them with the catalog."""
         return self.catalog.settings

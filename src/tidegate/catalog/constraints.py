@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reference
-from tidegate.algebra.explain_keyed_join import reach_in_words
+from tidegate.algebra.explain_keyed_join import reach_text
 from tidegate.catalog.catalog import SourceStream
 
 COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "history", "saves")
@@ -18,7 +18,7 @@ USED = "yes"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConstraintFinding:
     """Description of what a join knows about a constraint; fields are empty where it knows nothing.
 
     Texts:
@@ -27,7 +27,7 @@ class Found:
     used: the deviation that the join currently assumes
     history: earlier values of `used`
     saves: the rows that need not be kept because of it
-    declaration: the `identity` of the declaration; empty if the constraint was found by monitoring
+    declaration: the `declaration_identity` of the declaration; empty if the constraint was found by monitoring
 
     Numbers:
     rows: rows that are not kept because of it, or would not be
@@ -57,7 +57,7 @@ class Found:
         return self.stream.lower(), self.declaration or self.constraint.lower()
 
 
-def identity(declared: Constraint) -> str:
+def declaration_identity(declared: Constraint) -> str:
     """Return a text that identifies a declaration among those of its stream.
 
     It does not depend on the case of names of streams and columns.
@@ -65,13 +65,13 @@ def identity(declared: Constraint) -> str:
     return repr(declared).lower()
 
 
-def in_words(constraint: Constraint) -> str:
+def describe_bare_constraint(constraint: Constraint) -> str:
     """Describe a constraint without its name and its WITHIN.
 
     Examples
     --------
     >>> from tidegate.algebra.constraints import Reach
-    >>> in_words(Reference("b_to_o", ("pid",), "o", ("id",), Reach(rows=5)))
+    >>> describe_bare_constraint(Reference("b_to_o", ("pid",), "o", ("id",), Reach(rows=5)))
     '(pid) references o (id)'
     """
     match constraint:
@@ -83,35 +83,37 @@ def in_words(constraint: Constraint) -> str:
             return f"ordered by {column}"
 
 
-def declared_in_words(stream: SourceStream) -> Iterator[str]:
+def describe_declarations(stream: SourceStream) -> Iterator[str]:
     """Yield descriptions of the key and the constraints of a stream."""
     if stream.key:
-        yield _key_in_words(stream)
+        yield _describe_key(stream)
     for each in stream.constraints:
-        yield f"{_named_in_words(each)} within {reach_in_words(each.within)}"
+        yield f"{_describe_with_name(each)} within {reach_text(each.within)}"
 
 
-def constraint_rows(streams: Iterable[SourceStream], found: Sequence[Found] = ()) -> list[tuple[str, ...]]:
+def constraint_rows(streams: Iterable[SourceStream], found: Sequence[ConstraintFinding] = ()) -> list[tuple[str, ...]]:
     """Return a row with the `COLUMNS` for each declared key and constraint, and for each other constraint found."""
-    told: dict[tuple[str, str], list[Found]] = {}
+    told: dict[tuple[str, str], list[ConstraintFinding]] = {}
     for one in found:
         told.setdefault(one.subject, []).append(one)
-    known = {subject: _together(same) for subject, same in told.items()}
+    known = {subject: _merge_findings(same) for subject, same in told.items()}
     rows = []
     for stream in streams:
-        rows += [_row(stream.name, _key_in_words(stream), "", "declared", None)] if stream.key else []
+        rows += [_constraint_row(stream.name, _describe_key(stream), "", "declared", None)] if stream.key else []
         for each in stream.constraints:
-            said = known.pop((stream.name.lower(), identity(each)), None)
-            rows.append(_row(stream.name, _named_in_words(each), reach_in_words(each.within), "declared", said))
-    return rows + [_row(one.stream, one.constraint, one.within, _origin(one), one) for one in known.values()]
+            said = known.pop((stream.name.lower(), declaration_identity(each)), None)
+            rows.append(
+                _constraint_row(stream.name, _describe_with_name(each), reach_text(each.within), "declared", said)
+            )
+    return rows + [_constraint_row(one.stream, one.constraint, one.within, _origin(one), one) for one in known.values()]
 
 
-def saved_in_words(rows: int, *, is_used: bool) -> str:
+def describe_saved_rows(rows: int, *, is_used: bool) -> str:
     """Describe the rows that are not kept because of a constraint, or would not be if it were used."""
     return f"{'' if is_used else 'would save '}about {rows} rows"
 
 
-def _together(told: Sequence[Found]) -> Found:
+def _merge_findings(told: Sequence[ConstraintFinding]) -> ConstraintFinding:
     """Merge the descriptions of one constraint by several edges or joins; only those that use it count, if any do.
 
     A constraint counts as violated if any of them says so. The same rows may be late for several edges, so the largest
@@ -121,25 +123,27 @@ def _together(told: Sequence[Found]) -> Found:
     first = max(speaking, key=lambda each: (each.is_used and each.in_use != USED, each.late, each.distance))
     if sum(bool(each.saves) for each in speaking) < 2:
         return first
-    return replace(first, saves=saved_in_words(sum(each.rows for each in speaking), is_used=first.is_used))
+    return replace(first, saves=describe_saved_rows(sum(each.rows for each in speaking), is_used=first.is_used))
 
 
-def _origin(found: Found) -> str:
+def _origin(found: ConstraintFinding) -> str:
     """Return the origin of a constraint that the streams do not declare; an earlier run may have declared it."""
     return "declared" if found.declaration else "found"
 
 
-def _row(stream: str, constraint: str, within: str, origin: str, told: Found | None) -> tuple[str, ...]:
+def _constraint_row(
+    stream: str, constraint: str, within: str, origin: str, told: ConstraintFinding | None
+) -> tuple[str, ...]:
     more = ("",) * 4 if told is None else (told.in_use, told.used, told.history, told.saves)
     return (stream, constraint, within, origin, *more)
 
 
-def _key_in_words(stream: SourceStream) -> str:
+def _describe_key(stream: SourceStream) -> str:
     return f"key ({', '.join(stream.key)})"
 
 
-def _named_in_words(constraint: Constraint) -> str:
+def _describe_with_name(constraint: Constraint) -> str:
     match constraint:
         case Reference(name=str(name)):
-            return f"{name}: {in_words(constraint)}"
-    return in_words(constraint)
+            return f"{name}: {describe_bare_constraint(constraint)}"
+    return describe_bare_constraint(constraint)

@@ -9,7 +9,7 @@ from tidegate.catalog.catalog import Query
 
 
 @dataclass(frozen=True, slots=True)
-class Shed:
+class SheddingSummary:
     """Description of what a run knows about a join that may shed; fields are empty where it knows nothing.
 
     query: name of the query
@@ -34,17 +34,17 @@ class Shed:
     history: str = ""
 
 
-COLUMNS = tuple(field.name for field in fields(Shed))
+COLUMNS = tuple(field.name for field in fields(SheddingSummary))
 """Columns of SHOW SHEDDING."""
 
 
-def shedding_rows(queries: Iterable[Query], shed: Sequence[Shed] = ()) -> list[tuple[str, ...]]:
+def shedding_rows(queries: Iterable[Query], shed: Sequence[SheddingSummary] = ()) -> list[tuple[str, ...]]:
     """Return a row with the `COLUMNS` for each join in `shed`, and for each other query that may shed."""
     told = list(shed)
     # A join that several queries share has one entry, with the names of all of them.
     known = {name for each in shed for name in each.query.lower().split(", ")}
     told += [
-        Shed(query.name, policy=query.shedding.policy.value)
+        SheddingSummary(query.name, policy=query.shedding.policy.value)
         for query in queries
         if query.may_shed and query.name.lower() not in known
     ]

@@ -16,10 +16,10 @@ def announce(job: Job) -> None:
     """Print the location of every file sink, and of every stream that has no file yet."""
     for name, sink in job.sinks.items():
         what = _OTHER_OUTPUTS.get(name, f"results of {name}")
-        print(f"{what} go to {_resolved(sink.folder)} ({sink.format})", file=sys.stderr)
+        print(f"{what} go to {_resolve_folder(sink.folder)} ({sink.format})", file=sys.stderr)
     for stream, place in job.awaited.items():
         print(f"stream '{stream}' has no file yet: waiting for the first one at {place}", file=sys.stderr)
 
 
-def _resolved(folder: str) -> str:
+def _resolve_folder(folder: str) -> str:
     return folder if is_uri(folder) else str(Path(folder).resolve())

@@ -12,7 +12,7 @@ from tidegate.errors import DataError, QueryError
 from tidegate.time import parse_duration
 
 
-class Shape(StrEnum):
+class ShapeOption(StrEnum):
     QUASICONVEX = "quasiconvex"
     RISING = "rising"
     FALLING = "falling"
@@ -41,7 +41,9 @@ def edge(
     window: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The length of a bracket, instead of --within.")
     ] = None,
-    shape: Annotated[Shape, typer.Option(help="Shape of the alert's function in this value.")] = Shape.QUASICONVEX,
+    shape: Annotated[
+        ShapeOption, typer.Option(help="Shape of the alert's function in this value.")
+    ] = ShapeOption.QUASICONVEX,
     boundary: Annotated[
         Boundary, typer.Option(help="Whether readings exactly at the distance count.")
     ] = Boundary.CLOSED,
@@ -61,13 +63,13 @@ def edge(
 
     Exit codes: 0 for success, 2 for a wrong option, 3 if rows could not be read.
     """
-    from tidegate.cli.edge_work import passed_on
+    from tidegate.cli.edge_work import filter_rows
 
-    work = passed_on(
+    work = filter_rows(
         time,
         value,
         tuple(key or ()),
-        window=_window(within, window, streams),
+        window=_bracket_length(within, window, streams),
         shape=shape.value,
         boundary=boundary.value,
         hold=None if hold is None else parse_duration(hold),
@@ -79,7 +81,7 @@ def edge(
         raise typer.Exit(DataError.exit_code)
 
 
-def _window(within: str | None, window: str | None, streams: int) -> int:
+def _bracket_length(within: str | None, window: str | None, streams: int) -> int:
     match within, window:
         case str(), None:
             return parse_duration(within) * (2 if streams == 2 else 1)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from tidegate.errors import DataError, nearest
+from tidegate.errors import DataError, suggest_name
 from tidegate.expressions.parse.times import parse_timestamps
 from tidegate.time import EARLIEST, LATEST
 
@@ -50,17 +50,17 @@ class CsvReader:
         self._width, self._places = 0, [0]
 
     def is_header(self, line: str) -> bool:
-        names = [name.strip() for name in _split(line)]
+        names = [name.strip() for name in _split_csv(line)]
         wanted = (self._columns.time, self._columns.value, *self._columns.key)
         for name in wanted:
             if name not in names:
-                raise DataError("D103", f"the header has no column '{name}'", hint=nearest(name, names))
+                raise DataError("D103", f"the header has no column '{name}'", hint=suggest_name(name, names))
         self._width, self._places = len(names), [names.index(name) for name in wanted]
         return True
 
     def fields(self, line: str) -> Fields | str:
         try:
-            cells = _split(line)
+            cells = _split_csv(line)
         except csv.Error as error:
             return f"the line is no CSV ({error})"
         if len(cells) != self._width:
@@ -69,7 +69,7 @@ class CsvReader:
         return Fields(time.strip() or None, value.strip() or None, tuple(cell or None for cell in key))
 
 
-def _split(line: str) -> list[str]:
+def _split_csv(line: str) -> list[str]:
     return line.split(",") if '"' not in line else next(csv.reader([line], strict=True))
 
 
@@ -92,16 +92,16 @@ class JsonReader:
         if not isinstance(row, dict):
             return "the line is no JSON object"
         time, value, *key = (
-            _text(row.get(name)) for name in (self._columns.time, self._columns.value, *self._columns.key)
+            _field_text(row.get(name)) for name in (self._columns.time, self._columns.value, *self._columns.key)
         )
         return Fields(time, value, tuple(key))
 
 
-def _text(value: Any) -> str | None:
+def _field_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def times(texts: list[str | None]) -> list[int | None]:
+def parse_times(texts: list[str | None]) -> list[int | None]:
     """Parse times, written as integer microseconds since 1970 or as timestamps; None where a text is no valid time."""
     found = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
     others = [i for i, time in enumerate(found) if time is None and texts[i] is not None]
@@ -112,12 +112,12 @@ def times(texts: list[str | None]) -> list[int | None]:
     return [time if time is not None and EARLIEST < time < LATEST else None for time in found]
 
 
-def number(text: str | None) -> float | None:
+def parse_number(text: str | None) -> float | None:
     """Parse a number: NaN if there is no text, None if the text is no number.
 
     Examples
     --------
-    >>> number("1e3"), number(None), number("1_000")
+    >>> parse_number("1e3"), parse_number(None), parse_number("1_000")
     (1000.0, nan, None)
     """
     if text is None:

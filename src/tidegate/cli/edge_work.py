@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tidegate.cli.edge_lines import Columns, CsvReader, Fields, JsonReader, Reader, number, times
+from tidegate.cli.edge_lines import Columns, CsvReader, Fields, JsonReader, Reader, parse_number, parse_times
 from tidegate.edge import Boundary, KeyedThresholdFilter, Shape
 
 _BLOCK = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def passed_on(
+def filter_rows(
     time: str,
     value: str,
     key: tuple[str, ...],
@@ -28,13 +28,13 @@ def passed_on(
     boundary: Boundary,
     hold: int | None,
     format: Literal["csv", "jsonl"],  # noqa: A002 - the option's name
-) -> Work:
+) -> EdgeFilter:
     """Pass on the rows that an alert may need; return the work done, with its counts."""
     rows: KeyedThresholdFilter[_Reading] = KeyedThresholdFilter(window, shape=shape, boundary=boundary, hold=hold)
     columns = Columns(time, value, key)
-    work = Work(rows, CsvReader(columns) if format == "csv" else JsonReader(columns))
+    work = EdgeFilter(rows, CsvReader(columns) if format == "csv" else JsonReader(columns))
     try:
-        with _signals() as source:
+        with _input_until_signal() as source:
             work.run(source)
     except BrokenPipeError:
         # The reader has closed the pipe, as ``| head`` does. Discard what Python writes when it exits.
@@ -56,7 +56,7 @@ class _Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class Work:
+class EdgeFilter:
     """State of the command: it reads lines, passes on rows, and counts both."""
 
     rows: KeyedThresholdFilter[_Reading]
@@ -74,15 +74,15 @@ class Work:
 
     def run(self, source: _Source) -> None:
         for block in source.blocks():
-            self._decide(list(filter(None, map(self._parsed, block))))
+            self._filter_lines(list(filter(None, map(self._parse_line, block))))
         self._pass_on(self.rows.flush())
 
-    def _parsed(self, raw: bytes) -> _Line | None:
+    def _parse_line(self, raw: bytes) -> _Line | None:
         self.lines += 1
         try:
             text = raw.decode()
         except UnicodeDecodeError:
-            self._refuse(self.lines, raw, "the line is not UTF-8 text")
+            self._report_bad_line(self.lines, raw, "the line is not UTF-8 text")
             return None
         if not text or text.isspace():
             return None
@@ -93,22 +93,22 @@ class Work:
                 return None
         fields = self.reader.fields(text)
         if isinstance(fields, str):
-            self._refuse(self.lines, raw, fields)
+            self._report_bad_line(self.lines, raw, fields)
             return None
         return _Line(self.lines, raw, fields)
 
-    def _decide(self, lines: list[_Line]) -> None:
+    def _filter_lines(self, lines: list[_Line]) -> None:
         """Offer the rows of a block to the filter, and pass on the rows that it releases."""
         sent: list[_Reading] = []
-        for line, time in zip(lines, times([line.fields.time for line in lines]), strict=True):
-            value = number(line.fields.value)
+        for line, time in zip(lines, parse_times([line.fields.time for line in lines]), strict=True):
+            value = parse_number(line.fields.value)
             if time is None:
-                self._refuse(line.number, line.raw, f"'{line.fields.time or ''}' is no time")
+                self._report_bad_line(line.number, line.raw, f"'{line.fields.time or ''}' is no time")
             elif value is None:
-                self._refuse(line.number, line.raw, f"'{line.fields.value}' is no number")
+                self._report_bad_line(line.number, line.raw, f"'{line.fields.value}' is no number")
             else:
                 self.read += 1
-                sent += self.rows.offer(_key(line.fields), time, value, _Reading(time, line.raw))
+                sent += self.rows.offer(_row_key(line.fields), time, value, _Reading(time, line.raw))
         self._pass_on(sent)
 
     def _pass_on(self, readings: list[_Reading]) -> None:
@@ -117,12 +117,12 @@ class Work:
             _write(b"".join(reading.line + b"\n" for reading in readings))
             self.kept += len(readings)
 
-    def _refuse(self, line: int, raw: bytes, reason: str) -> None:
+    def _report_bad_line(self, line: int, raw: bytes, reason: str) -> None:
         self.bad += 1
         print(f"line {line}: {reason}: {raw.decode(errors='replace')}", file=sys.stderr)
 
 
-def _key(fields: Fields) -> Hashable:
+def _row_key(fields: Fields) -> Hashable:
     """Return the key of a row; a row without a value or a key field gets a unique key, so it is never omitted."""
     return object() if fields.value is None or None in fields.key else fields.key
 
@@ -160,7 +160,7 @@ class _Source:
 
 
 @contextmanager
-def _signals() -> Iterator[_Source]:
+def _input_until_signal() -> Iterator[_Source]:
     """Let SIGINT and SIGTERM end the input instead of the process, so that held rows are still passed on."""
     receiver, sender = os.pipe()
     os.set_blocking(sender, False)

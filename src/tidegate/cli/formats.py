@@ -10,12 +10,12 @@ class Runtime(StrEnum):
     EMBEDDED = "embedded"
 
 
-class Times(StrEnum):
+class TimesOption(StrEnum):
     ISO = "iso"
     MICROS = "micros"
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSONL = "jsonl"

@@ -14,7 +14,7 @@ import typer
 
 from tidegate import __version__
 from tidegate.cli.edge import edge
-from tidegate.cli.formats import Format, Runtime, Times
+from tidegate.cli.formats import OutputFormat, Runtime, TimesOption
 from tidegate.errors import TidegateError
 from tidegate.runtime.explain_format import ExplainFormat
 
@@ -46,11 +46,13 @@ def run(
         str | None, typer.Option(metavar="DIR", help="Folder or URI for results, one folder per query.")
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Format | None, typer.Option(help="Format of the results; by default a table on stdout and parquet in files.")
+        OutputFormat | None,
+        typer.Option(help="Format of the results; by default a table on stdout and parquet in files."),
     ] = None,
     times: Annotated[
-        Times, typer.Option(help="Times of the results: ISO 8601 (timestamps in parquet), or integer microseconds.")
-    ] = Times.ISO,
+        TimesOption,
+        typer.Option(help="Times of the results: ISO 8601 (timestamps in parquet), or integer microseconds."),
+    ] = TimesOption.ISO,
     once: Annotated[
         bool, typer.Option("--once", help="Process all available input, emit every result, then exit.")
     ] = False,
@@ -71,9 +73,9 @@ def run(
     Ctrl-C or SIGTERM stops the run after the current step. A second signal ends
     it at once.
     """
-    from tidegate.cli.queries import Where, run_queries
+    from tidegate.cli.queries import SessionArguments, run_queries
 
-    where = Where(runtime=runtime.value, master=master, buckets=buckets, strict=strict)
+    where = SessionArguments(runtime=runtime.value, master=master, buckets=buckets, strict=strict)
     code = run_queries(
         query, where, checkpoint=checkpoint, out=out, shown=format, times=times.value, once=once, quiet=quiet
     )
@@ -113,15 +115,15 @@ def constraints(
     ] = None,
 ) -> None:
     """Print the constraints of the streams in a file, and what a run found about them, without running anything."""
-    from tidegate.cli.queries import constraints_of
+    from tidegate.cli.queries import list_constraints
 
-    print(constraints_of(query, checkpoint))
+    print(list_constraints(query, checkpoint))
 
 
 app.command()(edge)
 
 
-def _version(*, wanted: bool) -> None:
+def _print_version(*, wanted: bool) -> None:
     if wanted:
         print(f"tidegate {__version__}")
         raise typer.Exit
@@ -130,7 +132,10 @@ def _version(*, wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=lambda v: _version(wanted=v))
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=lambda v: _print_version(wanted=v)
+        ),
     ] = False,
 ) -> None:
     pass

@@ -12,9 +12,9 @@ import pyarrow as pa
 from tidegate.cli.table import AlignedTable
 from tidegate.connectors.sinks import TextFormat, render
 from tidegate.errors import printable
-from tidegate.runtime.outputs import in_time_order
+from tidegate.runtime.outputs import sort_by_time
 from tidegate.runtime.port import DEAD_LETTERS
-from tidegate.runtime.shedding import SHEDDING, shed_in_words
+from tidegate.runtime.shedding import SHEDDING, describe_shed_work
 
 SHOWN_DEAD_LETTERS = 10
 TABLE_CHUNK = 100_000
@@ -43,33 +43,33 @@ class Printer:
     def add(self, name: str, rows: pa.RecordBatch) -> None:
         with self._unless_cut_off():
             if name == DEAD_LETTERS:
-                self._letters(rows)
+                self._print_dead_letters(rows)
             elif name == SHEDDING:
-                self._shed(rows)
+                self._print_shedding(rows)
             elif self.format == "table":
                 self.held.setdefault(name, []).append(rows)
                 if sum(b.num_rows for b in self.held[name]) >= self.chunk:
-                    self._table(name)
+                    self._print_table(name)
             else:
-                self._lines(name, rows)
+                self._print_lines(name, rows)
 
     def close(self) -> None:
         """Print the rows that are still held back."""
         with self._unless_cut_off():
             for name in [name for name in self.tables if self.held.get(name)]:
-                self._table(name)
+                self._print_table(name)
             if self.dead > SHOWN_DEAD_LETTERS:
                 print(f"… and {self.dead - SHOWN_DEAD_LETTERS} more dead letters", file=sys.stderr)
             sys.stdout.flush()
 
-    def complete(self) -> None:
+    def print_missing_headers(self) -> None:
         """Print the headers of queries without rows."""
         with self._unless_cut_off():
             for name, table in self.tables.items():
                 if self.format == "table" and not table.is_headed:
                     self._print_rows(name, table.schema.empty_table())
                 elif self.format == "csv" and not self.is_headed:
-                    self._lines(name, pa.RecordBatch.from_pylist([], schema=table.schema))
+                    self._print_lines(name, pa.RecordBatch.from_pylist([], schema=table.schema))
             sys.stdout.flush()
 
     @contextmanager
@@ -81,7 +81,7 @@ class Printer:
             # Discard all further output, also what Python writes when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def _lines(self, name: str, rows: pa.RecordBatch) -> None:
+    def _print_lines(self, name: str, rows: pa.RecordBatch) -> None:
         if len(self.tables) > 1:
             rows = rows.add_column(0, "query", pa.array([name] * rows.num_rows, pa.string()))
         format_: TextFormat = "csv" if self.format == "csv" else "jsonl"
@@ -89,40 +89,40 @@ class Printer:
         sys.stdout.flush()  # the reader of a pipe waits for the rows
         self.is_headed = True
 
-    def _table(self, name: str) -> None:
-        self._print_rows(name, in_time_order(pa.Table.from_batches(self.held.pop(name))))
+    def _print_table(self, name: str) -> None:
+        self._print_rows(name, sort_by_time(pa.Table.from_batches(self.held.pop(name))))
         sys.stdout.flush()
 
     def _print_rows(self, name: str, rows: pa.Table) -> None:
         if len(self.tables) > 1 and self.last != name:
             print(f"{name}:")
             self.last = name
-        sys.stdout.write(self.tables[name].text(rows))
+        sys.stdout.write(self.tables[name].format_rows(rows))
 
-    def _letters(self, rows: pa.RecordBatch) -> None:
+    def _print_dead_letters(self, rows: pa.RecordBatch) -> None:
         # Omit the time: a Python datetime cannot represent all times.
         shown = rows.select(["reason", "detail", "row", "file", "line"]).slice(
             0, max(0, SHOWN_DEAD_LETTERS - self.dead)
         )
         for letter in shown.to_pylist():
             said = ": ".join(printable(part) for part in (letter["detail"], letter["row"]) if part is not None)
-            print(f"dead letter ({letter['reason']}){_place(letter)}: {said}", file=sys.stderr)
+            print(f"dead letter ({letter['reason']}){_place_text(letter)}: {said}", file=sys.stderr)
         self.dead += rows.num_rows
 
-    def _shed(self, rows: pa.RecordBatch) -> None:
+    def _print_shedding(self, rows: pa.RecordBatch) -> None:
         """Print for each step that shed comparisons the share of results it found."""
         for row in rows.to_pylist():
             if row["compared_share"] < 1:
-                said = shed_in_words({name.removesuffix("_share"): value for name, value in row.items()})
+                said = describe_shed_work({name.removesuffix("_share"): value for name, value in row.items()})
                 print(f"step {row['step']} of {row['query']} sheds: {said}", file=sys.stderr)
 
 
-def _place(letter: Mapping[str, object]) -> str:
+def _place_text(letter: Mapping[str, object]) -> str:
     """Format the file and line of a dead letter as compilers do.
 
     Examples
     --------
-    >>> _place({"file": "data/bid.csv", "line": 7}), _place({"file": None, "line": None})
+    >>> _place_text({"file": "data/bid.csv", "line": 7}), _place_text({"file": None, "line": None})
     (' data/bid.csv:7', '')
     """
     file, line = letter["file"], letter["line"]

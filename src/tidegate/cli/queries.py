@@ -9,7 +9,7 @@ from typing import Literal, TypedDict
 
 from tidegate.catalog.catalog import Catalog, Program, SourceStream
 from tidegate.cli.announce import announce
-from tidegate.cli.formats import Format
+from tidegate.cli.formats import OutputFormat
 from tidegate.cli.output import Printer
 from tidegate.cli.signals import StopSignals
 from tidegate.cli.warnings import Warnings
@@ -17,20 +17,26 @@ from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import answers, explain_program, found_by, show_constraints, when_answered
+from tidegate.runtime.answers import (
+    answer_commands,
+    explain_program,
+    findings_of_runs,
+    show_constraints,
+    split_commands,
+)
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import compile_queries, idle_shedding, program_identity
+from tidegate.runtime.compile import compile_queries, idle_shedding_warnings, program_identity
 from tidegate.runtime.control import NO_ORDERS, OrdersByOperator
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.outputs import result_schema
 from tidegate.runtime.port import QueryState
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import shed_by
+from tidegate.runtime.shedding import shedding_of_runs
 from tidegate.session import Session
 from tidegate.time import TimeFormat
 
 
-class Where(TypedDict):
+class SessionArguments(TypedDict):
     """Arguments of the session in which queries run."""
 
     runtime: Literal["spark", "embedded"]
@@ -40,13 +46,13 @@ class Where(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _QueryText:
     """Text of a file, and the folder that its relative paths may refer to."""
 
     text: str
     base: Path
 
-    def bound(self, *, commands_will_do: bool = False) -> Program:
+    def bind_program(self, *, commands_will_do: bool = False) -> Program:
         program = bind(self.text)
         if not program.queries and not (commands_will_do and program.commands):
             raise QueryError("Q302", "there is nothing to run", hint="add a SELECT statement")
@@ -55,23 +61,23 @@ class _Text:
 
 def run_queries(
     query: Path,
-    where: Where,
+    where: SessionArguments,
     *,
     checkpoint: str | None,
     out: str | None,
-    shown: Format | None,
+    shown: OutputFormat | None,
     times: TimeFormat,
     once: bool,
     quiet: bool,
 ) -> int:
     """Run the queries in a file and return the exit code."""
-    shown = shown or (Format.TABLE if out is None else Format.PARQUET)
-    program = _read(query).bound(commands_will_do=True)
-    warnings = Warnings(strict=where["strict"], as_json=shown is Format.JSONL)
+    shown = shown or (OutputFormat.TABLE if out is None else OutputFormat.PARQUET)
+    program = _read_text(query).bind_program(commands_will_do=True)
+    warnings = Warnings(strict=where["strict"], as_json=shown is OutputFormat.JSONL)
     warnings.show(program.warnings)
-    early, late = when_answered(program)
+    early, late = split_commands(program)
     if early.commands:
-        print(answers(early))
+        print(answer_commands(early))
     if not program.queries:
         return 0
     _check_format(shown, out, program)
@@ -84,7 +90,7 @@ def run_queries(
             once=once,
             checkpoint=checkpoint,
             out=out,
-            format=_in_files(shown),
+            format=_file_format(shown),
             on_rows=printer.add,
             on_start=None if quiet else announce,
             on_warnings=warnings.show,
@@ -92,11 +98,11 @@ def run_queries(
         )
         assert running is not None
         signals.running = True
-        was_stopped = _follow(running, printer, warnings, signals, quiet=quiet)
-        printer.complete()
+        was_stopped = _wait_for_end(running, printer, warnings, signals, quiet=quiet)
+        printer.print_missing_headers()
         progress = running.progress()
     if late.commands:
-        print(answers(late, found_by([progress.steering]), shed_by([progress.steering])))
+        print(answer_commands(late, findings_of_runs([progress.steering]), shedding_of_runs([progress.steering])))
     if not quiet:
         print(summary(progress, out), file=sys.stderr)
     if was_stopped and signals.exit_code:
@@ -106,28 +112,30 @@ def run_queries(
 
 def explain_queries(query: Path, shown: ExplainFormat) -> str:
     """Show the plans of the queries in a file."""
-    return explain_program(_read(query).bound(), shown)
+    return explain_program(_read_text(query).bind_program(), shown)
 
 
 def check_queries(query: Path, *, strict: bool = False) -> list[str]:
     """Check the queries in a file and return their names and columns."""
-    program, found = _read(query).bound(), []
+    program, found = _read_text(query).bind_program(), []
     compiled, _ = compile_queries(program)
-    Warnings(strict=strict).show((*program.warnings, *idle_shedding(program, compiled)))
+    Warnings(strict=strict).show((*program.warnings, *idle_shedding_warnings(program, compiled)))
     for each in program.queries:
         columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
         found.append(f"{each.name}: {columns}")
     return found
 
 
-def constraints_of(query: Path, checkpoint: str | None) -> str:
+def list_constraints(query: Path, checkpoint: str | None) -> str:
     """Show the constraints of the streams in a file, and what the run of a checkpoint found about them."""
-    program = bind(_read(query).text)
+    program = bind(_read_text(query).text)
     orders = [_last_orders(checkpoint, program)] if checkpoint is not None else []
-    return show_constraints(program.catalog, found_by(orders))
+    return show_constraints(program.catalog, findings_of_runs(orders))
 
 
-def _follow(running: RunningQuery, printer: Printer, warnings: Warnings, signals: StopSignals, *, quiet: bool) -> bool:
+def _wait_for_end(
+    running: RunningQuery, printer: Printer, warnings: Warnings, signals: StopSignals, *, quiet: bool
+) -> bool:
     """Wait for the end of the run; return whether a signal stopped it before."""
     try:
         if watch(running, warnings, quiet=quiet, enough=lambda: printer.is_cut_off or signals.received is not None):
@@ -148,15 +156,15 @@ def _last_orders(checkpoint: str, program: Program) -> OrdersByOperator:
         hint = "give the folder or URI that `tidegate run --checkpoint` was given"
         raise DataError("D306", f"there is no checkpoint at {checkpoint}", hint=hint)
     kept.check({**program_identity(program), "buckets": known["buckets"]})
-    last = kept.last()
+    last = kept.last_record()
     return last.orders if last is not None else NO_ORDERS
 
 
-def _read(query: Path) -> _Text:
+def _read_text(query: Path) -> _QueryText:
     if str(query) == "-":
-        return _Text(sys.stdin.read(), Path.cwd())
+        return _QueryText(sys.stdin.read(), Path.cwd())
     try:
-        return _Text(query.read_text(encoding="utf-8"), query.absolute().parent)
+        return _QueryText(query.read_text(encoding="utf-8"), query.absolute().parent)
     except OSError as error:
         raise QueryError("Q303", f"the file {query} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -170,23 +178,23 @@ def _with_base(catalog: Catalog, base: Path) -> Catalog:
     return catalog
 
 
-def _in_files(shown: Format) -> SinkFormat:
+def _file_format(shown: OutputFormat) -> SinkFormat:
     match shown:
-        case Format.CSV:
+        case OutputFormat.CSV:
             return "csv"
-        case Format.JSONL:
+        case OutputFormat.JSONL:
             return "jsonl"
     return "parquet"
 
 
-def _check_format(shown: Format, out: str | None, program: Program) -> None:
+def _check_format(shown: OutputFormat, out: str | None, program: Program) -> None:
     into_files = out is not None or all(q.into is not None for q in program.queries)
-    if shown is Format.PARQUET and not into_files:
+    if shown is OutputFormat.PARQUET and not into_files:
         raise QueryError("Q304", "parquet cannot be written to standard output", hint="add --out DIR")
     printed = {q.plan.schema.names for q in program.queries if q.into is None}
-    if shown is Format.CSV and out is None and len(printed) > 1:
+    if shown is OutputFormat.CSV and out is None and len(printed) > 1:
         message = "queries with different columns cannot share one CSV output"
         hint = "--out DIR writes each query to its own folder, --format jsonl names the query in every line"
         raise QueryError("Q305", message, hint=hint)
-    if shown is Format.TABLE and out is not None:
+    if shown is OutputFormat.TABLE and out is not None:
         raise QueryError("Q304", "a table cannot be written to files", hint="--format csv, jsonl or parquet")

@@ -19,30 +19,30 @@ class AlignedTable:
         self._widths = [len(name) for name in schema.names]
         self._right = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in schema.types]
 
-    def text(self, rows: pa.Table) -> str:
+    def format_rows(self, rows: pa.Table) -> str:
         """Format the next rows, the first time below the heading."""
         columns = [_cells(column) for column in rows.columns]
         self._widths = [max([width, *map(len, cells)]) for width, cells in zip(self._widths, columns, strict=True)]
         lines = [*([] if self.is_headed else [self.schema.names]), *zip(*columns, strict=True)]
         self.is_headed = True
-        return "".join(map(self._line, lines))
+        return "".join(map(self._format_line, lines))
 
-    def _line(self, cells: Sequence[str]) -> str:
+    def _format_line(self, cells: Sequence[str]) -> str:
         columns = zip(cells, self._widths, self._right, strict=True)
         return "  ".join(cell.rjust(w) if right else cell.ljust(w) for cell, w, right in columns).rstrip() + "\n"
 
 
-def aligned(table: pa.Table) -> str:
+def align_table(table: pa.Table) -> str:
     """Format rows under their headings, with numbers aligned to the right.
 
     Examples
     --------
-    >>> print(aligned(pa.table({"name": ["a", "bcd"], "n": [1, 20]})), end="")
+    >>> print(align_table(pa.table({"name": ["a", "bcd"], "n": [1, 20]})), end="")
     name   n
     a      1
     bcd   20
     """
-    return AlignedTable(table.schema).text(table)
+    return AlignedTable(table.schema).format_rows(table)
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from tidegate.cli.warnings import Warnings
-from tidegate.expressions.parse.times import instant_in_words
+from tidegate.expressions.parse.times import instant_text
 from tidegate.runtime.control import Losses
 from tidegate.runtime.port import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import shed_facts, shed_in_words
+from tidegate.runtime.shedding import describe_shed_work, shedding_figures
 
 
 def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:
@@ -28,24 +28,24 @@ def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Cal
             warnings.show(running.warnings)
             if enough():
                 return False
-            live.update(Text(line(running.progress())))
+            live.update(Text(progress_line(running.progress())))
     warnings.show(running.warnings)
     return True
 
 
-def line(progress: Progress) -> str:
+def progress_line(progress: Progress) -> str:
     """Format the figures in one line.
 
     Examples
     --------
-    >>> line(Progress(rows_in=2000, rows_out={"q": 3}, state_bytes=1500, started=time.monotonic()))[:43]
+    >>> progress_line(Progress(rows_in=2000, rows_out={"q": 3}, state_bytes=1500, started=time.monotonic()))[:43]
     '2,000 rows in · 3 rows out · watermark none'
     """
     parts = [f"{progress.rows_in:,} rows in", f"{sum(progress.rows_out.values()):,} rows out"]
-    parts.append(f"watermark {instant_in_words(progress.watermark)}")
-    parts.append(f"state {_bytes(progress.state_bytes)}")
+    parts.append(f"watermark {instant_text(progress.watermark)}")
+    parts.append(f"state {_format_bytes(progress.state_bytes)}")
     if progress.cold_bytes:
-        parts.append(f"cold {_bytes(progress.cold_bytes)}")
+        parts.append(f"cold {_format_bytes(progress.cold_bytes)}")
     if progress.dead:
         parts.append(f"{sum(progress.dead.values()):,} dead letters")
     parts.append(f"{time.monotonic() - progress.started:.1f} s")
@@ -54,32 +54,32 @@ def line(progress: Progress) -> str:
 
 def summary(progress: Progress, out: str | None) -> str:
     """Format the summary of a run."""
-    lines = [line(progress)]
+    lines = [progress_line(progress)]
     if progress.dead:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(progress.dead.items()))
         where = f", in {posixpath.join(out, DEAD_LETTERS)}" if out is not None else ""
         lines.append(f"dead letters: {reasons}{where}")
     if progress.losses is not None:
-        lines.append(_missing(progress.losses))
-    lines += _shed(progress)
+        lines.append(_describe_losses(progress.losses))
+    lines += _shedding_lines(progress)
     return "\n".join(lines)
 
 
-def _shed(progress: Progress) -> Iterator[str]:
+def _shedding_lines(progress: Progress) -> Iterator[str]:
     """Yield a line for each join or alert that has shed something."""
-    for facts in shed_facts(progress.steering):
+    for facts in shedding_figures(progress.steering):
         if facts["overall"]["compared"] < 1 or facts["overall"]["dropped"]:
-            yield f"{facts['query']} has shed: {shed_in_words(facts['overall'])}"
+            yield f"{facts['query']} has shed: {describe_shed_work(facts['overall'])}"
 
 
-def _missing(losses: Losses) -> str:
+def _describe_losses(losses: Losses) -> str:
     """Describe in one line the results that MODE lean lost.
 
     Examples
     --------
-    >>> _missing(Losses(estimate=12.4, low=3, high=20.5))
+    >>> _describe_losses(Losses(estimate=12.4, low=3, high=20.5))
     'missing results: about 12, between 3 and 21 (MODE lean)'
-    >>> _missing(Losses(estimate=None, low=0, high=1200))
+    >>> _describe_losses(Losses(estimate=None, low=0, high=1200))
     'missing results: not known how many, at most 1,200, because nothing is sampled (MODE lean, monitor_sample = 0)'
     """
     if losses.estimate is None:
@@ -89,7 +89,7 @@ def _missing(losses: Losses) -> str:
     return f"missing {losses.of}: about {losses.estimate:,.0f}, {bounds} (MODE lean)"
 
 
-def _bytes(count: float) -> str:
+def _format_bytes(count: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from tidegate.connectors.files import Progress
+from tidegate.connectors.files import FileProgress
 from tidegate.connectors.formats import Position
 from tidegate.errors import BadFileError
 from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason
@@ -31,13 +31,13 @@ def read_past_bad_files(read: Read, position: Position | None) -> Iterator[tuple
                 yield batch, after
             is_over = True
         except BadFileError as bad:
-            reached = Progress.of(reached).set_aside(bad.name).position
+            reached = FileProgress.of(reached).set_aside(bad.name).position
             yield bad_file_batch(bad), reached
 
 
 def bad_file_batch(bad: BadFileError) -> pa.RecordBatch:
     """Return the raw batch that represents a bad file."""
-    content = pa.RecordBatch.from_pydict({"detail": [bad.in_one_line()], "path": [bad.path]})
+    content = pa.RecordBatch.from_pydict({"detail": [bad.one_line_text()], "path": [bad.path]})
     return content.replace_schema_metadata({_MARK: b""})
 
 

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, Mask, Parsed, make_decoder, parse_texts, requested
-from tidegate.connectors.files import File, FileSet, blamed
-from tidegate.connectors.formats import Format, Position, check_options, find_name, flag, no_such_column, option
-from tidegate.connectors.lines import any_true, clean_lines, joined
+from tidegate.connectors.decode import Decoder, Mask, ParsedRows, make_decoder, parse_texts, requested_schema
+from tidegate.connectors.files import File, FileSet, to_bad_file_error
+from tidegate.connectors.formats import Format, Position, check_options, find_name, flag_option, no_such_column, option
+from tidegate.connectors.lines import clean_lines, is_any_true, join_lines
 from tidegate.connectors.text_files import MAX_LINE, LineRules, first_line, read_lines
 from tidegate.errors import DataError
 from tidegate.schema import Field
@@ -49,7 +49,9 @@ class Dialect:
         if not _is_character(delimiter) or (quote and not _is_character(quote)) or quote == delimiter:
             message = f"stream '{stream.name}': delimiter = '{delimiter}', quote = '{quote}'"
             raise DataError("D105", message, hint="each is one ASCII character, and they differ; quote may be empty")
-        return Dialect(flag(stream, "header", default=True), delimiter, quote, option(stream, "null", default=""))
+        return Dialect(
+            flag_option(stream, "header", default=True), delimiter, quote, option(stream, "null", default="")
+        )
 
     def fields(self, line: str) -> list[str]:
         """Split a line into fields."""
@@ -81,46 +83,48 @@ class CsvParser:
     places: tuple[int, ...]
     times: frozenset[str]
 
-    def parse(self, raw: pa.RecordBatch) -> Parsed:
+    def parse(self, raw: pa.RecordBatch) -> ParsedRows:
         lines = clean_lines(raw, header=self.header)
-        broken = self._ill_formed(lines.texts) | lines.broken
+        broken = self._find_ill_formed(lines.texts) | lines.broken
         sound = np.ones(len(lines.texts), np.bool_)
         sound[list(broken)] = False
-        texts, counts = self._split(lines.texts, sound)
+        texts, counts = self._split_fields(lines.texts, sound)
         columns = {
             field.name: parse_texts(column, field.type, is_time=field.name in self.times)
             for field, column in zip(self.fields, texts, strict=True)
         }
-        return Parsed(lines.texts, columns, broken | counts, lines.places)
+        return ParsedRows(lines.texts, columns, broken | counts, lines.places)
 
-    def _ill_formed(self, texts: pa.Array) -> dict[int, str]:
+    def _find_ill_formed(self, texts: pa.Array) -> dict[int, str]:
         """Describe the errors of ill-formed lines; only lines with quotes or line ends inside are checked."""
         suspects = pc.match_substring_regex(texts, f"[\r\n{re.escape(self.dialect.quote)}]")
-        if not any_true(suspects):
+        if not is_any_true(suspects):
             return {}
         rows = np.flatnonzero(suspects.to_numpy(zero_copy_only=False))
         sound = pc.match_substring_regex(texts.take(pa.array(rows)), self.dialect.pattern)
         wrong = rows[~sound.to_numpy(zero_copy_only=False)]
-        return {row: self._fault(texts[row].as_py()) for row in wrong.tolist()}
+        return {row: self._describe_fault(texts[row].as_py()) for row in wrong.tolist()}
 
-    def _fault(self, text: str) -> str:
+    def _describe_fault(self, text: str) -> str:
         if self.dialect.quote and self.dialect.quote in text:
             return "a quote is not closed, or is followed by more than a delimiter"
         return "a carriage return stands within the line"
 
-    def _split(self, texts: pa.Array, sound: Mask) -> tuple[list[pa.Array], dict[int, str]]:
+    def _split_fields(self, texts: pa.Array, sound: Mask) -> tuple[list[pa.Array], dict[int, str]]:
         """Return the requested fields as texts, with NULL for bad lines, and the errors of lines with a wrong width."""
         rows = np.flatnonzero(sound)
         wrong: dict[int, str] = {}
         if not len(rows):
             return [pa.nulls(len(texts), pa.string()) for _ in self.fields], wrong
 
-        def note(row: Any) -> str:
-            wrong[int(rows[row.number - 1])] = f"{_counted(row.actual_columns)} where {row.expected_columns} belong"
+        def note_wrong_width(row: Any) -> str:
+            wrong[int(rows[row.number - 1])] = (
+                f"{_field_count_text(row.actual_columns)} where {row.expected_columns} belong"
+            )
             return "skip"
 
-        table = self._read(joined(texts if sound.all() else texts.take(pa.array(rows))), note)
-        columns = [_single(table.column(str(place))) for place in self.places]
+        table = self._read_columns(join_lines(texts if sound.all() else texts.take(pa.array(rows))), note_wrong_width)
+        columns = [_single_array(table.column(str(place))) for place in self.places]
         if len(wrong) + len(texts) - len(rows) == 0:
             return columns, wrong
         sound = sound.copy()
@@ -128,7 +132,7 @@ class CsvParser:
         places = pa.array(np.cumsum(sound) - 1, mask=~sound)
         return [column.take(places) for column in columns], wrong
 
-    def _read(self, text: pa.Buffer, note: Any) -> pa.Table:
+    def _read_columns(self, text: pa.Buffer, note: Any) -> pa.Table:
         names = [str(i) for i in range(self.width)]
         used = list(dict.fromkeys(str(place) for place in self.places))
         # Use one block and one thread: otherwise the handler does not get the number of the row.
@@ -163,7 +167,7 @@ class FileParser:
     dialect: Dialect
     fields: tuple[Field, ...]
 
-    def parse(self, raw: pa.RecordBatch) -> Parsed:
+    def parse(self, raw: pa.RecordBatch) -> ParsedRows:
         header = (raw.schema.metadata or {}).get(_HEADER)
         line = None if header is None else header.decode()
         names = self.stream.schema.names if line is None else self.dialect.names(line)
@@ -185,11 +189,11 @@ class CsvSource:
         return Format.CSV
 
     def check(self) -> None:
-        found = self.files.existing(self.stream)
+        found = self.files.existing_files(self.stream)
         for file in found:
             self.check_file(file)
         if self.dialect.header and not any(first_line(self.files, file, self._rules) for file in found):
-            raise self._no_header(self.files.location)
+            raise self._no_header_error(self.files.location)
 
     def check_file(self, file: File) -> None:
         """Raise an error if the file as a whole is bad. An empty file is fine, because lines may be added later."""
@@ -197,27 +201,27 @@ class CsvSource:
             self._check_line(file, line)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
-        fields = requested(self.stream, columns, time=True).fields
+        fields = requested_schema(self.stream, columns, time=True).fields
         return make_decoder(self.stream, columns, FileParser(self.stream, self.dialect, fields))
 
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        return read_lines(self.files, position, rows, self._rules, growing=growing, about=self._about)
+        return read_lines(self.files, position, rows, self._rules, growing=growing, about=self._file_metadata)
 
     @property
     def _rules(self) -> LineRules:
         return LineRules.of(self.stream, delimiter=self.dialect.delimiter, quote=self.dialect.quote)
 
-    def _about(self, file: File) -> dict[bytes, bytes]:
+    def _file_metadata(self, file: File) -> dict[bytes, bytes]:
         """Check the first line of a file; return the header as metadata of its raw batches."""
         line = first_line(self.files, file, self._rules)
         if self.dialect.header and not line:
-            raise blamed(file, self._no_header(file.path))
+            raise to_bad_file_error(file, self._no_header_error(file.path))
         self._check_line(file, line)
         return {_HEADER: line.encode()} if self.dialect.header else {}
 
-    def _no_header(self, place: str) -> DataError:
+    def _no_header_error(self, place: str) -> DataError:
         message = f"stream '{self.stream.name}': {place} is empty: there is no header to go by"
         return DataError("D103", message, hint="write the header line, or add the option header = 'false'")
 
@@ -230,7 +234,7 @@ class CsvSource:
         names = self.dialect.names(line)
         for field in self.stream.schema:
             if find_name(field.name, names) is None:
-                raise blamed(file, self._missing(file.path, field.name, names))
+                raise to_bad_file_error(file, self._missing_column_error(file.path, field.name, names))
 
     def _check_form(self, file: File, line: str) -> None:
         try:
@@ -243,17 +247,19 @@ class CsvSource:
                     "for example with tr '\\r' '\\n'"
                 )
                 fault = "contains carriage returns"
-            raise blamed(file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint)) from error
+            raise to_bad_file_error(
+                file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint)
+            ) from error
 
-    def _missing(self, place: str, name: str, names: Sequence[str]) -> DataError:
+    def _missing_column_error(self, place: str, name: str, names: Sequence[str]) -> DataError:
         """Return the error for a column that is missing in a header."""
         error = no_such_column(self.stream, place, name, names, hint=_NO_HEADER)
-        hint = self._other_delimiter(
+        hint = self._delimiter_hint(
             self.dialect.delimiter.join(names), lambda found: find_name(name, found) is not None
         )
         return error if hint is None else DataError(error.code, error.message, hint=hint)
 
-    def _other_delimiter(self, line: str, fits: Callable[[list[str]], bool]) -> str | None:
+    def _delimiter_hint(self, line: str, fits: Callable[[list[str]], bool]) -> str | None:
         """Return a hint with another delimiter, if the line fits when split by it."""
         for delimiter, (words, written) in _DELIMITERS.items():
             fields = replace(self.dialect, delimiter=delimiter).fields(line)
@@ -264,10 +270,10 @@ class CsvSource:
     def _check_width(self, file: File, line: str) -> None:
         found, declared = len(self.dialect.fields(line)), len(self.stream.schema)
         if line and found != declared:
-            message = f"stream '{self.stream.name}': the first line of {file.path} has {_counted(found)}"
+            message = f"stream '{self.stream.name}': the first line of {file.path} has {_field_count_text(found)}"
             shown = f"{message}\n   declared: {', '.join(self.stream.schema.names)}\n   found:    {line}"
-            hint = self._other_delimiter(line, lambda fields: len(fields) == declared)
-            raise blamed(file, DataError("D103", shown, hint=hint or "declare every column"))
+            hint = self._delimiter_hint(line, lambda fields: len(fields) == declared)
+            raise to_bad_file_error(file, DataError("D103", shown, hint=hint or "declare every column"))
 
 
 _DELIMITERS = {
@@ -285,10 +291,10 @@ def _is_character(text: str) -> bool:
     return len(text) == 1 and text.isascii() and text not in "\r\n\0"
 
 
-def _counted(fields: int) -> str:
+def _field_count_text(fields: int) -> str:
     return "1 field" if fields == 1 else f"{fields} fields"
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
+def _single_array(column: pa.ChunkedArray) -> pa.Array:
     """Return the column as one array; a column without rows may have no chunks."""
     return column.combine_chunks()

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.catalog.domains import in_words
+from tidegate.catalog.domains import describe_domain
 from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
 from tidegate.connectors.origins import file_of, first_number, numbers_of
 from tidegate.connectors.texts import human_duration
-from tidegate.connectors.time_values import Instants, Spread, in_unit, spread_of
+from tidegate.connectors.time_values import Instants, Spread, format_in_unit, spread_of
 from tidegate.errors import InternalError, printable
 from tidegate.expressions.column_texts import column_texts, json_rows
 from tidegate.expressions.parse.values import parse_column
@@ -37,7 +37,7 @@ TIME_TYPES = (Type.TIMESTAMP, Type.BIGINT, Type.INT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ingested:
+class DecodedBatch:
     """Result of decoding a raw batch: elements, dead letters, the largest time, and the number of rows."""
 
     batch: Batch
@@ -67,7 +67,7 @@ class ParsedColumn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parsed:
+class ParsedRows:
     """Raw rows parsed by column; `broken` describes the errors of rows that could not be split into columns.
 
     `places` has the position of each row in the raw batch; None if no row was skipped.
@@ -87,7 +87,7 @@ class Parsed:
 class Parser(Protocol):
     """Format-specific part of a decoder: a frozen value that can be sent to a worker."""
 
-    def parse(self, raw: pa.RecordBatch) -> Parsed: ...
+    def parse(self, raw: pa.RecordBatch) -> ParsedRows: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +98,22 @@ class Decoder:
     schema: Schema
     parser: Parser
 
-    def decode(self, raw: pa.RecordBatch, watermark: int, now: int = 0) -> Ingested:
+    def decode(self, raw: pa.RecordBatch, watermark: int, now: int = 0) -> DecodedBatch:
         """Decode rows at or after the watermark to elements, and the others to dead letters.
 
         `now` is the time of rows that are timed by arrival.
         """
         if is_bad_file(raw):
-            return Ingested(Batch.empty(self.schema), bad_file_letter(raw, self.stream.name), None, 1)
+            return DecodedBatch(Batch.empty(self.schema), bad_file_letter(raw, self.stream.name), None, 1)
         parsed = self.parser.parse(raw)
-        verdict = _verdict(self.stream, parsed, watermark, now)
+        verdict = _judge_rows(self.stream, parsed, watermark, now)
         every = Batch(verdict.starts, verdict.ends, self._columns(parsed))
         latest = None if self.stream.is_table else verdict.latest
         spread = spread_of(parsed.columns[self.stream.time_column].values) if self.stream.time_column else None
         late = verdict.rows(Reason.LATE)
-        return Ingested(
+        return DecodedBatch(
             every.filter(verdict.codes == 0),
-            _letters(self, raw, parsed, verdict),
+            _dead_letters(self, raw, parsed, verdict),
             latest,
             len(parsed),
             spread=spread,
@@ -124,12 +124,12 @@ class Decoder:
             is_begin=first_number(raw) == 1,
         )
 
-    def _columns(self, parsed: Parsed) -> pa.RecordBatch:
+    def _columns(self, parsed: ParsedRows) -> pa.RecordBatch:
         arrays = [parsed.columns[name].values for name in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)
 
 
-def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
+def requested_schema(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
     """Return the requested columns in declared order, with the time columns if `time` is set."""
     unknown = columns - frozenset(stream.schema.names)
     if unknown:
@@ -145,7 +145,7 @@ def requested(stream: SourceStream, columns: frozenset[str], *, time: bool) -> S
 
 
 def make_decoder(stream: SourceStream, columns: frozenset[str], parser: Parser) -> Decoder:
-    return Decoder(stream, requested(stream, columns, time=False), parser)
+    return Decoder(stream, requested_schema(stream, columns, time=False), parser)
 
 
 def parse_texts(texts: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn:
@@ -177,7 +177,7 @@ class _Verdict:
         return int(self.starts[self.known].max()) if self.known.any() else None
 
 
-def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> _Verdict:
+def _judge_rows(stream: SourceStream, parsed: ParsedRows, watermark: int, now: int) -> _Verdict:
     rows = len(parsed)
     start, end = _validities(stream, parsed, now)
     broken = np.zeros(rows, np.bool_)
@@ -185,13 +185,15 @@ def _verdict(stream: SourceStream, parsed: Parsed, watermark: int, now: int) -> 
     bad = np.logical_or.reduce([broken, *(c.bad for c in parsed.columns.values())])
     sensible = start.in_range & end.in_range & (start.values < end.values)
     late = np.zeros(rows, np.bool_) if stream.is_table else start.values < watermark
-    outside = np.logical_or.reduce([np.zeros(rows, np.bool_), *(o for _, _, o in _outside(stream, parsed))])
+    outside = np.logical_or.reduce(
+        [np.zeros(rows, np.bool_), *(o for _, _, o in _values_outside_domain(stream, parsed))]
+    )
     conditions = [broken | start.bad | end.bad, ~(start.given & end.given), ~sensible, late, bad, outside]
     codes = np.select(conditions, [1, 2, 3, 4, 1, 5], 0).astype(np.int8)
     return _Verdict(watermark, start.values, end.values, start.given & start.in_range, codes)
 
 
-def _outside(stream: SourceStream, parsed: Parsed) -> Iterator[tuple[str, Domain, Mask]]:
+def _values_outside_domain(stream: SourceStream, parsed: ParsedRows) -> Iterator[tuple[str, Domain, Mask]]:
     """Yield for each column that is read and has a domain the rows with a value outside it; NULL is never outside."""
     for name, domain in stream.domains:
         if name in parsed.columns:
@@ -203,12 +205,12 @@ def _outside(stream: SourceStream, parsed: Parsed) -> Iterator[tuple[str, Domain
             yield name, domain, ~inside & values.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _validities(stream: SourceStream, parsed: Parsed, now: int) -> tuple[Instants, Instants]:
+def _validities(stream: SourceStream, parsed: ParsedRows, now: int) -> tuple[Instants, Instants]:
     """Return the start and end of the validity of each row."""
     if stream.is_table:
-        return Instants.everywhere(BEGINNING, len(parsed)), Instants.everywhere(FOREVER, len(parsed))
+        return Instants.constant(BEGINNING, len(parsed)), Instants.constant(FOREVER, len(parsed))
     if stream.time_column is None:
-        start = Instants.everywhere(now, len(parsed))
+        start = Instants.constant(now, len(parsed))
     else:
         start = _instants(stream, parsed.columns[stream.time_column])
     if stream.end_column is not None:
@@ -220,7 +222,7 @@ def _instants(stream: SourceStream, column: ParsedColumn) -> Instants:
     return Instants.of(column.values, column.bad, stream.unit)
 
 
-def _letters(decoder: Decoder, raw: pa.RecordBatch, parsed: Parsed, verdict: _Verdict) -> pa.RecordBatch:
+def _dead_letters(decoder: Decoder, raw: pa.RecordBatch, parsed: ParsedRows, verdict: _Verdict) -> pa.RecordBatch:
     rows = np.flatnonzero(verdict.codes)
     if not len(rows):
         return NO_DEAD_LETTERS
@@ -230,29 +232,29 @@ def _letters(decoder: Decoder, raw: pa.RecordBatch, parsed: Parsed, verdict: _Ve
         pa.array([reason.value for code in verdict.codes[rows] if (reason := _BY_CODE[code])], pa.string()),
         pa.array([details[row] for row in rows.tolist()], pa.string()),
         pa.array(verdict.starts[rows], mask=~verdict.known[rows]),
-        _shown(parsed, verdict, rows),
+        _row_texts(parsed, verdict, rows),
         pa.array([file_of(raw)] * len(rows), pa.string()),
         numbers_of(raw, rows if parsed.places is None else parsed.places[rows]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)
 
 
-def _details(stream: SourceStream, parsed: Parsed, verdict: _Verdict) -> dict[int, str]:
+def _details(stream: SourceStream, parsed: ParsedRows, verdict: _Verdict) -> dict[int, str]:
     """Describe the error of each bad row. A row may have several: later assignments take precedence."""
     details: dict[int, str] = {}
-    for name, domain, outside in reversed(list(_outside(stream, parsed))):
+    for name, domain, outside in reversed(list(_values_outside_domain(stream, parsed))):
         for row, text in _texts_of(parsed.columns[name].values, outside):
-            details[row] = f"column '{name}': {text} is outside of its domain: {in_words(domain)}"
+            details[row] = f"column '{name}': {text} is outside of its domain: {describe_domain(domain)}"
     for name, column in reversed(list(parsed.columns.items())):
-        details.update(_bad_values(name, column))
+        details.update(_bad_value_details(name, column))
     details.update(parsed.broken)
     for row in verdict.rows(Reason.NO_TIME):
         empty = next(c for c in _time_columns(stream) if not parsed.columns[c].values[row].is_valid)
         details[row] = f"the time column '{empty}' is empty"
     for row in verdict.rows(Reason.TIME_RANGE):
-        details[row] = _not_in_range(stream, parsed, row)
+        details[row] = _time_range_detail(stream, parsed, row)
     if stream.time_column is not None:
-        details |= _late(parsed.columns[stream.time_column].values, verdict, stream.unit)
+        details |= _late_details(parsed.columns[stream.time_column].values, verdict, stream.unit)
     return details
 
 
@@ -260,7 +262,7 @@ def _time_columns(stream: SourceStream) -> tuple[str, ...]:
     return tuple(c for c in (stream.time_column, stream.end_column) if c is not None)
 
 
-def _not_in_range(stream: SourceStream, parsed: Parsed, row: int) -> str:
+def _time_range_detail(stream: SourceStream, parsed: ParsedRows, row: int) -> str:
     unit = stream.unit or TimeUnit.MICROSECONDS
     for column in _time_columns(stream):
         count = parsed.columns[column].values[row].cast(pa.int64()).as_py()
@@ -269,7 +271,7 @@ def _not_in_range(stream: SourceStream, parsed: Parsed, row: int) -> str:
     return f"the validity is empty: '{stream.end_column}' is not after '{stream.time_column}'"
 
 
-def _bad_values(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
+def _bad_value_details(name: str, column: ParsedColumn) -> Iterator[tuple[int, str]]:
     type_, is_text = Type.of_arrow(column.values.type), pa.types.is_string(column.given.type)
     for row, text in _texts_of(column.given, column.bad):
         shown = printable(repr(text) if is_text else text)
@@ -282,14 +284,14 @@ def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:
     return zip(rows.tolist(), column_texts(values.take(pa.array(rows))).to_pylist(), strict=True)
 
 
-def _late(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int, str]:
+def _late_details(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int, str]:
     rows = verdict.rows(Reason.LATE)
     # Show times as they are in the column, so that a person can find them; a watermark may be a fraction of the unit.
     shown = column_texts(times.take(pa.array(rows, pa.int64()))).to_pylist()
     wide = times.type if pa.types.is_timestamp(times.type) else pa.int64()
     mark = column_texts(pa.array([verdict.watermark], pa.int64()).cast(wide))[0].as_py()
     if unit is not None:
-        mark = in_unit(verdict.watermark, unit)
+        mark = format_in_unit(verdict.watermark, unit)
     return {
         row: f"late by {human_duration(verdict.watermark - int(verdict.starts[row]))}: "
         f"the time {time} is before the watermark {mark}"
@@ -297,7 +299,7 @@ def _late(times: pa.Array, verdict: _Verdict, unit: TimeUnit | None) -> dict[int
     }
 
 
-def _shown(parsed: Parsed, verdict: _Verdict, rows: npt.NDArray[np.intp]) -> pa.Array:
+def _row_texts(parsed: ParsedRows, verdict: _Verdict, rows: npt.NDArray[np.intp]) -> pa.Array:
     """Return rows as text: as JSON if they could be read, else the original line."""
     places = pa.array(rows)
     if isinstance(parsed.raw, pa.RecordBatch):

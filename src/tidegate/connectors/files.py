@@ -30,7 +30,7 @@ _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")
 
 _BLOCK = 4 << 20
 
-_SHOWN = 5
+_MAX_NAMES_SHOWN = 5
 """Maximum number of file names in a message."""
 
 
@@ -55,23 +55,23 @@ class Point(NamedTuple):
     offset: int = 0
     lines: int = 0
 
-    def moved(self, offset: int, lines: int) -> Point:
+    def advance(self, offset: int, lines: int) -> Point:
         return Point(self.offset + offset, self.lines + lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FileProgress:
     """Progress in the files of a source, by name: points in files that were begun, and files that are done."""
 
     points: Mapping[str, Point]
     done: Sequence[str]
 
     @staticmethod
-    def of(position: Position | None) -> Progress:
+    def of(position: Position | None) -> FileProgress:
         if position is None:
-            return Progress({}, [])
+            return FileProgress({}, [])
         lines = position.get("lines", {})
-        return Progress({n: Point(o, lines.get(n, 0)) for n, o in position["offsets"].items()}, position["done"])
+        return FileProgress({n: Point(o, lines.get(n, 0)) for n, o in position["offsets"].items()}, position["done"])
 
     @property
     def position(self) -> Position:
@@ -82,16 +82,16 @@ class Progress:
     def point(self, file: File) -> Point:
         return self.points.get(file.name, Point())
 
-    def after(self, file: File, point: Point, *, is_done: bool) -> Progress:
+    def after(self, file: File, point: Point, *, is_done: bool) -> FileProgress:
         if is_done:
-            return Progress({n: p for n, p in self.points.items() if n != file.name}, [*self.done, file.name])
-        return Progress({**self.points, file.name: point}, self.done)
+            return FileProgress({n: p for n, p in self.points.items() if n != file.name}, [*self.done, file.name])
+        return FileProgress({**self.points, file.name: point}, self.done)
 
-    def set_aside(self, name: str) -> Progress:
+    def set_aside(self, name: str) -> FileProgress:
         """Mark a file as done, so that it is never opened again."""
         if name in self.done:
             raise InternalError("I302", f"the file {name} is set aside twice")
-        return Progress({n: p for n, p in self.points.items() if n != name}, [*self.done, name])
+        return FileProgress({n: p for n, p in self.points.items() if n != name}, [*self.done, name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class FileSet:
             info = system.get_file_info(path)
             if info.type == fs.FileType.File:
                 return [File(info.base_name, info.path, info.size, info.mtime_ns or 0)]
-            found = _listed(system, path, is_folder=info.type == fs.FileType.Directory)
-            return sorted((f for f in found if self._counts(f)), key=lambda f: f.name)
+            found = _list_files(system, path, is_folder=info.type == fs.FileType.Directory)
+            return sorted((f for f in found if self._is_included(f)), key=lambda f: f.name)
         except OSError as error:
             raise DataError("D104", f"{self.location} cannot be read: {error}") from error
 
@@ -123,7 +123,7 @@ class FileSet:
         """Text that changes when the files change."""
         return json.dumps([[f.name, f.size, f.changed] for f in self.files()])
 
-    def _counts(self, file: File) -> bool:
+    def _is_included(self, file: File) -> bool:
         return not self.suffixes or file.name.lower().endswith(self.suffixes)
 
     @property
@@ -131,7 +131,7 @@ class FileSet:
         """Hadoop glob for the names of files that count in a folder."""
         return f"*{{{','.join(self.suffixes)}}}" if self.suffixes else "*"
 
-    def existing(self, stream: SourceStream) -> list[File]:
+    def existing_files(self, stream: SourceStream) -> list[File]:
         """Return the current files; raise an error if there are none."""
         found = self.files()
         if not found:
@@ -141,18 +141,18 @@ class FileSet:
         return found
 
     @contextmanager
-    def opened(self, file: File, *, offset: int = 0) -> Iterator[Any]:
+    def open(self, file: File, *, offset: int = 0) -> Iterator[Any]:
         """Open a file at an offset (counted after decompression)."""
         system, _ = filesystem(self.location)
         try:
-            with _stream(system, file, offset) as data:
+            with _open_at(system, file, offset) as data:
                 yield data
         except (OSError, EOFError, ValueError) as error:
-            raise _unreadable(system, file, error) from error
+            raise _unreadable_error(system, file, error) from error
 
     def verify(self, file: File) -> None:
         """Read a compressed file to its end, to raise an error before any row of a damaged file is used."""
-        with self.opened(file) as data:
+        with self.open(file) as data:
             while data.read(_BLOCK):
                 pass
 
@@ -166,24 +166,24 @@ class FileSet:
         return bool(system.get_file_info(folder if pattern else path).type == fs.FileType.Directory)
 
 
-def blamed(file: File, error: DataError) -> BadFileError:
+def to_bad_file_error(file: File, error: DataError) -> BadFileError:
     """Convert an error to the error of one file."""
     return BadFileError(error.code, error.message, name=file.name, path=file.path, hint=error.hint)
 
 
-def _unreadable(system: Any, file: File, error: Exception) -> DataError:
+def _unreadable_error(system: Any, file: File, error: Exception) -> DataError:
     """Return the error of the file if it is gone or its bytes can be read; else of the storage, which may recover."""
     failed = DataError("D104", f"{file.path} cannot be read: {error}")
     try:
-        _fetch(system, file)
+        _read_stored_bytes(system, file)
     except FileNotFoundError:
-        return blamed(file, DataError("D104", f"{file.path} is gone"))
+        return to_bad_file_error(file, DataError("D104", f"{file.path} is gone"))
     except OSError:
         return failed
-    return blamed(file, failed)
+    return to_bad_file_error(file, failed)
 
 
-def _fetch(system: Any, file: File) -> None:
+def _read_stored_bytes(system: Any, file: File) -> None:
     """Read the stored bytes of a file, without decompression."""
     with system.open_input_stream(file.path, compression=None) as data:
         while data.read(_BLOCK):
@@ -208,7 +208,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def resolve(stream: SourceStream) -> tuple[Format, FileSet]:
+def resolve_files(stream: SourceStream) -> tuple[Format, FileSet]:
     """Return the format and the files of a stream that is read from files."""
     candidates = _candidates(stream)
     location = next((c for c in candidates if FileSet(c).files()), None)
@@ -231,11 +231,11 @@ def _format_inside(stream: SourceStream, files: FileSet) -> Format:
         message = f"stream '{stream.name}': {files.location} is empty, so its format is not known"
         hint = "to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'"
         raise DataError("D102", message, hint=hint)
-    found = files.existing(stream)
+    found = files.existing_files(stream)
     kinds = {kind for f in found if (kind := format_of_name(f.name)) is not None}
     if len(kinds) == 1:
         return kinds.pop()
-    names = ", ".join(f.name for f in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    names = ", ".join(f.name for f in found[:_MAX_NAMES_SHOWN]) + (", …" if len(found) > _MAX_NAMES_SHOWN else "")
     what = "holds files of several formats" if kinds else "has no ending that tells its format"
     message = f"stream '{stream.name}': {files.location} {what} ({names})"
     raise DataError("D101", message, hint="add the option format = 'csv', 'jsonl' or 'parquet'")
@@ -248,11 +248,11 @@ def _missing_hint(files: FileSet) -> str | None:
     return None
 
 
-def _listed(system: Any, path: str, *, is_folder: bool) -> Iterator[File]:
+def _list_files(system: Any, path: str, *, is_folder: bool) -> Iterator[File]:
     root, pattern = (path, ["*"]) if is_folder else _split_glob(path)
     if not pattern:
         return
-    for info in _matching(system, root, pattern):
+    for info in _match_files(system, root, pattern):
         yield File(info.path[len(root) :].lstrip("/"), info.path, info.size, info.mtime_ns or 0)
 
 
@@ -263,7 +263,7 @@ def _split_glob(path: str) -> tuple[str, list[str]]:
     return "/".join(parts[:first]) or "/", parts[first:]
 
 
-def _matching(system: Any, folder: str, pattern: Sequence[str]) -> Iterator[Any]:
+def _match_files(system: Any, folder: str, pattern: Sequence[str]) -> Iterator[Any]:
     head, *rest = pattern
     for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
         if not fnmatchcase(info.base_name, head) or (is_hidden(info.base_name) and not is_hidden(head)):
@@ -271,10 +271,10 @@ def _matching(system: Any, folder: str, pattern: Sequence[str]) -> Iterator[Any]
         if not rest and info.type == fs.FileType.File:
             yield info
         elif rest and info.type == fs.FileType.Directory:
-            yield from _matching(system, info.path, rest)
+            yield from _match_files(system, info.path, rest)
 
 
-def _stream(system: Any, file: File, offset: int) -> Any:
+def _open_at(system: Any, file: File, offset: int) -> Any:
     if not file.is_compressed:
         data = system.open_input_file(file.path)
         data.seek(offset)

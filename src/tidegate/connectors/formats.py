@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, overload
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.errors import DataError, nearest
+from tidegate.errors import DataError, suggest_name
 
 Position = Mapping[str, Any]
 """Position in a source, as plain JSON; reading resumes exactly there."""
@@ -53,7 +53,9 @@ def format_option(stream: SourceStream) -> Format | None:
         return None
     known = {f.value: f for f in SUFFIXES}
     if asked.lower() not in known:
-        raise DataError("D101", f"stream '{stream.name}': there is no format '{asked}'", hint=nearest(asked, known))
+        raise DataError(
+            "D101", f"stream '{stream.name}': there is no format '{asked}'", hint=suggest_name(asked, known)
+        )
     return known[asked.lower()]
 
 
@@ -66,7 +68,7 @@ def option(stream: SourceStream, name: str, *, default: str | None = None) -> st
     return next((value for key, value in stream.options if key.lower() == name), default)
 
 
-def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
+def flag_option(stream: SourceStream, name: str, *, default: bool) -> bool:
     """Return an option that is true or false."""
     text = option(stream, name)
     if text is None:
@@ -76,7 +78,7 @@ def flag(stream: SourceStream, name: str, *, default: bool) -> bool:
     return text.lower() == "true"
 
 
-def count(stream: SourceStream, name: str) -> int | None:
+def count_option(stream: SourceStream, name: str) -> int | None:
     """Return an option that is a positive integer, if it is given."""
     text = option(stream, name)
     if text is None:
@@ -92,8 +94,8 @@ def check_options(stream: SourceStream, known: Sequence[str]) -> None:
     for name, _ in stream.options:
         if name.lower() not in allowed:
             message = f"stream '{stream.name}': there is no option '{name}' here"
-            raise DataError("D105", message, hint=nearest(name, allowed))
-    count(stream, "files_per_batch")
+            raise DataError("D105", message, hint=suggest_name(name, allowed))
+    count_option(stream, "files_per_batch")
 
 
 def find_name(name: str, available: Sequence[str]) -> int | None:
@@ -112,7 +114,7 @@ def no_such_column(
         f"   declared: {', '.join(stream.schema.names)}\n"
         f"   found:    {', '.join(found)}"
     )
-    meant = nearest(missing, found) or ""
+    meant = suggest_name(missing, found) or ""
     if hint and meant and not meant.endswith("?"):
         meant += "."
     return DataError("D103", message, hint=" ".join(filter(None, [meant, hint])) or None)

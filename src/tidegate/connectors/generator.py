@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, requested
+from tidegate.connectors.decode import Decoder, requested_schema
 from tidegate.connectors.formats import Format, Position, check_options
 from tidegate.connectors.typed import typed_decoder
 from tidegate.entries import Entries
-from tidegate.errors import DataError, QueryError, nearest
+from tidegate.errors import DataError, QueryError, suggest_name
 from tidegate.schema import Field, Type
 from tidegate.time import EARLIEST, LATEST, MICROSECONDS, TimeUnit, parse_duration
 
@@ -67,12 +67,12 @@ class Recipe:
     def of(stream: SourceStream) -> Recipe:
         """Parse the location of a stream."""
         given = dict(parse_qsl(urlsplit(stream.location).query, keep_blank_values=True))
-        _check_names(stream, given)
+        _check_parameters(stream, given)
         if "rows" not in given:
             hint = "endless generators are not supported yet: add rows=100000, say"
             raise DataError("D105", f"stream '{stream.name}': the generator has no number of rows", hint=hint)
         try:
-            return _recipe(stream, _DEFAULTS | given)
+            return _parse_recipe(stream, _DEFAULTS | given)
         except (ValueError, QueryError) as error:
             message = f"stream '{stream.name}': {stream.location} cannot be understood: {error}"
             raise DataError("D105", message, hint="for instance " + EXAMPLE) from error
@@ -111,43 +111,43 @@ class GeneratorSource:
 def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset[str] | None = None) -> pa.RecordBatch:
     """Generate the rows [first, first + count) of a stream, with all declared columns or the requested ones."""
     recipe = Recipe.of(stream)
-    fields = stream.schema if columns is None else requested(stream, columns, time=True)
+    fields = stream.schema if columns is None else requested_schema(stream, columns, time=True)
     rows = np.arange(first, first + count, dtype=np.int64)
-    arrays = [_column(recipe, stream, field, rows) for field in fields]
+    arrays = [_generate_column(recipe, stream, field, rows) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=fields.arrow)
 
 
-def _column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> pa.Array:
+def _generate_column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> pa.Array:
     hashes = _hashes(recipe.seed, field.name, rows)
     if field.name == stream.time_column:
-        return pa.array(_in_unit(_times(recipe, rows, hashes), stream.unit)).cast(field.type.arrow)
+        return pa.array(_to_unit(_times(recipe, rows, hashes), stream.unit)).cast(field.type.arrow)
     match field.type:
         case Type.INT | Type.BIGINT:
             return pa.array(_integers(recipe, field, hashes)).cast(field.type.arrow)
         case Type.REAL | Type.DOUBLE:
-            return pa.array(_readings(recipe, stream, field, rows, hashes)).cast(field.type.arrow)
+            return pa.array(_wave_values(recipe, stream, field, rows, hashes)).cast(field.type.arrow)
         case Type.TIMESTAMP:
             return pa.array(recipe.start + rows * recipe.interval).cast(field.type.arrow)
         case type_ if type_.parts:
             return _collections(recipe, field, rows, hashes)
-    return _plain(recipe, field.type, hashes)
+    return _random_values(recipe, field.type, hashes)
 
 
-def _plain(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
+def _random_values(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
     """Generate values that follow neither a wave nor a range."""
     match type_:
         case Type.BOOLEAN:
             return pa.array(hashes >> np.uint64(63) == 1)
         case Type.INTERVAL:
-            return pa.array(_below(hashes, MICROSECONDS["minute"])).cast(type_.arrow)
+            return pa.array(_integers_below(hashes, MICROSECONDS["minute"])).cast(type_.arrow)
         case Type.TIMESTAMP:
-            return pa.array(recipe.start + _below(hashes, recipe.rows) * recipe.interval).cast(type_.arrow)
+            return pa.array(recipe.start + _integers_below(hashes, recipe.rows) * recipe.interval).cast(type_.arrow)
         case Type.REAL | Type.DOUBLE:
-            return pa.array(np.round(100.0 * _unit(hashes), 3)).cast(type_.arrow)
-    return _named(_below(hashes, recipe.keys), type_)
+            return pa.array(np.round(100.0 * _fractions(hashes), 3)).cast(type_.arrow)
+    return _key_values(_integers_below(hashes, recipe.keys), type_)
 
 
-def _named(numbers: Rows, type_: Type) -> pa.Array:
+def _key_values(numbers: Rows, type_: Type) -> pa.Array:
     """Convert key numbers to integers or strings."""
     if type_ is Type.STRING:
         return pc.binary_join_element_wise("k", pa.array(numbers).cast(pa.string()), "")
@@ -156,15 +156,15 @@ def _named(numbers: Rows, type_: Type) -> pa.Array:
 
 def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa.Array:
     """Generate arrays and maps with a few entries; the keys of a map are consecutive."""
-    sizes = _below(hashes, min(_MOST_ENTRIES, recipe.keys) + 1)
+    sizes = _integers_below(hashes, min(_MOST_ENTRIES, recipe.keys) + 1)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     number = np.arange(bounds[-1]) - np.repeat(bounds[:-1], sizes)
     each = np.repeat(rows * _MOST_ENTRIES, sizes) + number
-    values = _plain(recipe, field.type.parts[-1], _hashes(recipe.seed, f"{field.name}.values", each))
+    values = _random_values(recipe, field.type.parts[-1], _hashes(recipe.seed, f"{field.name}.values", each))
     keys = None
     if field.type.is_map:
-        first = np.repeat(_below(_hashes(recipe.seed, f"{field.name}.keys", rows), recipe.keys), sizes)
-        keys = _named((first + number) % recipe.keys, field.type.parts[0])
+        first = np.repeat(_integers_below(_hashes(recipe.seed, f"{field.name}.keys", rows), recipe.keys), sizes)
+        keys = _key_values((first + number) % recipe.keys, field.type.parts[0])
     return Entries(bounds, values, keys, np.zeros(len(rows), np.bool_)).column(field.type.arrow)
 
 
@@ -178,31 +178,31 @@ def _hashes(seed: int, column: str, rows: Rows) -> Hashes:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _below(hashes: Hashes, limit: int) -> Rows:
+def _integers_below(hashes: Hashes, limit: int) -> Rows:
     return (hashes % np.uint64(limit)).astype(np.int64)
 
 
-def _unit(hashes: Hashes) -> npt.NDArray[np.float64]:
+def _fractions(hashes: Hashes) -> npt.NDArray[np.float64]:
     """Convert hashes to numbers in [0, 1)."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _times(recipe: Recipe, rows: Rows, hashes: Hashes) -> Rows:
-    return recipe.start + rows * recipe.interval - _below(hashes, recipe.disorder + 1)
+    return recipe.start + rows * recipe.interval - _integers_below(hashes, recipe.disorder + 1)
 
 
-def _in_unit(times: Rows, unit: TimeUnit | None) -> Rows:
+def _to_unit(times: Rows, unit: TimeUnit | None) -> Rows:
     if unit is TimeUnit.NANOSECONDS:
         return times * unit.of_micros(1)
     return times if unit is None else times // unit.to_micros(1)
 
 
 def _integers(recipe: Recipe, field: Field, hashes: Hashes) -> Rows:
-    low, high = _range(recipe, field.name)
-    return int(low) + _below(hashes, int(high) - int(low) + 1)
+    low, high = _range_of_column(recipe, field.name)
+    return int(low) + _integers_below(hashes, int(high) - int(low) + 1)
 
 
-def _readings(
+def _wave_values(
     recipe: Recipe, stream: SourceStream, field: Field, rows: Rows, hashes: Hashes
 ) -> npt.NDArray[np.float64]:
     """Generate a slow wave with noise, shifted for each key, within the range of the column (by default [0, 100])."""
@@ -210,8 +210,8 @@ def _readings(
     slope = np.abs(2.0 * (phase - np.floor(phase)) - 1.0)
     # Use a smooth step up and down instead of a sine: its elementary operations give the same result everywhere.
     wave = slope * slope * (3.0 - 2.0 * slope)
-    values = np.round(90.0 * wave + 10.0 * _unit(hashes), 3)
-    low, high = _range(recipe, field.name)
+    values = np.round(90.0 * wave + 10.0 * _fractions(hashes), 3)
+    low, high = _range_of_column(recipe, field.name)
     return values if (low, high) == (0.0, 100.0) else low + (high - low) * (values / 100.0)
 
 
@@ -219,23 +219,25 @@ def _key_of(recipe: Recipe, stream: SourceStream, rows: Rows) -> Rows:
     """Return the key number of each row, from the first column of strings or integers."""
     keyed = (Type.STRING, Type.INT, Type.BIGINT)
     names = [f.name for f in stream.schema if f.type in keyed and f.name != stream.time_column]
-    return _below(_hashes(recipe.seed, names[0], rows), recipe.keys) if names else np.zeros(len(rows), np.int64)
+    return (
+        _integers_below(_hashes(recipe.seed, names[0], rows), recipe.keys) if names else np.zeros(len(rows), np.int64)
+    )
 
 
-def _range(recipe: Recipe, name: str) -> tuple[float, float]:
+def _range_of_column(recipe: Recipe, name: str) -> tuple[float, float]:
     return next((low, high) for column, low, high in recipe.ranges if column == name)
 
 
-def _check_names(stream: SourceStream, given: Mapping[str, str]) -> None:
+def _check_parameters(stream: SourceStream, given: Mapping[str, str]) -> None:
     numeric = [f.name for f in stream.schema if f.type.is_numeric and f.name != stream.time_column]
     known = {*_PARAMETERS, *(f"{name}.{end}" for name in numeric for end in ("min", "max"))}
     for name in given:
         if name not in known:
             message = f"stream '{stream.name}': the generator has no parameter '{name}'"
-            raise DataError("D105", message, hint=nearest(name, known))
+            raise DataError("D105", message, hint=suggest_name(name, known))
 
 
-def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
+def _parse_recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
     rows, keys, turn, batch = (int(given[name]) for name in ("rows", "keys", "turn", "batch"))
     if rows < 0 or not 0 < keys < 2**31 or not 0 < turn < 2**31 or batch < 1:
         raise ValueError("rows must be at least 0; keys, turn and batch at least 1")
@@ -243,7 +245,7 @@ def _recipe(stream: SourceStream, given: Mapping[str, str]) -> Recipe:
         rows=rows,
         seed=int(given["seed"]),
         keys=keys,
-        start=_instant(given["start"]),
+        start=_parse_instant(given["start"]),
         interval=parse_duration(given["interval"]),
         disorder=parse_duration(given["disorder"]),
         turn=turn,
@@ -277,7 +279,7 @@ def _column_range(field: Field, given: Mapping[str, str], keys: int) -> tuple[st
     return field.name, low, high
 
 
-def _instant(text: str) -> int:
+def _parse_instant(text: str) -> int:
     # In a URL a plus sign is decoded to a space; between time and zone, a space must have been a plus sign.
     moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -38,13 +38,13 @@ def has_key(row: Mapping[str, Any], name: str) -> bool:
 
 def may_have_key(texts: pa.Array, name: str) -> bool:
     """Return whether a line may have a key of that name, in any case; a string that looks like one counts."""
-    return _any(pc.match_substring(texts, f'"{name}"', ignore_case=True))
+    return _is_any_true(pc.match_substring(texts, f'"{name}"', ignore_case=True))
 
 
-def have_escapes(texts: pa.Array, names: Sequence[str]) -> bool:
+def has_escapes(texts: pa.Array, names: Sequence[str]) -> bool:
     """Return whether a line may contain one of the names written with escapes."""
     pattern = _ESCAPED_LETTER if all(name.isascii() for name in names) else r"\\u"
-    return _any(pc.match_substring_regex(texts, pattern))
+    return _is_any_true(pc.match_substring_regex(texts, pattern))
 
 
 def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str]]:
@@ -55,12 +55,14 @@ def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str
     >>> other_spellings(pa.array(['{"Temp": 1}', '{"temp": 2, "t": 3}']), ["temp", "t"])
     {'temp': ['Temp']}
     """
-    patterns = {name: pattern for name in names if (pattern := _differs_in_case(name)) is not None}
-    if not patterns or not _any(pc.match_substring_regex(texts, _key(rf"(?:{'|'.join(patterns.values())})"))):
+    patterns = {name: pattern for name in names if (pattern := _other_case_pattern(name)) is not None}
+    if not patterns or not _is_any_true(
+        pc.match_substring_regex(texts, _key_pattern(rf"(?:{'|'.join(patterns.values())})"))
+    ):
         return {}
     found = {}
     for name, pattern in patterns.items():
-        keys = pc.extract_regex(texts, _key(f"(?P<key>{pattern})"))
+        keys = pc.extract_regex(texts, _key_pattern(f"(?P<key>{pattern})"))
         if spelt := pc.struct_field(keys, "key").drop_null().unique().to_pylist():
             found[name] = spelt
     return found
@@ -68,14 +70,14 @@ def other_spellings(texts: pa.Array, names: Sequence[str]) -> dict[str, list[str
 
 def has_spelling(texts: pa.Array, name: str) -> pa.Array:
     """Return for each line whether it has a key with exactly this spelling, or a string that looks like one."""
-    return pc.match_substring_regex(texts, _key(re.escape(name)))
+    return pc.match_substring_regex(texts, _key_pattern(re.escape(name)))
 
 
-def _key(pattern: str) -> str:
+def _key_pattern(pattern: str) -> str:
     return rf'"{pattern}"\s*:'
 
 
-def _differs_in_case(name: str) -> str | None:
+def _other_case_pattern(name: str) -> str | None:
     """Return a pattern for all other spellings of a name, or None if there are none."""
     pattern: str | None = None
     rest = ""  # pattern of the following letters in any case
@@ -90,5 +92,5 @@ def _differs_in_case(name: str) -> str | None:
     return pattern
 
 
-def _any(mask: pa.Array) -> bool:
+def _is_any_true(mask: pa.Array) -> bool:
     return bool(pc.any(mask, min_count=0).as_py())

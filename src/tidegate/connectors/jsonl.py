@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, Parsed, ParsedColumn, make_decoder, parse_texts, requested
+from tidegate.connectors.decode import Decoder, ParsedColumn, ParsedRows, make_decoder, parse_texts, requested_schema
 from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format, Position
-from tidegate.connectors.json_keys import has_key, has_spelling, have_escapes, may_have_key, other_spellings, value_of
-from tidegate.connectors.lines import Lines, any_true, clean_lines, joined
+from tidegate.connectors.json_keys import has_escapes, has_key, has_spelling, may_have_key, other_spellings, value_of
+from tidegate.connectors.lines import Lines, clean_lines, is_any_true, join_lines
 from tidegate.connectors.text_files import LineRules, read_lines
 from tidegate.entries import entries_of, is_collection
 from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
@@ -42,39 +42,39 @@ class JsonParser:
     fields: tuple[Field, ...]
     times: frozenset[str]
 
-    def parse(self, raw: pa.RecordBatch) -> Parsed:
+    def parse(self, raw: pa.RecordBatch) -> ParsedRows:
         lines = clean_lines(raw, space=" \t\r\n")
         return self.parse_block(lines) or self.parse_singly(lines)
 
-    def parse_block(self, lines: Lines) -> Parsed | None:
+    def parse_block(self, lines: Lines) -> ParsedRows | None:
         """Parse all lines at once; return None if the result might differ from `parse_singly`."""
         if not len(lines.texts) or lines.broken or not _is_plain(lines.texts):
             return None
-        read = self._read(lines.texts, [f.name for f in self.fields])
+        read = self._read_keys(lines.texts, [f.name for f in self.fields])
         table = None if read is None else self._with_other_spellings(lines.texts, read)
         if table is None:
             return None
-        columns = {f.name: self._from_block(f, table.column(f.name).combine_chunks()) for f in self.fields}
+        columns = {f.name: self._column_from_block(f, table.column(f.name).combine_chunks()) for f in self.fields}
         if any(_has_special(c.values) for c in columns.values()):
             return None
         empty = [f.name for f in self.fields if table.column(f.name).null_count == table.num_rows]
         lacking = frozenset(name for name in empty if not may_have_key(lines.texts, name))
-        return Parsed(lines.texts, columns, {}, lines.places, lacking)
+        return ParsedRows(lines.texts, columns, {}, lines.places, lacking)
 
-    def parse_singly(self, lines: Lines) -> Parsed:
+    def parse_singly(self, lines: Lines) -> ParsedRows:
         """Parse line by line, which is slower and defines the meaning of a line."""
         broken, objects = dict(lines.broken), []
         for row, line in enumerate(lines.texts.to_pylist()):
-            value = _load(line) if row not in broken else {}
+            value = _load_object(line) if row not in broken else {}
             if isinstance(value, str):
                 broken[row] = value
             objects.append(value if isinstance(value, dict) else {})
-        columns = {f.name: self._from_objects(f, objects) for f in self.fields}
+        columns = {f.name: self._column_from_objects(f, objects) for f in self.fields}
         names = columns if len(broken) < len(objects) else ()
         lacking = frozenset(name for name in names if not any(has_key(each, name) for each in objects))
-        return Parsed(lines.texts, columns, broken, lines.places, lacking)
+        return ParsedRows(lines.texts, columns, broken, lines.places, lacking)
 
-    def _read(self, texts: pa.Array, keys: Sequence[str]) -> pa.Table | None:
+    def _read_keys(self, texts: pa.Array, keys: Sequence[str]) -> pa.Table | None:
         """Read the values of keys, which may differ in case from their columns."""
         types = {f.name.lower(): f.type.arrow if f.type in _DIRECT else pa.string() for f in self.fields}
         table = _read_block(texts, pa.schema([(key, types[key.lower()]) for key in keys]))
@@ -88,14 +88,14 @@ class JsonParser:
             return table
         missing = {name: table.column(name).combine_chunks().is_null() for name in names}
         searched = texts.filter(reduce(pc.or_, missing.values()))
-        if have_escapes(searched, names):
+        if has_escapes(searched, names):
             return None
         spellings = other_spellings(searched, names)
         if not spellings:
             return table
         if any(len(each) > 1 for each in spellings.values()):
             return None
-        more = self._read(texts, [spelling for (spelling,) in spellings.values()])
+        more = self._read_keys(texts, [spelling for (spelling,) in spellings.values()])
         for name, (spelling,) in spellings.items():
             if more is None or not _is_clear(texts, missing[name], more.column(spelling), name, spelling):
                 return None
@@ -103,12 +103,12 @@ class JsonParser:
             table = table.set_column(table.column_names.index(name), name, filled)
         return table
 
-    def _from_block(self, field: Field, values: pa.Array) -> ParsedColumn:
+    def _column_from_block(self, field: Field, values: pa.Array) -> ParsedColumn:
         if field.type in _DIRECT:
             return ParsedColumn(values, np.zeros(len(values), np.bool_), values)
         return parse_texts(values, field.type, is_time=field.name in self.times)
 
-    def _from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
+    def _column_from_objects(self, field: Field, objects: list[dict[str, Any]]) -> ParsedColumn:
         texts = [text_of(value_of(each, field.name), field.type) for each in objects]
         column = pa.array([t if is_unicode(t) else None for t in texts], pa.string())
         parsed = parse_texts(column, field.type, is_time=field.name in self.times)
@@ -131,16 +131,16 @@ class JsonSource:
         return Format.JSONL
 
     def check(self) -> None:
-        for file in self.files.existing(self.stream):
+        for file in self.files.existing_files(self.stream):
             self.check_file(file)
 
     def check_file(self, file: File) -> None:
         """Raise an error if the file as a whole is bad."""
-        with self.files.opened(file) as data:
+        with self.files.open(file) as data:
             data.read(1)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
-        fields = requested(self.stream, columns, time=True).fields
+        fields = requested_schema(self.stream, columns, time=True).fields
         return make_decoder(self.stream, columns, JsonParser(fields, self.stream.times))
 
     def read(
@@ -156,7 +156,7 @@ def _is_plain(texts: pa.Array) -> bool:
     """
     braces = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     odd = pc.or_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "Inf"))
-    return bool(pc.all(braces, min_count=0).as_py()) and not any_true(odd)
+    return bool(pc.all(braces, min_count=0).as_py()) and not is_any_true(odd)
 
 
 def _is_clear(texts: pa.Array, missing: pa.Array, values: pa.ChunkedArray, name: str, spelling: str) -> bool:
@@ -166,18 +166,18 @@ def _is_clear(texts: pa.Array, missing: pa.Array, values: pa.ChunkedArray, name:
     """
     found = pc.and_(missing, values.combine_chunks().is_valid())
     looks_alike = pc.and_(missing, has_spelling(texts, spelling))
-    return not any_true(pc.and_(found, has_spelling(texts, name))) and found.equals(looks_alike)
+    return not is_any_true(pc.and_(found, has_spelling(texts, name))) and found.equals(looks_alike)
 
 
 def _has_special(values: pa.Array) -> bool:
     """Return whether there is an infinity or NaN, also from a number that is too large for its type."""
     if is_collection(values.type):
         return _has_special(entries_of(values).values)
-    return bool(pa.types.is_floating(values.type)) and any_true(pc.invert(pc.is_finite(values)))
+    return bool(pa.types.is_floating(values.type)) and is_any_true(pc.invert(pc.is_finite(values)))
 
 
 def _read_block(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
-    text = joined(texts)
+    text = join_lines(texts)
     try:
         return arrow_json.read_json(
             pa.BufferReader(text),
@@ -188,7 +188,7 @@ def _read_block(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _load(line: str) -> dict[str, Any] | str:
+def _load_object(line: str) -> dict[str, Any] | str:
     """Return the object of a line, or a description of the error."""
     try:
         value = DECODER.decode(line)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 LINE = "line"
 """Name of the only column of a raw batch of text."""
 
-MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 """The byte order mark, which some programs write before the first line."""
 
 
@@ -31,13 +31,13 @@ class Lines:
 _CUT, _LIMIT = b"tidegate.cut", b"tidegate.limit"
 
 
-def with_cut_lines(raw: pa.RecordBatch, cut: npt.NDArray[np.int64], limit: int) -> pa.RecordBatch:
+def mark_cut_lines(raw: pa.RecordBatch, cut: npt.NDArray[np.int64], limit: int) -> pa.RecordBatch:
     """Mark the lines of a raw batch that were cut because they are longer than the limit."""
     metadata = {_CUT: cut.astype(np.int64).tobytes(), _LIMIT: str(limit).encode()}
     return raw.replace_schema_metadata({**(raw.schema.metadata or {}), **metadata})
 
 
-def _cut_lines(raw: pa.RecordBatch) -> dict[int, str]:
+def _errors_of_cut_lines(raw: pa.RecordBatch) -> dict[int, str]:
     metadata = raw.schema.metadata or {}
     if _CUT not in metadata:
         return {}
@@ -47,17 +47,17 @@ def _cut_lines(raw: pa.RecordBatch) -> dict[int, str]:
 
 def clean_lines(raw: pa.RecordBatch, *, header: str | None = None, space: str = "") -> Lines:
     """Return the lines that hold rows: without line ends, outer space, blank lines and header lines."""
-    texts, broken = _readable(raw.column(0).cast(pa.string()).fill_null(""))
-    broken |= _cut_lines(raw)
+    texts, broken = _escape_non_utf8(raw.column(0).cast(pa.string()).fill_null(""))
+    broken |= _errors_of_cut_lines(raw)
     texts = _without_ends(texts)
     texts = pc.ascii_trim(texts, space) if space else texts
     keep = pc.not_equal(texts, "")
     if header is not None:
         keep = pc.and_(keep, pc.not_equal(texts, header))
-    return _filtered(texts, keep.to_numpy(zero_copy_only=False), broken)
+    return _filter_lines(texts, keep.to_numpy(zero_copy_only=False), broken)
 
 
-def joined(lines: pa.Array) -> pa.Buffer:
+def join_lines(lines: pa.Array) -> pa.Buffer:
     """Join all lines into one text, each with a line end.
 
     The last line needs one, too: without it, Arrow treats an empty field at the end of the text as
@@ -68,11 +68,11 @@ def joined(lines: pa.Array) -> pa.Buffer:
     return pc.binary_join(whole, "\n")[0].as_buffer()
 
 
-def any_true(mask: pa.Array) -> bool:
+def is_any_true(mask: pa.Array) -> bool:
     return bool(pc.any(mask, min_count=0).as_py())
 
 
-def _readable(texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+def _escape_non_utf8(texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
     """Escape the lines that are not UTF-8, and return them with a description of the error by line."""
     try:
         texts.validate(full=True)
@@ -85,14 +85,14 @@ def _readable(texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
 
 
 def _without_ends(texts: pa.Array) -> pa.Array:
-    if any_true(pc.starts_with(texts, MARK)):
-        texts = pc.replace_substring_regex(texts, f"^{MARK}", "")
-    if any_true(pc.ends_with(texts, "\r")):
+    if is_any_true(pc.starts_with(texts, BYTE_ORDER_MARK)):
+        texts = pc.replace_substring_regex(texts, f"^{BYTE_ORDER_MARK}", "")
+    if is_any_true(pc.ends_with(texts, "\r")):
         texts = pc.replace_substring_regex(texts, "\r$", "")
     return texts
 
 
-def _filtered(texts: pa.Array, keep: npt.NDArray[np.bool_], broken: dict[int, str]) -> Lines:
+def _filter_lines(texts: pa.Array, keep: npt.NDArray[np.bool_], broken: dict[int, str]) -> Lines:
     if keep.all():
         return Lines(texts, broken)
     moved = np.cumsum(keep) - 1

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, requested
-from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
+from tidegate.connectors.decode import Decoder, requested_schema
+from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
 from tidegate.connectors.formats import Format, Position, check_options
 from tidegate.connectors.origins import with_places
 from tidegate.connectors.typed import check_column, check_schema, typed_decoder
@@ -34,12 +34,12 @@ class ParquetSource:
         return Format.PARQUET
 
     def check(self) -> None:
-        for file in self.files.existing(self.stream):
+        for file in self.files.existing_files(self.stream):
             self.check_file(file)
 
     def check_file(self, file: File) -> None:
         """Raise an error if the file as a whole is bad."""
-        with self._opened(file) as data, _blaming(file):
+        with self._open(file) as data, _blame_file(file):
             check_schema(self.stream, data.schema_arrow, file.path)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
@@ -48,7 +48,7 @@ class ParquetSource:
     def read(
         self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
     ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        progress = Progress.of(position)
+        progress = FileProgress.of(position)
         for file in self.files.files():
             if file.name not in progress.done:
                 begin = progress.point(file).offset
@@ -59,33 +59,33 @@ class ParquetSource:
     def _file_batches(
         self, file: File, offset: int, rows: int, columns: frozenset[str] | None
     ) -> Iterator[tuple[pa.RecordBatch, int, bool]]:
-        with self._opened(file) as data:
-            with _blaming(file):
-                names = self._names(file, data.schema_arrow, columns)
-            for batch in _batches(data, offset, rows, names):
+        with self._open(file) as data:
+            with _blame_file(file):
+                names = self._column_names(file, data.schema_arrow, columns)
+            for batch in _read_batches(data, offset, rows, names):
                 placed = with_places(batch, file.path, offset + 1)
                 offset += batch.num_rows
                 yield placed, offset, offset == data.metadata.num_rows
 
-    def _names(self, file: File, schema: pa.Schema, columns: frozenset[str] | None) -> list[str]:
-        wanted = self.stream.schema if columns is None else requested(self.stream, columns, time=True)
+    def _column_names(self, file: File, schema: pa.Schema, columns: frozenset[str] | None) -> list[str]:
+        wanted = self.stream.schema if columns is None else requested_schema(self.stream, columns, time=True)
         return [schema.names[check_column(self.stream, schema, field, file.path)] for field in wanted]
 
     @contextmanager
-    def _opened(self, file: File) -> Iterator[Any]:
-        with self.files.opened(file) as data, pq.ParquetFile(data) as parquet:
+    def _open(self, file: File) -> Iterator[Any]:
+        with self.files.open(file) as data, pq.ParquetFile(data) as parquet:
             yield parquet
 
 
 @contextmanager
-def _blaming(file: File) -> Iterator[None]:
+def _blame_file(file: File) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise blamed(file, error) from error
+        raise to_bad_file_error(file, error) from error
 
 
-def _batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+def _read_batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield rows starting at an offset; earlier row groups are not read.
 
     A row group is read as a whole, so that the number of rows used of a damaged one does not depend on the batch size.

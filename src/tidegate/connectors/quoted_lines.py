@@ -24,7 +24,7 @@ _RETURN = 13
 
 
 @inlined
-def _scan(data: Bytes, begin: int, end: int, before: int, delimiter: int, quote: int) -> int:
+def _state_after_line(data: Bytes, begin: int, end: int, before: int, delimiter: int, quote: int) -> int:
     """Return the state at the end of a line, given the state at the end of the previous line."""
     if end > begin and data[end - 1] == _RETURN:
         end -= 1
@@ -70,12 +70,12 @@ def record_starts(
     while line < lines:
         begin = 0 if line == 0 else ends[line - 1] + 1
         last = line
-        if _scan(data, begin, ends[line], _CLOSED, delimiter, quote) == _OPEN:
+        if _state_after_line(data, begin, ends[line], _CLOSED, delimiter, quote) == _OPEN:
             if reach <= line:
                 reach, how = line + 1, -1
             while reach < lines and ends[reach] - begin <= limit:
                 if how < 0:
-                    how = _scan(data, ends[reach - 1] + 1, ends[reach], _OPEN, delimiter, quote)
+                    how = _state_after_line(data, ends[reach - 1] + 1, ends[reach], _OPEN, delimiter, quote)
                 if how != _OPEN:
                     break
                 reach, how = reach + 1, -1

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tidegate.connectors.files import filesystem, is_uri
-from tidegate.connectors.lines import joined
+from tidegate.connectors.lines import join_lines
 from tidegate.connectors.texts import csv_header, csv_lines
-from tidegate.errors import DataError, InternalError, nearest
+from tidegate.errors import DataError, InternalError, suggest_name
 from tidegate.expressions.column_texts import json_rows
 
 TextFormat = Literal["csv", "jsonl"]
@@ -49,11 +49,11 @@ class FileSink:
     def begin(self, label: str) -> str:
         """Start a step: remove what earlier attempts staged, and return a token for this attempt."""
         token = secrets.token_hex(8)
-        with self._files() as (system, folder):
+        with self._open_folder() as (system, folder):
             for info in _children(system, f"{folder}/.staging"):
                 if info.base_name.rpartition("-")[0] == label:
                     _delete(system, info)
-            system.create_dir(_staging(folder, label, token), recursive=True)
+            system.create_dir(_staging_folder(folder, label, token), recursive=True)
         return token
 
     def write(self, label: str, token: str, part: str, rows: pa.RecordBatch) -> int:
@@ -63,39 +63,39 @@ class FileSink:
         """
         if rows.num_rows == 0:
             return 0
-        with self._files() as (system, folder):
-            path = f"{_staging(folder, label, token)}/{_checked(_PART, part)}.{self.format}"
+        with self._open_folder() as (system, folder):
+            path = f"{_staging_folder(folder, label, token)}/{_check_name(_PART, part)}.{self.format}"
             temporary = f"{path}.{secrets.token_hex(4)}.tmp"
             with system.open_output_stream(temporary) as out:
-                _write(rows, self.format, out)
+                _write_rows(rows, self.format, out)
                 size = int(out.tell())
             system.move(temporary, path)
         return size
 
     def publish(self, label: str, token: str) -> None:
         """Publish the staged parts of the label in place of earlier ones; can be repeated after a crash."""
-        with self._files() as (system, folder):
-            staging = _staging(folder, label, token)
-            parts = _manifest(system, staging, f".{self.format}")
+        with self._open_folder() as (system, folder):
+            staging = _staging_folder(folder, label, token)
+            parts = _parts_to_publish(system, staging, f".{self.format}")
             if parts is None:
                 return
-            _remove_published(system, folder, label, keep=parts - _staged(system, staging, f".{self.format}"))
-            for part in sorted(_staged(system, staging, f".{self.format}") & parts):
+            _remove_published(system, folder, label, keep=parts - _staged_parts(system, staging, f".{self.format}"))
+            for part in sorted(_staged_parts(system, staging, f".{self.format}") & parts):
                 system.move(f"{staging}/{part}", f"{folder}/{label}-{part}")
             # Delete the manifest last: without it, an empty folder would mean that nothing was staged.
-            _delete_if_there(system, staging)
-            _delete_if_there(system, f"{staging}.manifest")
+            _delete_if_exists(system, staging)
+            _delete_if_exists(system, f"{staging}.manifest")
 
     def clear(self) -> None:
         """Remove the results of an earlier run, which a run from the beginning writes again; keep other files."""
-        with self._files() as (system, folder):
+        with self._open_folder() as (system, folder):
             for info in _children(system, folder):
                 label, _, part = info.base_name.rpartition("-")
                 if _LABEL_OF_A_RUN.fullmatch(label) and _PUBLISHED.fullmatch(part):
                     system.delete_file(info.path)
 
     @contextmanager
-    def _files(self) -> Iterator[tuple[Any, str]]:
+    def _open_folder(self) -> Iterator[tuple[Any, str]]:
         try:
             system, folder = filesystem(self.folder)
             yield system, folder.rstrip("/")
@@ -108,7 +108,7 @@ def open_sink(location: str, *, format: str = "jsonl") -> FileSink:  # noqa: A00
     """Return the sink at a location; a relative path starts at the current folder."""
     chosen = next((f for f in _FORMATS if f == format.lower()), None)
     if chosen is None:
-        raise DataError("D101", f"results cannot be written as '{format}'", hint=nearest(format, _FORMATS))
+        raise DataError("D101", f"results cannot be written as '{format}'", hint=suggest_name(format, _FORMATS))
     return FileSink(location if is_uri(location) else str(Path(location).absolute()), chosen)
 
 
@@ -124,7 +124,7 @@ def render(rows: pa.RecordBatch, format: TextFormat, *, header: bool = True) -> 
     return heading + _body(rows, format).decode()
 
 
-def _write(rows: pa.RecordBatch, format_: SinkFormat, out: Any) -> None:
+def _write_rows(rows: pa.RecordBatch, format_: SinkFormat, out: Any) -> None:
     if format_ == "parquet":
         pq.write_table(pa.Table.from_batches([rows]), out, compression="zstd")
         return
@@ -134,14 +134,14 @@ def _write(rows: pa.RecordBatch, format_: SinkFormat, out: Any) -> None:
 
 
 def _body(rows: pa.RecordBatch, format_: TextFormat) -> bytes:
-    return bytes(joined(csv_lines(rows) if format_ == "csv" else json_rows(rows)))
+    return bytes(join_lines(csv_lines(rows) if format_ == "csv" else json_rows(rows)))
 
 
-def _staging(folder: str, label: str, token: str) -> str:
-    return f"{folder}/.staging/{_checked(_LABEL, label)}-{token}"
+def _staging_folder(folder: str, label: str, token: str) -> str:
+    return f"{folder}/.staging/{_check_name(_LABEL, label)}-{token}"
 
 
-def _checked(pattern: re.Pattern[str], name: str) -> str:
+def _check_name(pattern: re.Pattern[str], name: str) -> str:
     """Return the name if it is safe in a path and lets label and part be separated again; else raise an error."""
     if not pattern.fullmatch(name):
         raise InternalError("I302", f"'{name}' cannot name a label or a part of results")
@@ -152,11 +152,11 @@ def _children(system: Any, folder: str) -> list[Any]:
     return list(system.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
 
 
-def _staged(system: Any, staging: str, suffix: str) -> set[str]:
+def _staged_parts(system: Any, staging: str, suffix: str) -> set[str]:
     return {info.base_name for info in _children(system, staging) if info.base_name.endswith(suffix)}
 
 
-def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
+def _parts_to_publish(system: Any, staging: str, suffix: str) -> set[str] | None:
     """Return the parts to publish, from the manifest, which is written only once; None if all are published."""
     path = f"{staging}.manifest"
     if system.get_file_info(path).type == fs.FileType.File:
@@ -164,7 +164,7 @@ def _manifest(system: Any, staging: str, suffix: str) -> set[str] | None:
             return set(json.loads(stored.read()))
     if system.get_file_info(staging).type == fs.FileType.NotFound:
         return None
-    parts = _staged(system, staging, suffix)
+    parts = _staged_parts(system, staging, suffix)
     with system.open_output_stream(f"{path}.tmp") as out:
         out.write(json.dumps(sorted(parts)).encode())
     system.move(f"{path}.tmp", path)
@@ -183,7 +183,7 @@ def _delete(system: Any, info: Any) -> None:
     system.delete_dir(info.path) if info.type == fs.FileType.Directory else system.delete_file(info.path)
 
 
-def _delete_if_there(system: Any, path: str) -> None:
+def _delete_if_exists(system: Any, path: str) -> None:
     info = system.get_file_info(path)
     if info.type != fs.FileType.NotFound:
         _delete(system, info)

@@ -13,14 +13,14 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.bad_files import bad_file_batch, read_past_bad_files
 from tidegate.connectors.csv_text import CsvSource, Dialect
 from tidegate.connectors.decode import Decoder
-from tidegate.connectors.files import SCHEMES, File, FileSet, is_uri, resolve
-from tidegate.connectors.formats import Format, Position, check_options, count
+from tidegate.connectors.files import SCHEMES, File, FileSet, is_uri, resolve_files
+from tidegate.connectors.formats import Format, Position, check_options, count_option
 from tidegate.connectors.generator import GeneratorSource, Recipe
 from tidegate.connectors.jsonl import JsonSource
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.parquet import ParquetSource
 from tidegate.connectors.text_files import MAX_LINE
-from tidegate.errors import BadFileError, DataError, nearest
+from tidegate.errors import BadFileError, DataError, suggest_name
 
 NO_TABLES: Mapping[str, pa.Table] = MappingProxyType({})
 
@@ -76,7 +76,7 @@ def read_stream(
 
 def read_file(source: FileSource, path: str, rows: int, *, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
     """Read one file of a source like `read_stream`; the path is in Spark's notation."""
-    single = one_file(source, path)
+    single = restrict_to_file(source, path)
     if single.files.files():
         yield from (batch for batch, _ in read_stream(single, None, rows, columns=columns))
         return
@@ -98,7 +98,7 @@ def check_start(source: Source, *, live: bool, is_resumed: bool) -> str | None:
         return None
     if live and source.files.can_wait and not source.files.files():
         return source.files.location
-    filled = [file for file in source.files.existing(source.stream) if file.size]
+    filled = [file for file in source.files.existing_files(source.stream) if file.size]
     if source.stream.stops_at_bad_file or not (filled or live):
         source.check()
     elif not is_resumed:
@@ -119,7 +119,7 @@ def _check_that_one_fits(source: FileSource, files: Sequence[File]) -> None:
         raise first
 
 
-def one_file(source: FileSource, path: str) -> FileSource:
+def restrict_to_file(source: FileSource, path: str) -> FileSource:
     """Return the source restricted to one of its files; the path is in Spark's notation."""
     _, _, place = path.partition(":")
     scheme, separator, _ = source.files.location.partition("://")
@@ -135,12 +135,12 @@ def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TAB
         case "generator":
             return GeneratorSource(stream, Recipe.of(stream))
         case "dataframe":
-            return MemorySource(stream, _table(stream, tables))
+            return MemorySource(stream, _find_table(stream, tables))
         case _ if scheme in SCHEMES:
             return _file_source(stream)
     known = (*SCHEMES, "generator")
     message = f"stream '{stream.name}': nothing can read '{stream.location}'"
-    raise DataError("D101", message, hint=nearest(scheme, known))
+    raise DataError("D101", message, hint=suggest_name(scheme, known))
 
 
 def version_of(source: Source) -> str:
@@ -150,22 +150,22 @@ def version_of(source: Source) -> str:
 
 
 def _file_source(stream: SourceStream) -> Source:
-    kind, files = resolve(stream)
+    kind, files = resolve_files(stream)
     match kind:
         case Format.CSV:
             dialect = Dialect.of(stream)
-            count(stream, MAX_LINE)  # raises an error if it is no number
+            count_option(stream, MAX_LINE)  # raises an error if it is no number
             return CsvSource(stream, files, dialect)
         case Format.JSONL:
             check_options(stream, (MAX_LINE,))
-            count(stream, MAX_LINE)
+            count_option(stream, MAX_LINE)
             return JsonSource(stream, files)
     return ParquetSource(stream, files)
 
 
-def _table(stream: SourceStream, tables: Mapping[str, pa.Table]) -> pa.Table:
+def _find_table(stream: SourceStream, tables: Mapping[str, pa.Table]) -> pa.Table:
     name = stream.location.split("://", 1)[1]
     if name not in tables:
         message = f"stream '{stream.name}': there is no DataFrame '{name}'"
-        raise DataError("D102", message, hint=nearest(name, tables))
+        raise DataError("D102", message, hint=suggest_name(name, tables))
     return tables[name]

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.files import File, FileSet, Point, Progress, blamed
-from tidegate.connectors.formats import Position, count
-from tidegate.connectors.lines import LINE, MARK, with_cut_lines
+from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
+from tidegate.connectors.formats import Position, count_option
+from tidegate.connectors.lines import BYTE_ORDER_MARK, LINE, mark_cut_lines
 from tidegate.connectors.origins import Ints, with_places
 from tidegate.connectors.quoted_lines import record_starts
 from tidegate.errors import DataError
@@ -41,14 +41,14 @@ class LineRules:
     quote: str = ""
 
     @property
-    def kept(self) -> int:
+    def kept_bytes(self) -> int:
         """Number of bytes kept of a line that is too long."""
         return min(self.limit, KEPT_BYTES)
 
     @staticmethod
     def of(stream: SourceStream, *, delimiter: str = ",", quote: str = "") -> LineRules:
         """Return the rules for a stream's files."""
-        return LineRules(count(stream, MAX_LINE) or MAX_LINE_BYTES, delimiter, quote)
+        return LineRules(count_option(stream, MAX_LINE) or MAX_LINE_BYTES, delimiter, quote)
 
 
 About = Callable[[File], Mapping[bytes, bytes]]
@@ -71,7 +71,7 @@ def read_lines(
     For plain files the position has the number of bytes read, so that lines appended later are found. A
     compressed file is done when its end is reached.
     """
-    progress = Progress.of(position)
+    progress = FileProgress.of(position)
     for file in files.files():
         if file.name not in progress.done:
             begin = progress.point(file)
@@ -86,19 +86,21 @@ def read_lines(
 
 def first_line(files: FileSet, file: File, rules: LineRules) -> str:
     """Return the first line of a file without its end; empty if the file is empty."""
-    text, found = b"", _settle(b"", rules, is_final=False)
-    with files.opened(file) as data:
+    text, found = b"", _split_complete_rows(b"", rules, is_final=False)
+    with files.open(file) as data:
         while not len(found.texts) and len(text) <= rules.limit and (block := data.read(_FIRST_BLOCK)):
             text += block
-            found = _settle(text, rules, is_final=False)
+            found = _split_complete_rows(text, rules, is_final=False)
     first = found.texts[0].as_py() if len(found.texts) else text
     if len(first) > rules.limit:
         message = f"the first line of {file.path} is longer than {rules.limit:,} bytes"
-        raise blamed(file, DataError("D108", message, hint=f"is it a text file? If so, set the option {MAX_LINE}"))
-    return str(first.decode("utf-8", errors="replace").removesuffix("\r").removeprefix(MARK))
+        raise to_bad_file_error(
+            file, DataError("D108", message, hint=f"is it a text file? If so, set the option {MAX_LINE}")
+        )
+    return str(first.decode("utf-8", errors="replace").removesuffix("\r").removeprefix(BYTE_ORDER_MARK))
 
 
-class _Part(NamedTuple):
+class _FileRows(NamedTuple):
     """Some rows of a file, as bytes.
 
     `offsets` has the distance in lines of each row from the first; None if every row is one line. `cut` has the
@@ -117,52 +119,52 @@ def _file_batches(
     if not file.is_compressed and file.size <= begin.offset:
         if file.size < begin.offset:
             message = f"{file.path} has {file.size} bytes, of which {begin.offset} were already read"
-            raise blamed(file, DataError("D104", message, hint="write new data to a new file, or append it"))
+            raise to_bad_file_error(file, DataError("D104", message, hint="write new data to a new file, or append it"))
         return
     if file.is_compressed and not begin.offset:
         files.verify(file)
     held: tuple[pa.RecordBatch, Point] | None = None
     line = begin.lines + 1
-    with files.opened(file, offset=begin.offset) as data:
+    with files.open(file, offset=begin.offset) as data:
         for part in _stream_parts(data, begin, rows, rules, BLOCK, growing=growing):
             if held is not None:
                 yield *held, False
-            held = _raw(part, rules, file, line), part.after
+            held = _raw_batch(part, rules, file, line), part.after
             line = part.after.lines + 1
     if held is not None:
         yield *held, True
 
 
-def _raw(part: _Part, rules: LineRules, file: File, first: int) -> pa.RecordBatch:
+def _raw_batch(part: _FileRows, rules: LineRules, file: File, first: int) -> pa.RecordBatch:
     """Return a raw batch with a string column of unchecked bytes; the decoder checks that they are UTF-8."""
     texts = pa.concat_arrays([part.texts]) if part.texts.offset else part.texts
     _, starts, data = texts.buffers()
     batch = pa.RecordBatch.from_arrays([pa.StringArray.from_buffers(len(texts), starts, data)], [LINE])
     if len(part.cut):
-        batch = with_cut_lines(batch, part.cut, rules.limit)
+        batch = mark_cut_lines(batch, part.cut, rules.limit)
     return with_places(batch, file.path, first, part.offsets)
 
 
 def _stream_parts(
     data: Any, at: Point, rows: int, rules: LineRules, block_size: int, *, growing: bool
-) -> Iterator[_Part]:
+) -> Iterator[_FileRows]:
     """Yield the rows of a file in parts of at most `rows`; if `growing`, leave an incomplete last line."""
     rest = b""
     while block := data.read(block_size):
         rest += block
         if b"\n" in block or len(rest) > rules.limit:
-            found = _settle(rest, rules, is_final=False)
-            yield from _parts(found, at, rows, rules)
-            rest, at = rest[found.size :], at.moved(found.size, found.lines)
+            found = _split_complete_rows(rest, rules, is_final=False)
+            yield from _split_rows(found, at, rows, rules)
+            rest, at = rest[found.size :], at.advance(found.size, found.lines)
         if len(rest) > rules.limit:
             # Keep only the beginning of an overlong line, so that memory does not depend on its length.
             skipped, after = _skip_line(data, block_size)
             if after is None and growing:
                 return
-            at = at.moved(len(rest) + skipped, 0 if after is None else 1)
-            yield _Part(pa.array([rest[: rules.kept]], pa.binary()), None, np.zeros(1, np.int64), at)
+            at = at.advance(len(rest) + skipped, 0 if after is None else 1)
+            yield _FileRows(pa.array([rest[: rules.kept_bytes]], pa.binary()), None, np.zeros(1, np.int64), at)
             rest = after or b""
-    yield from _parts(_settle(rest, rules, is_final=not growing), at, rows, rules)
+    yield from _split_rows(_split_complete_rows(rest, rules, is_final=not growing), at, rows, rules)
 
 
 def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
@@ -176,7 +178,7 @@ def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
     return size, None
 
 
-class _Settled(NamedTuple):
+class _CompleteRows(NamedTuple):
     """Complete rows at the beginning of a text.
 
     `starts` has the first line of each row; None if every row is one line. `size` and `lines` are the numbers of bytes
@@ -189,56 +191,56 @@ class _Settled(NamedTuple):
     lines: int
 
 
-def _settle(text: bytes, rules: LineRules, *, is_final: bool) -> _Settled:
+def _split_complete_rows(text: bytes, rules: LineRules, *, is_final: bool) -> _CompleteRows:
     """Split a text at its line ends; a last line without an end counts only if the text `is_final`."""
     whole = len(text) if is_final else text.rfind(b"\n") + 1
     if not whole:
-        return _Settled(pa.array([], pa.binary()), None, 0, 0)
+        return _CompleteRows(pa.array([], pa.binary()), None, 0, 0)
     is_ended = text[whole - 1] == ord("\n")
     # Split the buffer itself, to avoid a copy of the text.
     bounds = pa.py_buffer(np.array([0, whole - is_ended], np.int32))
     lines = pc.split_pattern(pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(text)]), "\n").values
     if rules.quote and rules.quote.encode() in text:
         return _join_lines(text, lines, rules, whole, is_final=is_final)
-    return _Settled(lines, None, whole, len(lines) - (not is_ended))
+    return _CompleteRows(lines, None, whole, len(lines) - (not is_ended))
 
 
-def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, is_final: bool) -> _Settled:
+def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, is_final: bool) -> _CompleteRows:
     """Join lines into one row where a quoted field contains line ends."""
-    ends = _bounds(lines)[1:] + np.arange(len(lines))
+    ends = _text_offsets(lines)[1:] + np.arange(len(lines))
     breaks = int((ends < whole).sum())
     data = np.frombuffer(text, np.uint8)
     starts, taken = record_starts(data, ends, ord(rules.delimiter), ord(rules.quote), rules.limit, is_final)
     size = min(int(ends[taken - 1]) + 1, whole) if taken else 0
     if len(starts) == taken:
-        return _Settled(lines.slice(0, taken), None, size, min(taken, breaks))
+        return _CompleteRows(lines.slice(0, taken), None, size, min(taken, breaks))
     lists = pa.ListArray.from_arrays(pa.array(np.append(starts, taken), pa.int32()), lines)
-    return _Settled(pc.binary_join(lists, b"\n"), starts, size, min(taken, breaks))
+    return _CompleteRows(pc.binary_join(lists, b"\n"), starts, size, min(taken, breaks))
 
 
-def _parts(found: _Settled, at: Point, rows: int, rules: LineRules) -> Iterator[_Part]:
+def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules) -> Iterator[_FileRows]:
     """Split rows into parts of at most `rows`."""
     if not len(found.texts):
         return
-    end, bounds = at.moved(found.size, found.lines), _bounds(found.texts)
+    end, bounds = at.advance(found.size, found.lines), _text_offsets(found.texts)
     for first in range(0, len(found.texts), rows):
         last = min(first + rows, len(found.texts))
         starts = None if found.starts is None else found.starts[first : last + 1]
         lines = last - first if starts is None else int(starts[-1] - starts[0])
         size = int(bounds[last] - bounds[first]) + last - first
-        at = end if last == len(found.texts) else at.moved(size, lines)
+        at = end if last == len(found.texts) else at.advance(size, lines)
         offsets = None if starts is None else starts[: last - first] - starts[0]
-        texts, cut = _shorten(found.texts.slice(first, rows), bounds[first : last + 1], rules)
-        yield _Part(texts, offsets, cut, at)
+        texts, cut = _cut_long_lines(found.texts.slice(first, rows), bounds[first : last + 1], rules)
+        yield _FileRows(texts, offsets, cut, at)
 
 
-def _shorten(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:
+def _cut_long_lines(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:
     """Cut lines that are too long; return their positions, too. A row of several lines is never too long."""
     if bounds[-1] - bounds[0] <= rules.limit or not (is_long := np.diff(bounds) > rules.limit).any():
         return texts, np.zeros(0, np.int64)
-    return pc.if_else(is_long, pc.binary_slice(texts, 0, rules.kept), texts), np.flatnonzero(is_long)
+    return pc.if_else(is_long, pc.binary_slice(texts, 0, rules.kept_bytes), texts), np.flatnonzero(is_long)
 
 
-def _bounds(texts: pa.Array) -> npt.NDArray[np.int32]:
+def _text_offsets(texts: pa.Array) -> npt.NDArray[np.int32]:
     """Return the offsets of the texts in their common buffer."""
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]

@@ -11,20 +11,20 @@ from tidegate.time import MICROSECONDS
 
 def csv_lines(rows: pa.RecordBatch) -> pa.Array:
     """Format each row as a line of RFC 4180 without its end: NULL is empty, an empty string is ``""``."""
-    texts = [_field(column) for column in rows.columns]
+    texts = [_csv_fields(column) for column in rows.columns]
     return pc.binary_join_element_wise(*[t.fill_null("") for t in texts], ",")
 
 
-def _field(column: pa.Array) -> pa.Array:
+def _csv_fields(column: pa.Array) -> pa.Array:
     """Format the values of a column as CSV fields; numbers and times need no quotes."""
     if is_text(column.type) or pa.types.is_nested(column.type):
-        return _quoted(column_texts(column))
+        return _quote_texts(column_texts(column))
     return column_texts(column)
 
 
 def csv_header(schema: pa.Schema) -> str:
     names = pa.array(schema.names, pa.string())
-    return ",".join(_quoted(names).to_pylist())
+    return ",".join(_quote_texts(names).to_pylist())
 
 
 def human_duration(microseconds: int) -> str:
@@ -43,7 +43,7 @@ def human_duration(microseconds: int) -> str:
 _READABLE = [(name, size) for name, size in MICROSECONDS.items() if name != "week"]
 
 
-def _quoted(values: pa.Array) -> pa.Array:
+def _quote_texts(values: pa.Array) -> pa.Array:
     """Quote texts for CSV, where quotes are needed to read the same text again."""
     texts = values.cast(pa.string())
     doubled = pc.replace_substring(texts, '"', '""')

@@ -42,7 +42,7 @@ class Instants:
     def of(values: pa.Array, bad: Mask, unit: TimeUnit | None) -> Instants:
         counts = values.cast(pa.int64()).fill_null(0).to_numpy()
         given = values.is_valid().to_numpy(zero_copy_only=False)
-        times, in_range = scaled(counts, unit or TimeUnit.MICROSECONDS)
+        times, in_range = scale_to_micros(counts, unit or TimeUnit.MICROSECONDS)
         return Instants(times, given, bad, in_range)
 
     def with_default(self, value: int) -> Instants:
@@ -51,12 +51,12 @@ class Instants:
         return replace(self, values=values, given=every, in_range=self.in_range | ~self.given)
 
     @staticmethod
-    def everywhere(value: int, rows: int) -> Instants:
+    def constant(value: int, rows: int) -> Instants:
         yes = np.ones(rows, np.bool_)
         return Instants(np.full(rows, value, np.int64), yes, ~yes, yes)
 
 
-def scaled(counts: Times, unit: TimeUnit) -> tuple[Times, Mask]:
+def scale_to_micros(counts: Times, unit: TimeUnit) -> tuple[Times, Mask]:
     """Convert numbers of a unit to microseconds; return them with a mask of those in range. Others are arbitrary."""
     if unit is TimeUnit.NANOSECONDS:
         return np.floor_divide(counts, _NANOSECONDS), np.ones(len(counts), np.bool_)
@@ -67,13 +67,15 @@ def scaled(counts: Times, unit: TimeUnit) -> tuple[Times, Mask]:
     return counts if factor == 1 else np.where(in_range, counts, 0) * factor, in_range
 
 
-def in_unit(time: int, unit: TimeUnit) -> str:
+def format_in_unit(time: int, unit: TimeUnit) -> str:
     """Format a time as an exact number of units since 1970.
 
     Examples
     --------
-    >>> in_unit(1_500_000, TimeUnit.SECONDS), in_unit(2_000, TimeUnit.MILLISECONDS), in_unit(7, TimeUnit.NANOSECONDS)
-    ('1.5', '2', '7000')
+    >>> format_in_unit(1_500_000, TimeUnit.SECONDS), format_in_unit(2_000, TimeUnit.MILLISECONDS)
+    ('1.5', '2')
+    >>> format_in_unit(7, TimeUnit.NANOSECONDS)
+    '7000'
     """
     if unit is TimeUnit.NANOSECONDS:
         return str(time * _NANOSECONDS)
@@ -95,7 +97,7 @@ def joint_spread(one: Spread, other: Spread | None) -> Spread:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | None:
+def unlikely_unit_warning(stream: SourceStream, spread: Spread) -> TidegateWarning | None:
     """Return a warning if times seem to be in another unit than declared.
 
     Without a declared unit, this is so if times lie in January 1970 or after 2200, or would lie between 1990 and 2100
@@ -105,14 +107,14 @@ def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | Non
         return None
     declared = stream.unit or TimeUnit.MICROSECONDS
     likely = next((unit for unit in TimeUnit if _is_plausible(spread, unit)), None)
-    if likely is declared or (likely is None and (stream.unit is not None or not _is_odd(spread))):
+    if likely is declared or (likely is None and (stream.unit is not None or not _is_implausible(spread))):
         return None
     end = "" if stream.end_column is None else f" TO {stream.end_column}"
     clause = f"{'VALID FROM' if end else 'TIMESTAMP BY'} {stream.time_column}{end} UNIT"
     others = " or ".join(unit.name for unit in (TimeUnit.SECONDS, TimeUnit.MILLISECONDS, TimeUnit.NANOSECONDS))
     unit, example = (likely.name, likely.value) if likely else (others, TimeUnit.SECONDS.value)
     meant = f"; if they are {declared.value}, UNIT {declared.name}" if stream.unit is None else ""
-    when, asked = _when(declared.to_micros(spread[1])), (likely or declared).value
+    when, asked = _describe_time(declared.to_micros(spread[1])), (likely or declared).value
     return TidegateWarning(
         "W301",
         f"all times of '{stream.name}' lie {when}: are they {asked}?",
@@ -120,7 +122,7 @@ def unlikely_unit(stream: SourceStream, spread: Spread) -> TidegateWarning | Non
     )
 
 
-def _is_odd(spread: Spread) -> bool:
+def _is_implausible(spread: Spread) -> bool:
     """Return whether numbers, read as microseconds, lie in January 1970 or after the year 2200."""
     return 0 <= spread[0] <= spread[1] < _FEBRUARY_1970 or spread[0] >= _YEAR_2200
 
@@ -130,7 +132,7 @@ def _is_plausible(spread: Spread, unit: TimeUnit) -> bool:
     return first >= _YEAR_1990 and last < _YEAR_2100
 
 
-def _when(time: int) -> str:
+def _describe_time(time: int) -> str:
     if 0 <= time < _FEBRUARY_1970:
         return "in January 1970"
     return f"around the year {1970 + time // _YEAR}"

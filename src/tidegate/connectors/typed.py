@@ -17,9 +17,17 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, Mask, Parsed, ParsedColumn, make_decoder, parse_texts, requested
+from tidegate.connectors.decode import (
+    Decoder,
+    Mask,
+    ParsedColumn,
+    ParsedRows,
+    make_decoder,
+    parse_texts,
+    requested_schema,
+)
 from tidegate.connectors.formats import find_name, no_such_column
-from tidegate.entries import Entries, entries_of, with_repeated_keys, without_rows
+from tidegate.entries import Entries, entries_of, rows_with_repeated_keys, without_rows
 from tidegate.errors import DataError
 from tidegate.schema import Field, Type
 from tidegate.time import MICROSECONDS
@@ -32,20 +40,20 @@ class TypedParser:
     stream: SourceStream
     fields: tuple[Field, ...]
 
-    def parse(self, raw: pa.RecordBatch) -> Parsed:
-        columns = {f.name: self._column(raw, f) for f in self.fields}
+    def parse(self, raw: pa.RecordBatch) -> ParsedRows:
+        columns = {f.name: self._parse_column(raw, f) for f in self.fields}
         shown = pa.RecordBatch.from_arrays([c.given for c in columns.values()], list(columns))
-        return Parsed(shown, columns, {})
+        return ParsedRows(shown, columns, {})
 
-    def _column(self, raw: pa.RecordBatch, field: Field) -> ParsedColumn:
+    def _parse_column(self, raw: pa.RecordBatch, field: Field) -> ParsedColumn:
         place = check_column(self.stream, raw.schema, field, "a batch")
-        values = _plain(raw.column(place))
+        values = _decode_dictionary(raw.column(place))
         return cast_column(values, field.type, is_time=field.name in self.stream.times)
 
 
 def typed_decoder(stream: SourceStream, columns: frozenset[str]) -> Decoder:
     """Return a decoder of raw batches with typed columns."""
-    return make_decoder(stream, columns, TypedParser(stream, requested(stream, columns, time=True).fields))
+    return make_decoder(stream, columns, TypedParser(stream, requested_schema(stream, columns, time=True).fields))
 
 
 def check_schema(stream: SourceStream, schema: pa.Schema, place: str) -> None:
@@ -101,20 +109,20 @@ def cast_column(values: pa.Array, type_: Type, *, is_time: bool) -> ParsedColumn
     if type_.parts:
         return _cast_entries(values, type_)
     cast, fits = _CASTS[type_](values)
-    bad = _mask(pc.and_(values.is_valid(), pc.invert(fits)))
-    return ParsedColumn(cast if not bad.any() else _nulled(cast, bad), bad, values)
+    bad = _to_mask(pc.and_(values.is_valid(), pc.invert(fits)))
+    return ParsedColumn(cast if not bad.any() else _null_where(cast, bad), bad, values)
 
 
 def _cast_entries(values: pa.Array, type_: Type) -> ParsedColumn:
     """Cast arrays or maps entry by entry; a row is bad if one of its entries is bad or a key is repeated."""
     found = entries_of(values if kinds.is_map(values.type) else _as_lists(values))
-    items = cast_column(_plain(found.values), type_.parts[-1], is_time=False)
-    keys = None if found.keys is None else cast_column(_plain(found.keys), type_.parts[0], is_time=False)
+    items = cast_column(_decode_dictionary(found.values), type_.parts[-1], is_time=False)
+    keys = None if found.keys is None else cast_column(_decode_dictionary(found.keys), type_.parts[0], is_time=False)
     bad = np.zeros(found.rows, np.bool_)
     bad[found.owners[items.bad if keys is None else items.bad | keys.bad]] = True
     made = Entries(found.bounds, items.values, None if keys is None else keys.values, found.missing)
     made = without_rows(made, bad)
-    repeated = with_repeated_keys(made)
+    repeated = rows_with_repeated_keys(made)
     return ParsedColumn(without_rows(made, repeated).column(type_.arrow), bad | repeated, values)
 
 
@@ -127,14 +135,14 @@ def _to_integer(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Arra
         values, fits = _to_micros(values)
         return values.cast(arrow), fits
     if not kinds.is_integer(values.type):
-        return _whole(values, arrow)
+        return _whole_to_integer(values, arrow)
     cast = values.cast(arrow, safe=False)
     # A value that does not fit changes when it is cast back, or changes its sign.
     back = pc.equal(cast.cast(values.type, safe=False), values)
     return cast, pc.and_(back, pc.equal(pc.less(cast, 0), pc.less(values, pa.scalar(0, values.type))))
 
 
-def _whole(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
+def _whole_to_integer(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
     """Cast whole floating or decimal numbers to integers; others do not fit."""
     limit = 2 ** (arrow.bit_width - 1)
     if kinds.is_decimal(values.type):
@@ -151,7 +159,7 @@ def _whole(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
 def _to_floating(values: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
     cast = values.cast(pa.float64(), safe=False).cast(arrow, safe=False)
     if not kinds.is_floating(values.type):
-        return cast, _all(values)
+        return cast, _all_true(values)
     return cast, pc.or_(pc.is_finite(cast), pc.invert(pc.is_finite(values)))
 
 
@@ -169,16 +177,16 @@ def _to_micros(values: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Convert timestamps or durations to microseconds; those out of range do not fit."""
     counts, per_second = values.cast(pa.int64()), _PER_SECOND[values.type.unit]
     if per_second > MICROSECONDS["second"]:
-        return _floor_divided(counts, per_second // MICROSECONDS["second"]), _all(values)
+        return _floor_divide(counts, per_second // MICROSECONDS["second"]), _all_true(values)
     factor = MICROSECONDS["second"] // per_second
     limit = (2**63 - 1) // factor
     fits = pc.and_(pc.greater_equal(counts, -limit), pc.less_equal(counts, limit))
     return pc.multiply(pc.if_else(fits, counts, 0), factor), fits
 
 
-def _floor_divided(counts: pa.Array, divisor: int) -> pa.Array:
+def _floor_divide(counts: pa.Array, divisor: int) -> pa.Array:
     quotients = np.floor_divide(counts.fill_null(0).to_numpy(), divisor)
-    return pa.array(quotients, mask=_mask(counts.is_null()))
+    return pa.array(quotients, mask=_to_mask(counts.is_null()))
 
 
 def _to_interval(values: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -208,19 +216,19 @@ def _is_number(given: pa.DataType) -> bool:
     return bool(kinds.is_integer(given) or kinds.is_floating(given) or kinds.is_decimal(given))
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def _decode_dictionary(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if kinds.is_dictionary(values.type) else values
 
 
-def _all(values: pa.Array) -> pa.Array:
+def _all_true(values: pa.Array) -> pa.Array:
     return pa.array(np.ones(len(values), np.bool_))
 
 
-def _mask(flags: pa.Array) -> Mask:
+def _to_mask(flags: pa.Array) -> Mask:
     return flags.fill_null(fill_value=False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _nulled(values: pa.Array, bad: Mask) -> pa.Array:
+def _null_where(values: pa.Array, bad: Mask) -> pa.Array:
     return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
 
 

@@ -11,7 +11,7 @@ _FEW = 512
 _SAMPLES, _SAMPLE = 8, 8
 
 
-def by_halves(texts: pa.Array, fast: Callable[[Any], Any], careful: Callable[[Any], Any]) -> pa.Array:
+def apply_by_halves(texts: pa.Array, fast: Callable[[Any], Any], careful: Callable[[Any], Any]) -> pa.Array:
     """Apply `fast` to the column, and `careful` to the parts that `fast` refuses.
 
     Both must return the same values for rows that both accept. Arrow is slow to refuse many rows, so `fast` is
@@ -24,7 +24,7 @@ def by_halves(texts: pa.Array, fast: Callable[[Any], Any], careful: Callable[[An
     if len(texts) <= _FEW:
         return careful(texts)
     middle = len(texts) // 2
-    return pa.concat_arrays([by_halves(half, fast, careful) for half in (texts[:middle], texts[middle:])])
+    return pa.concat_arrays([apply_by_halves(half, fast, careful) for half in (texts[:middle], texts[middle:])])
 
 
 def _attempt(fast: Callable[[Any], Any], texts: pa.Array) -> pa.Array | None:

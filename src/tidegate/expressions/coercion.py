@@ -43,7 +43,7 @@ def common_type(a: Type, b: Type) -> Type | None:
         return a
     if a.parts and len(a.parts) == len(b.parts):
         parts = [common_type(one, other) for one, other in zip(a.parts, b.parts, strict=True)]
-        return Type.made_of(*(part for part in parts if part is not None)) if None not in parts else None
+        return Type.of_parts(*(part for part in parts if part is not None)) if None not in parts else None
     return Type.DOUBLE if a.is_numeric and b.is_numeric else None
 
 
@@ -58,22 +58,22 @@ def common_type_of(expressions: Iterable[Expression]) -> Type | None:
     return common
 
 
-def distance(expression: Expression, type_: Type) -> int | None:
+def conversion_distance(expression: Expression, type_: Type) -> int | None:
     """Return the distance of an expression from a type; None if there is no implicit conversion."""
     if expression.type is type_ or expression.type is Type.NULL:
         return 0
     if type_ is Type.TIMESTAMP and _is_text_constant(expression):
         return _READING_A_CONSTANT
-    return _widening(expression.type, type_)
+    return _widening_distance(expression.type, type_)
 
 
-def _widening(source: Type, target: Type) -> int | None:
+def _widening_distance(source: Type, target: Type) -> int | None:
     """Return the distance of an implicit conversion; for arrays and maps, the sum over their parts."""
     if source is target:
         return 0
     if not source.parts or len(source.parts) != len(target.parts):
         return _WIDENINGS.get((source, target))
-    parts = [_widening(one, other) for one, other in zip(source.parts, target.parts, strict=True)]
+    parts = [_widening_distance(one, other) for one, other in zip(source.parts, target.parts, strict=True)]
     return sum(part for part in parts if part is not None) if None not in parts else None
 
 
@@ -81,14 +81,14 @@ def coerce(expression: Expression, type_: Type, span: Span) -> Expression:
     """Convert the expression implicitly to another type; raise a QueryError if this is impossible."""
     if expression.type is type_:
         return expression
-    if distance(expression, type_) is None:
+    if conversion_distance(expression, type_) is None:
         message = f"{type_.name} is needed here, but this is {expression.type.name}"
         raise QueryError("Q121", message, span, hint=_cast_hint(expression.type, type_))
     match expression:
         case Literal(value=None):
             return replace(expression, type=type_)
         case Literal(value=str(text)):
-            return replace(expression, value=_timestamp(text, span), type=type_)
+            return replace(expression, value=_parse_timestamp(text, span), type=type_)
         case Literal(value=int() | float() as number, type=own) if own is not Type.REAL:
             return replace(expression, value=float(number) if type_ is Type.DOUBLE else number, type=type_)
     return Cast(expression, type_, expression.span)
@@ -107,24 +107,24 @@ def cast(expression: Expression, type_: Type, span: Span) -> Expression:
     match expression:
         case Literal(value=None):
             return Literal(None, type_, span)
-    if not castable(expression.type, type_):
+    if not can_cast(expression.type, type_):
         message = f"{expression.type.name} cannot be cast to {type_.name}"
         raise QueryError("Q121", message, span, hint=_function_hint(expression.type, type_))
     return Cast(expression, type_, span)
 
 
-def castable(source: Type, target: Type) -> bool:
+def can_cast(source: Type, target: Type) -> bool:
     """Return whether ``CAST`` can convert between the types."""
     if target is Type.NULL:
         return source is Type.NULL
     if source in (target, Type.NULL, Type.STRING) or target is Type.STRING:
         return True
     if source.is_array and target.is_array:
-        return castable(source.parts[0], target.parts[0])
+        return can_cast(source.parts[0], target.parts[0])
     if source.is_map and target.is_map:
         (key, value), (new_key, new_value) = source.parts, target.parts
         # Other casts could merge two keys.
-        return _widening(key, new_key) is not None and castable(value, new_value)
+        return _widening_distance(key, new_key) is not None and can_cast(value, new_value)
     return {source, target} <= _NUMBERS | {Type.BOOLEAN}
 
 
@@ -146,7 +146,7 @@ def _is_text_constant(expression: Expression) -> bool:
     return isinstance(expression, Literal) and expression.type is Type.STRING
 
 
-def _timestamp(text: str, span: Span) -> datetime:
+def _parse_timestamp(text: str, span: Span) -> datetime:
     values, bad = parse_column(pa.array([text], pa.string()), Type.TIMESTAMP)
     if bad[0]:
         raise QueryError("Q121", f"'{text}' is no timestamp", span, hint="write for instance '2026-08-22 14:30:00Z'")
@@ -158,7 +158,7 @@ def _timestamp(text: str, span: Span) -> datetime:
 
 
 def _cast_hint(source: Type, target: Type) -> str | None:
-    return f"write CAST(… AS {target.name})" if castable(source, target) else _function_hint(source, target)
+    return f"write CAST(… AS {target.name})" if can_cast(source, target) else _function_hint(source, target)
 
 
 def _function_hint(source: Type, target: Type) -> str | None:

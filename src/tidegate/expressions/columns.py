@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.failures import Errors, Failure, Mask, failing
+from tidegate.expressions.failures import Errors, Failure, Mask, errors_where
 from tidegate.schema import Type
 
 Value = Any
@@ -29,12 +29,12 @@ def is_constant(value: Value) -> bool:
     return isinstance(value, pa.Scalar)
 
 
-def constant(value: Value) -> Any:
+def constant_value(value: Value) -> Any:
     """Return the value of an argument that is the same in all rows, as a Python object."""
     return (value if is_constant(value) else value[0]).as_py()
 
 
-def spread(value: Value, rows: int) -> pa.Array:
+def as_array(value: Value, rows: int) -> pa.Array:
     """Return the value as an array."""
     if not is_constant(value):
         return value
@@ -52,26 +52,26 @@ def numbers(value: Value) -> Numbers:
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
-def nulls(*values: Value) -> Mask:
+def null_mask(*values: Value) -> Mask:
     """Return the mask of rows in which any of the values is NULL."""
-    missing = [np.asarray(not v.is_valid) if is_constant(v) else _null_mask(v) for v in values]
+    missing = [np.asarray(not v.is_valid) if is_constant(v) else _array_null_mask(v) for v in values]
     return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*missing)))
 
 
-def _null_mask(array: pa.Array) -> Mask:
+def _array_null_mask(array: pa.Array) -> Mask:
     if not array.null_count:
         return np.zeros(len(array), np.bool_)
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
-def truths(condition: Value, rows: int) -> Mask:
+def true_mask(condition: Value, rows: int) -> Mask:
     """Return the mask of rows in which the condition is true: not false, not NULL."""
     if is_constant(condition):
         return np.full(rows, condition.as_py() is True)
     return np.asarray(condition.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - Arrow's API
 
 
-def column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
+def make_column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
     """Return an Arrow array of the type, NULL in the rows of the mask."""
     stored = pa.int64() if pa.types.is_temporal(type_.arrow) else type_.arrow
     made = pa.array(values, mask=missing if missing.any() else None, from_pandas=False)
@@ -79,13 +79,13 @@ def column(values: Numbers, missing: Mask, type_: Type) -> pa.Array:
     return made if stored == type_.arrow else made.view(type_.arrow)
 
 
-def outcome(values: Numbers, missing: Mask, bad: Mask, failure: Failure, type_: Type) -> Outcome:
+def make_outcome(values: Numbers, missing: Mask, bad: Mask, failure: Failure, type_: Type) -> Outcome:
     """Return values of which some rows are NULL and some fail; a NULL row does not fail."""
-    errors = failing(bad & ~missing, failure)
-    return column(values, missing | bad, type_), errors
+    errors = errors_where(bad & ~missing, failure)
+    return make_column(values, missing | bad, type_), errors
 
 
-def without(value: Value, rows: Mask) -> pa.Array:
+def null_where(value: Value, rows: Mask) -> pa.Array:
     """Return the value, NULL in the given rows."""
-    array = spread(value, len(rows))
+    array = as_array(value, len(rows))
     return pc.if_else(pa.array(rows), pa.scalar(None, array.type), array)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant, nulls, spread, truths, without
-from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, failing, merge, only_where
+from tidegate.expressions.columns import Kernel, Outcome, Value, as_array, is_constant, null_mask, null_where, true_mask
+from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, errors_where, keep_errors_where, merge
 from tidegate.expressions.functions import casts
 from tidegate.expressions.functions.arithmetic import ARITHMETIC
 from tidegate.expressions.functions.collections import ARRAY_FUNCTIONS
@@ -25,26 +25,26 @@ from tidegate.expressions.functions.comparison import COMPARISONS, is_in
 from tidegate.expressions.functions.mathematics import MATHEMATICS
 from tidegate.expressions.functions.similarity import SIMILARITY
 from tidegate.expressions.functions.strings import STRINGS
-from tidegate.expressions.functions.time_functions import INSTANTS
+from tidegate.expressions.functions.time_functions import TIME_FUNCTIONS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
 from tidegate.expressions.user_function import UserFunction
 from tidegate.schema import Type
 
-__all__ = ["ERRORS", "Evaluated", "Failure", "evaluate"]
+__all__ = ["ERRORS", "Evaluation", "Failure", "evaluate"]
 
 KERNELS: dict[str, Kernel] = {
     **ARITHMETIC,
     **COMPARISONS,
     **MATHEMATICS,
     **STRINGS,
-    **INSTANTS,
+    **TIME_FUNCTIONS,
     **ARRAY_FUNCTIONS,
     **SIMILARITY,
 }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluated:
+class Evaluation:
     """Values of an expression; `errors` is None if no row failed, else a Failure per row (0: no failure).
 
     `texts` has the messages of user-defined functions for rows that they failed.
@@ -54,22 +54,22 @@ class Evaluated:
     errors: Errors | None
     texts: Mapping[int, str] = field(default_factory=dict)
 
-    def failing(self) -> Evaluated:
+    def only_failed(self) -> Evaluation:
         """Return the result for the failed rows only, in their order."""
         assert self.errors is not None
         rows = np.flatnonzero(self.errors)
         texts = {at: self.texts[row] for at, row in enumerate(rows.tolist()) if row in self.texts}
-        return Evaluated(self.values.take(pa.array(rows)), self.errors[rows], texts)
+        return Evaluation(self.values.take(pa.array(rows)), self.errors[rows], texts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _InputRows:
     columns: pa.RecordBatch
     count: int
     texts: dict[int, str] = field(default_factory=dict)
 
 
-def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Evaluated:
+def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Evaluation:
     """Evaluate the expression for each row; the array has exactly the type `expression.type.arrow`.
 
     Examples
@@ -79,26 +79,26 @@ def evaluate(expression: Expression, columns: pa.RecordBatch, rows: int) -> Eval
     >>> result.values.to_pylist(), [ERRORS[e] for e in result.errors]
     ([None, None], ['division_by_zero', 'none'])
     """
-    given = _Rows(columns, rows)
+    given = _InputRows(columns, rows)
     value, errors = _evaluate(expression, given)
-    values = spread(value, rows)
+    values = as_array(value, rows)
     if values.type != expression.type.arrow:
         values = values.cast(expression.type.arrow)
-    return Evaluated(values, errors if errors is not None and errors.any() else None, given.texts)
+    return Evaluation(values, errors if errors is not None and errors.any() else None, given.texts)
 
 
-def _evaluate(expression: Expression, rows: _Rows) -> Outcome:
+def _evaluate(expression: Expression, rows: _InputRows) -> Outcome:
     match expression:
         case Literal(value=value, type=type_):
             return pa.scalar(value, type_.arrow), None
         case Column(name=name):
             return rows.columns.column(name), None
         case Call(arguments=arguments, user=UserFunction() as user):
-            return _user(user, [_evaluate(a, rows) for a in arguments], rows)
+            return _apply_user_function(user, [_evaluate(a, rows) for a in arguments], rows)
         case Call("and" | "or" as name, (left, right)):
-            return _logical(name, _evaluate(left, rows), _evaluate(right, rows), rows.count)
+            return _evaluate_logical(name, _evaluate(left, rows), _evaluate(right, rows), rows.count)
         case Call("coalesce", arguments):
-            return _coalesce([_evaluate(a, rows) for a in arguments], rows.count)
+            return _evaluate_coalesce([_evaluate(a, rows) for a in arguments], rows.count)
         case Call(function, arguments, type_):
             return _apply(KERNELS[function], arguments, type_, rows)
         case Cast(argument, type_):
@@ -108,35 +108,35 @@ def _evaluate(expression: Expression, rows: _Rows) -> Outcome:
             kernel: Kernel = lambda values, _: (is_in(values[0], chosen, argument.type), None)  # noqa: E731
             return _apply(kernel, (argument,), Type.BOOLEAN, rows)
         case Case():
-            return _case(expression, rows)
+            return _evaluate_case(expression, rows)
     assert_never(expression)
 
 
-def _apply(kernel: Kernel, arguments: Sequence[Expression], type_: Type, rows: _Rows) -> Outcome:
+def _apply(kernel: Kernel, arguments: Sequence[Expression], type_: Type, rows: _InputRows) -> Outcome:
     outcomes = [_evaluate(argument, rows) for argument in arguments]
     values, errors = [v for v, _ in outcomes], reduce(merge, (e for _, e in outcomes), None)
     if all(is_constant(v) for v in values):
-        result, new = _of_constants(kernel, values, type_, rows.count)
+        result, new = _apply_to_constants(kernel, values, type_, rows.count)
     else:
         result, new = kernel(values, type_)
     if errors is None:
         return result, new
-    return without(result, errors != 0), merge(errors, new)
+    return null_where(result, errors != 0), merge(errors, new)
 
 
-def _of_constants(kernel: Kernel, values: Sequence[Value], type_: Type, rows: int) -> Outcome:
+def _apply_to_constants(kernel: Kernel, values: Sequence[Value], type_: Type, rows: int) -> Outcome:
     """Compute a value that is the same in all rows once, for a single row."""
-    result, errors = kernel([spread(v, 1) for v in values], type_)
+    result, errors = kernel([as_array(v, 1) for v in values], type_)
     return result[0], None if errors is None else np.full(rows, errors[0])
 
 
-def _user(user: UserFunction, outcomes: Sequence[Outcome], rows: _Rows) -> Outcome:
+def _apply_user_function(user: UserFunction, outcomes: Sequence[Outcome], rows: _InputRows) -> Outcome:
     """Apply a user-defined function to the rows whose arguments did not fail; once if all arguments are constant."""
     errors = reduce(merge, (e for _, e in outcomes), None)
     constant = all(is_constant(v) for v, _ in outcomes)
     count = 1 if constant else rows.count
     asked = np.arange(count) if errors is None or constant else np.flatnonzero(errors == 0)
-    columns = [spread(v, count).take(pa.array(asked)) for v, _ in outcomes]
+    columns = [as_array(v, count).take(pa.array(asked)) for v, _ in outcomes]
     values, said = user.apply(columns, len(asked))
     texts = {int(asked[at]): text for at, text in said.items()}
     if constant:
@@ -147,52 +147,52 @@ def _user(user: UserFunction, outcomes: Sequence[Outcome], rows: _Rows) -> Outco
     failed[list(texts)] = True
     places = np.full(rows.count, -1)
     places[asked] = np.arange(len(asked))
-    return values.take(pa.array(places, mask=places < 0)), merge(errors, failing(failed, Failure.USER_FUNCTION))
+    return values.take(pa.array(places, mask=places < 0)), merge(errors, errors_where(failed, Failure.USER_FUNCTION))
 
 
-def _logical(name: str, left: Outcome, right: Outcome, rows: int) -> Outcome:
+def _evaluate_logical(name: str, left: Outcome, right: Outcome, rows: int) -> Outcome:
     # A side that failed is NULL, so the value is FALSE (or TRUE) only where the other side decides.
     combine = pc.and_kleene if name == "and" else pc.or_kleene
     value, errors = combine(left[0], right[0]), merge(left[1], right[1])
     if errors is None:
         return value, None
-    decided = truths(pc.invert(value) if name == "and" else value, rows)
-    return value, only_where(errors, ~decided)
+    decided = true_mask(pc.invert(value) if name == "and" else value, rows)
+    return value, keep_errors_where(errors, ~decided)
 
 
-def _coalesce(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+def _evaluate_coalesce(outcomes: Sequence[Outcome], rows: int) -> Outcome:
     value = pc.coalesce(*(v for v, _ in outcomes))
     if all(e is None for _, e in outcomes):
         return value, None
     open_, errors = np.ones(rows, np.bool_), None
     for each, own in outcomes:
-        reached = only_where(own, open_)
+        reached = keep_errors_where(own, open_)
         errors = merge(errors, reached)
-        open_ &= np.broadcast_to(nulls(each), rows) & _fine(own, rows)
-    return (value, None) if errors is None else (without(value, errors != 0), errors)
+        open_ &= np.broadcast_to(null_mask(each), rows) & _no_error_mask(own, rows)
+    return (value, None) if errors is None else (null_where(value, errors != 0), errors)
 
 
-def _fine(errors: Errors | None, rows: int) -> Mask:
+def _no_error_mask(errors: Errors | None, rows: int) -> Mask:
     return np.ones(rows, np.bool_) if errors is None else errors == 0
 
 
-def _case(case: Case, rows: _Rows) -> Outcome:
+def _evaluate_case(case: Case, rows: _InputRows) -> Outcome:
     open_, errors = np.ones(rows.count, np.bool_), None
     chosen: list[tuple[Mask, Value]] = []
     for condition, result in case.branches:
         verdict, own = _evaluate(condition, rows)
-        errors = merge(errors, only_where(own, open_))
-        taken = truths(verdict, rows.count) & open_
-        open_ = open_ & ~taken & _fine(own, rows.count)
+        errors = merge(errors, keep_errors_where(own, open_))
+        taken = true_mask(verdict, rows.count) & open_
+        open_ = open_ & ~taken & _no_error_mask(own, rows.count)
         if taken.any():
-            errors = merge(errors, _choose(chosen, taken, _evaluate(result, rows)))
-    errors = merge(errors, _choose(chosen, open_, _evaluate(case.otherwise, rows)))
+            errors = merge(errors, _add_branch(chosen, taken, _evaluate(result, rows)))
+    errors = merge(errors, _add_branch(chosen, open_, _evaluate(case.otherwise, rows)))
     values = pa.nulls(rows.count, case.type.arrow)
     for taken, value in chosen:
         values = pc.if_else(pa.array(taken), value, values)
     return values, errors
 
 
-def _choose(chosen: list[tuple[Mask, Value]], taken: Mask, result: Outcome) -> Errors | None:
+def _add_branch(chosen: list[tuple[Mask, Value]], taken: Mask, result: Outcome) -> Errors | None:
     chosen.append((taken, result[0]))
-    return only_where(result[1], taken)
+    return keep_errors_where(result[1], taken)

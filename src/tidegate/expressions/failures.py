@@ -27,7 +27,7 @@ Errors = npt.NDArray[np.int8]
 """A Failure for each row."""
 
 
-def failing(mask: Mask, failure: Failure) -> Errors | None:
+def errors_where(mask: Mask, failure: Failure) -> Errors | None:
     """Return errors for the rows of the mask; None if there are no such rows."""
     return np.where(mask, np.int8(failure), np.int8(0)) if mask.any() else None
 
@@ -39,7 +39,7 @@ def merge(left: Errors | None, right: Errors | None) -> Errors | None:
     return np.where((left != 0) & (right != 0), np.minimum(left, right), np.maximum(left, right))
 
 
-def only_where(errors: Errors | None, mask: Mask) -> Errors | None:
+def keep_errors_where(errors: Errors | None, mask: Mask) -> Errors | None:
     """Return the errors of the rows of the mask; None if there are none."""
     if errors is None:
         return None

@@ -52,10 +52,10 @@ def spark_sql(predicate: Expression) -> str | None:
     >>> spark_sql(Call("=", (Column("o.item", Type.BIGINT), Literal(7, Type.BIGINT)), Type.BOOLEAN))
     '(`o.item` = 7L)'
     """
-    return None if can_fail(predicate) else _text(predicate)
+    return None if can_fail(predicate) else _spark_text(predicate)
 
 
-def _text(expression: Expression) -> str | None:
+def _spark_text(expression: Expression) -> str | None:
     match expression:
         case Literal(value=value, type=type_):
             return _literal(value, type_)
@@ -64,12 +64,14 @@ def _text(expression: Expression) -> str | None:
         case Call():
             return _call(expression)
         case Cast(argument=argument, type=type_):
-            return _filled("CAST({} AS " + _TYPES[type_] + ")", (argument,)) if _only_widens(expression) else None
+            return (
+                _fill_template("CAST({} AS " + _TYPES[type_] + ")", (argument,)) if _only_widens(expression) else None
+            )
         case InList(argument=argument, options=options):
             return _in(argument, options)
         case Case(branches=branches, otherwise=otherwise):
             parts = [part for branch in branches for part in branch]
-            return _filled("CASE" + " WHEN {} THEN {}" * len(branches) + " ELSE {} END", (*parts, otherwise))
+            return _fill_template("CASE" + " WHEN {} THEN {}" * len(branches) + " ELSE {} END", (*parts, otherwise))
     assert_never(expression)
 
 
@@ -86,8 +88,8 @@ def _only_widens(cast: Cast) -> bool:
     return cast.argument.type.is_numeric and cast.type in (Type.BIGINT, Type.DOUBLE)
 
 
-def _filled(template: str, parts: Sequence[Expression]) -> str | None:
-    texts = [_text(part) for part in parts]
+def _fill_template(template: str, parts: Sequence[Expression]) -> str | None:
+    texts = [_spark_text(part) for part in parts]
     known = [text for text in texts if text is not None]
     return template.format(*known) if len(known) == len(texts) else None
 
@@ -95,13 +97,13 @@ def _filled(template: str, parts: Sequence[Expression]) -> str | None:
 def _call(call: Call) -> str | None:
     match call.function, call.arguments:
         case name, (_, _) if name in _INFIX or (name in _FLOATING_INFIX and call.type.is_floating):
-            return _filled(f"({{}} {name.upper()} {{}})", call.arguments)
+            return _fill_template(f"({{}} {name.upper()} {{}})", call.arguments)
         case name, (_,) if name in _TESTS:
-            return _filled(f"({_TESTS[name]})", call.arguments)
+            return _fill_template(f"({_TESTS[name]})", call.arguments)
         case "like", (text, Literal(value=str(pattern)), *rest):
             return _like(text, pattern, rest)
         case name, arguments if name in _FUNCTIONS:
-            return _filled(f"{_FUNCTIONS[name]}({', '.join(['{}'] * len(arguments))})", arguments)
+            return _fill_template(f"{_FUNCTIONS[name]}({', '.join(['{}'] * len(arguments))})", arguments)
     return None
 
 
@@ -115,15 +117,17 @@ def _like(text: Expression, pattern: str, rest: Sequence[Expression]) -> str | N
             return None
     # The pattern is rewritten, because Spark requires an escape of one character.
     again = "".join(c if wild or c not in (ANY, ONE, "\\") else "\\" + c for c, wild in parts)
-    shown = _text(text)
+    shown = _spark_text(text)
     return None if shown is None else f"({shown} LIKE {_string(again)} ESCAPE {_string(chr(92))})"
 
 
 def _in(argument: Expression, options: Sequence[Literal]) -> str | None:
     if argument.type.is_floating:
         # Not IN: for many options Spark uses a set, which distinguishes 0.0 from -0.0.
-        return _filled("(" + " OR ".join(["{} = {}"] * len(options)) + ")", [p for o in options for p in (argument, o)])
-    return _filled("({} IN (" + ", ".join(["{}"] * len(options)) + "))", (argument, *options))
+        return _fill_template(
+            "(" + " OR ".join(["{} = {}"] * len(options)) + ")", [p for o in options for p in (argument, o)]
+        )
+    return _fill_template("({} IN (" + ", ".join(["{}"] * len(options)) + "))", (argument, *options))
 
 
 def _literal(value: Value, type_: Type) -> str | None:

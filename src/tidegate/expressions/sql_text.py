@@ -31,7 +31,7 @@ class Strength(IntEnum):
     ATOM = 8
 
 
-Written = tuple[str, Strength]
+TextWithStrength = tuple[str, Strength]
 
 _INFIX = {
     "or": Strength.OR,
@@ -54,22 +54,22 @@ def to_sql(expression: Expression) -> str:
     >>> to_sql(Call("*", (Call("+", (a, b), Type.INT), Literal(2, Type.INT)), Type.INT))
     '(a + b) * 2'
     """
-    return _written(expression)[0]
+    return _write(expression)[0]
 
 
 def to_operand(expression: Expression) -> str:
     """Return the expression as SQL, in parentheses unless it can occur anywhere without."""
-    return _inside(expression, Strength.ATOM)
+    return _operand_text(expression, Strength.ATOM)
 
 
-def _written(expression: Expression) -> Written:
+def _write(expression: Expression) -> TextWithStrength:
     match expression:
         case Literal(value=value, type=type_):
             return _literal(value, type_)
         case Column(name=name):
-            return _name(name), Strength.ATOM
+            return _quote_name(name), Strength.ATOM
         case Call():
-            return _call(_as_one_would_write(expression))
+            return _call(_without_implicit_casts(expression))
         case Cast(argument=argument, type=type_):
             return f"CAST({to_sql(argument)} AS {type_.name})", Strength.ATOM
         case Case():
@@ -79,25 +79,25 @@ def _written(expression: Expression) -> Written:
     assert_never(expression)
 
 
-def _as_one_would_write(call: Call) -> Call:
+def _without_implicit_casts(call: Call) -> Call:
     """Remove the casts that binding would insert again."""
     arguments = call.arguments
     for i in reversed(range(len(arguments))):
         fewer = (*arguments[:i], _without_widening(arguments[i]), *arguments[i + 1 :])
-        arguments = fewer if _means(fewer, call) else arguments
+        arguments = fewer if _is_same_call(fewer, call) else arguments
     return replace(call, arguments=arguments)
 
 
-def _means(arguments: Sequence[Expression], call: Call) -> bool:
+def _is_same_call(arguments: Sequence[Expression], call: Call) -> bool:
     """Return whether the call with these arguments, once written and read again, is the same call."""
-    read = tuple(_as_read(a) for a in arguments)
+    read = tuple(_as_parsed(a) for a in arguments)
     try:
         return (user_call(call.user, read, call.span) if call.user else resolve(call.function, read, call.span)) == call
     except QueryError:
         return False
 
 
-def _as_read(argument: Expression) -> Expression:
+def _as_parsed(argument: Expression) -> Expression:
     match argument:
         case Literal(value=None):
             return replace(argument, type=Type.NULL)
@@ -113,19 +113,19 @@ def _without_widening(argument: Expression) -> Expression:
     return argument
 
 
-def _call(call: Call) -> Written:
+def _call(call: Call) -> TextWithStrength:
     match call.function, call.arguments:
         case "not", (argument,):
             return _not(argument)
         case "negate", (argument,):
-            shown = _inside(argument, Strength.SIGN)
+            shown = _operand_text(argument, Strength.SIGN)
             return f"-({shown})" if shown.startswith("-") else f"-{shown}", Strength.SIGN  # `--` begins a comment
         case ("is_null" | "is_true" | "is_false") as test, (argument,):
-            return f"{_inside(argument, Strength.COMPARISON)} IS {_TESTS[test]}", Strength.COMPARISON
+            return f"{_operand_text(argument, Strength.COMPARISON)} IS {_TESTS[test]}", Strength.COMPARISON
         case ("array" | "map") as word, arguments:
             return f"{word.upper()}[{', '.join(to_sql(a) for a in arguments)}]", Strength.ATOM
         case "element", (collection, place):
-            return f"{_inside(collection, Strength.ATOM)}[{to_sql(place)}]", Strength.ATOM
+            return f"{_operand_text(collection, Strength.ATOM)}[{to_sql(place)}]", Strength.ATOM
         case "like", arguments:
             return _like(arguments, "LIKE"), Strength.COMPARISON
         case function, (left, right) if function in _INFIX:
@@ -134,37 +134,37 @@ def _call(call: Call) -> Written:
             return f"{function}({', '.join(to_sql(a) for a in arguments)})", Strength.ATOM
 
 
-def _infix(function: str, left: Expression, right: Expression) -> Written:
+def _infix(function: str, left: Expression, right: Expression) -> TextWithStrength:
     strength = _INFIX[function]
     # Operators group from left to right: a right operand that binds no tighter needs parentheses.
     tighter = strength if function in _ASSOCIATIVE and _is_call(right, function) else Strength(strength + 1)
-    return f"{_inside(left, strength)} {function.upper()} {_inside(right, tighter)}", strength
+    return f"{_operand_text(left, strength)} {function.upper()} {_operand_text(right, tighter)}", strength
 
 
 def _is_call(expression: Expression, function: str) -> bool:
     return isinstance(expression, Call) and expression.function == function
 
 
-def _not(argument: Expression) -> Written:
+def _not(argument: Expression) -> TextWithStrength:
     match argument:
         case Call(function=function, arguments=(inner,)) if function in _TESTS:
-            return f"{_inside(inner, Strength.COMPARISON)} IS NOT {_TESTS[function]}", Strength.COMPARISON
+            return f"{_operand_text(inner, Strength.COMPARISON)} IS NOT {_TESTS[function]}", Strength.COMPARISON
         case Call(function="like", arguments=arguments):
             return _like(arguments, "NOT LIKE"), Strength.COMPARISON
         case InList():
             return _in(argument, "NOT IN"), Strength.COMPARISON
-    return f"NOT {_inside(argument, Strength.NOT)}", Strength.NOT
+    return f"NOT {_operand_text(argument, Strength.NOT)}", Strength.NOT
 
 
 def _like(arguments: Sequence[Expression], word: str) -> str:
     text, pattern, *escape = arguments
-    shown = f"{_inside(text, Strength.COMPARISON)} {word} {to_sql(pattern)}"
+    shown = f"{_operand_text(text, Strength.COMPARISON)} {word} {to_sql(pattern)}"
     return f"{shown} ESCAPE {to_sql(escape[0])}" if escape else shown
 
 
 def _in(expression: InList, word: str) -> str:
     options = ", ".join(to_sql(o) for o in expression.options)
-    return f"{_inside(expression.argument, Strength.COMPARISON)} {word} ({options})"
+    return f"{_operand_text(expression.argument, Strength.COMPARISON)} {word} ({options})"
 
 
 def _case(case: Case) -> str:
@@ -175,16 +175,16 @@ def _case(case: Case) -> str:
     return f"CASE {branches} ELSE {to_sql(case.otherwise)} END"
 
 
-def _inside(expression: Expression, strength: Strength) -> str:
-    shown, own = _written(expression)
+def _operand_text(expression: Expression, strength: Strength) -> str:
+    shown, own = _write(expression)
     return shown if own >= strength else f"({shown})"
 
 
-def _name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _literal(value: Value, type_: Type) -> Written:
+def _literal(value: Value, type_: Type) -> TextWithStrength:
     match value:
         case None:
             return "NULL", Strength.ATOM
@@ -202,7 +202,7 @@ def _literal(value: Value, type_: Type) -> Written:
             return _interval(value // timedelta(microseconds=1))
 
 
-def _interval(micros: int) -> Written:
+def _interval(micros: int) -> TextWithStrength:
     amount, unit = interval_parts(abs(micros))
     shown = f"INTERVAL {amount} {unit.upper()}" + ("" if amount == 1 else "S")
     return (shown, Strength.ATOM) if micros >= 0 else (f"-{shown}", Strength.SIGN)

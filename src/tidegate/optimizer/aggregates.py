@@ -17,7 +17,7 @@ from tidegate.algebra.properties import is_unique, unique_keys
 from tidegate.algebra.properties.calls import call_can_fail, sees_copies
 from tidegate.algebra.properties.keys import equal_columns
 from tidegate.expressions.nodes import conjuncts
-from tidegate.optimizer.names import exactly, is_safe
+from tidegate.optimizer.names import is_safe, select_columns
 from tidegate.optimizer.rule import rule
 
 
@@ -72,22 +72,26 @@ def push_aggregate_below_join(plan: Plan) -> Plan | None:
     # Example 10.1: a row of S1 is in at most one pair, and all rows of a group have the same partner.
     match plan:
         case Aggregate(source=Join(left=left, right=right) as join):
-            return _grouped_before(plan, join, left, right) or _grouped_before(plan, join, right, left)
+            return _aggregate_before_join(plan, join, left, right) or _aggregate_before_join(plan, join, right, left)
     return None
 
 
-def _grouped_before(plan: Aggregate, join: Join, grouped: Plan, partner: Plan) -> Plan | None:
+def _aggregate_before_join(plan: Aggregate, join: Join, grouped: Plan, partner: Plan) -> Plan | None:
     pairs = equal_columns(join.predicate, grouped, partner)
-    if not pairs or len(pairs) != len(conjuncts(join.predicate)) or not _fits(plan, grouped, partner, pairs):
+    if (
+        not pairs
+        or len(pairs) != len(conjuncts(join.predicate))
+        or not _can_aggregate_before(plan, grouped, partner, pairs)
+    ):
         return None
     own = frozenset(grouped.schema.names)
     keys = tuple(dict.fromkeys([*(k for k in plan.keys if k in own), *(a for a, _ in pairs)]))
     below = Aggregate(grouped, keys, plan.calls, plan.span)
     left, right = (below, partner) if grouped is join.left else (partner, below)
-    return exactly(replace(join, left=left, right=right), plan.schema.names)
+    return select_columns(replace(join, left=left, right=right), plan.schema.names)
 
 
-def _fits(plan: Aggregate, grouped: Plan, partner: Plan, pairs: tuple[tuple[str, str], ...]) -> bool:
+def _can_aggregate_before(plan: Aggregate, grouped: Plan, partner: Plan, pairs: tuple[tuple[str, str], ...]) -> bool:
     own, others = frozenset(grouped.schema.names), frozenset(partner.schema.names)
     return (
         all(a in plan.keys or b in plan.keys for a, b in pairs)

@@ -32,13 +32,13 @@ from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.threshold_alert import Demand
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Expression, columns_of
-from tidegate.optimizer.names import exactly
+from tidegate.optimizer.names import select_columns
 from tidegate.schema import Schema
 
 
 def prune_columns(plan: Plan) -> Plan:
     """Drop columns that no operator reads; the schema of the plan itself stays."""
-    return exactly(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
+    return select_columns(_prune(plan, frozenset(plan.schema.names)), plan.schema.names)
 
 
 def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
@@ -67,15 +67,15 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
         case Map(source=source, outputs=outputs):
             # A column that can fail determines whether its row exists, even if nothing reads it.
             kept = tuple(o for o in outputs if o.name in needed or can_fail(o.expression))
-            return replace(plan, source=_prune(source, _read(o.expression for o in kept)), outputs=kept)
+            return replace(plan, source=_prune(source, _columns_read(o.expression for o in kept)), outputs=kept)
         case Union(inputs=inputs):
             kept_at = [i for i, name in enumerate(plan.schema.names) if name in needed]
-            return replace(plan, inputs=tuple(_at(each, kept_at) for each in inputs))
+            return replace(plan, inputs=tuple(_narrow_to_positions(each, kept_at) for each in inputs))
         case Join(left=left, right=right, predicate=predicate):
             wanted = needed | columns_of(predicate)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case SimilarityJoin(left=left, right=right):
-            wanted = needed | _read_by_likeness(plan)
+            wanted = needed | _columns_of_similarity(plan)
             return replace(plan, left=_narrow(left, wanted), right=_narrow(right, wanted))
         case Aggregate(source=source, keys=keys, calls=calls):
             # A call that can fail determines whether its group exists, even if nothing reads it.
@@ -101,18 +101,18 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, elements=prune_columns(elements), subscriptions=prune_columns(subscriptions))
 
 
-def _read_by_likeness(join: SimilarityJoin) -> frozenset[str]:
-    compared = frozenset(() if join.likeness is None else (join.likeness.left, join.likeness.right))
+def _columns_of_similarity(join: SimilarityJoin) -> frozenset[str]:
+    compared = frozenset(() if join.similarity is None else (join.similarity.left, join.similarity.right))
     utility = join.shedding.utility
-    return compared | _read((join.predicate, *(() if utility is None else utility.types)))
+    return compared | _columns_read((join.predicate, *(() if utility is None else utility.types)))
 
 
 def _narrow(plan: Plan, needed: frozenset[str]) -> Plan:
     names = tuple(n for n in plan.schema.names if n in needed)
-    return exactly(_prune(plan, frozenset(names)), names)
+    return select_columns(_prune(plan, frozenset(names)), names)
 
 
-def _at(plan: Plan, positions: list[int]) -> Plan:
+def _narrow_to_positions(plan: Plan, positions: list[int]) -> Plan:
     return _narrow(plan, frozenset(plan.schema.names[i] for i in positions))
 
 
@@ -120,5 +120,5 @@ def _subset(schema: Schema, needed: frozenset[str]) -> Schema:
     return Schema(tuple(f for f in schema if f.name in needed))
 
 
-def _read(expressions: Iterable[Expression]) -> frozenset[str]:
+def _columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
     return frozenset(name for e in expressions for name in columns_of(e))

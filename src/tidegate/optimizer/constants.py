@@ -20,7 +20,7 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.expressions.nodes import TRUE, Call, Expression, Literal, transform, walk
-from tidegate.optimizer.names import named
+from tidegate.optimizer.names import rename_columns
 from tidegate.optimizer.rule import rule
 from tidegate.schema import Type
 
@@ -52,7 +52,11 @@ def drop_empty_union_inputs(plan: Plan) -> Plan | None:
         case Union(inputs=inputs) if any(is_empty(each) for each in inputs):
             kept = tuple(each for each in inputs if not is_empty(each)) or inputs[:1]
             # The first input names the columns of a union.
-            return replace(plan, inputs=(named(kept[0], plan.schema.names), *kept[1:])) if kept != inputs else None
+            return (
+                replace(plan, inputs=(rename_columns(kept[0], plan.schema.names), *kept[1:]))
+                if kept != inputs
+                else None
+            )
     return None
 
 
@@ -66,11 +70,11 @@ def fold_condition(condition: Expression) -> Expression:
     """
     if not any(isinstance(each, Literal) and each.type in (Type.BOOLEAN, Type.NULL) for each in walk(condition)):
         return condition
-    folded = transform(condition, _folded)
+    folded = transform(condition, _fold_part)
     return FALSE if isinstance(folded, Literal) and folded.value is None else folded
 
 
-def _folded(part: Expression) -> Expression:
+def _fold_part(part: Expression) -> Expression:
     match part:
         case Call("not", (Literal(value=value) as literal,)):
             return replace(literal, value=None if value is None else not value)

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import Clustered, Ordered, Reach, Reference
-from tidegate.algebra.explain import in_words
-from tidegate.algebra.explain_keyed_join import reach_in_words
-from tidegate.algebra.join_graph import sources
-from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind, why_unordered
+from tidegate.algebra.explain import duration_text
+from tidegate.algebra.explain_keyed_join import reach_text
+from tidegate.algebra.join_graph import source_groups
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge, why_unordered
 from tidegate.algebra.plan import Scan
 from tidegate.schema import Type
 
-_ENDING = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
+_ENDING = (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
 """Kinds that show when no more parents of a row will arrive."""
 
-_KINDS = tuple(Kind)
-_ORDERED = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
+_KINDS = tuple(ConstraintKind)
+_ORDERED = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class GraphInputs:
     """Properties of the inputs of a join graph, by position.
 
     labels: their names
@@ -42,32 +42,32 @@ class Known:
     types: tuple[tuple[Type, ...], ...]
 
 
-Found = tuple[tuple[EdgeConstraint, ...], tuple[tuple[int, Kind], ...]]
+EdgeFindings = tuple[tuple[EdgeConstraint, ...], tuple[tuple[int, ConstraintKind], ...]]
 """Constraints, and what is worth monitoring, as edge and kind."""
 
 
-def constraints_on(known: Known, *, monitored: bool) -> Found:
+def constraints_on(known: GraphInputs, *, monitored: bool) -> EdgeFindings:
     """Return all declared constraints on the edges, and the edges and kinds worth monitoring.
 
     A key of the parents implies that they are clustered. This is not used, because such a key adds an edge from each
     side: either both sides are sources and keep no complete rows, or neither is.
     """
-    fitting = [c for edge in range(len(known.edges)) for c in _declared(known, edge)]
-    checked = [_short_enough(c, known) for c in fitting]
-    could = {(e, k) for e in range(len(known.edges)) for k in Kind if monitored and _can_help(e, k, known)}
+    fitting = [c for edge in range(len(known.edges)) for c in _declared_constraints(known, edge)]
+    checked = [_mark_if_too_long(c, known) for c in fitting]
+    could = {(e, k) for e in range(len(known.edges)) for k in ConstraintKind if monitored and _can_help(e, k, known)}
     ends = {(c.edge, c.kind) for c in checked if c.unused is None} | could
-    kept = sorted(_strongest([_with_cover(c, known, ends) for c in checked]), key=_place)
+    kept = sorted(_mark_weaker_unused([_mark_if_uncovered(c, known, ends) for c in checked]), key=_sort_key)
     used = {(c.edge, c.kind) for c in kept if c.unused is None}
     watched = sorted(could - used, key=lambda each: (each[0], _KINDS.index(each[1])))
     return tuple(kept), tuple(watched)
 
 
-def _place(each: EdgeConstraint) -> tuple[int, int, bool]:
+def _sort_key(each: EdgeConstraint) -> tuple[int, int, bool]:
     """Return a sort key: by edge and kind, used constraints last."""
     return each.edge, _KINDS.index(each.kind), each.unused is None
 
 
-def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
+def _declared_constraints(known: GraphInputs, which: int) -> Iterator[EdgeConstraint]:
     """Yield the constraints that both streams declare for an edge, with a reason where the columns do not fit."""
     edge, pairs = known.edges[which], known.keys[which]
     parent, child = known.scans[edge.parent], known.scans[edge.child]
@@ -79,18 +79,18 @@ def _declared(known: Known, which: int) -> Iterator[EdgeConstraint]:
             case Reference(other=other) if other == child.stream:
                 fits = frozenset(zip(each.columns, each.other_columns, strict=True)) == frozenset(pairs)
                 unused = None if fits else f"it refers by ({', '.join(each.columns)}), which is not what is joined"
-                yield EdgeConstraint(which, Kind.ARRIVING, _in_steps(each.within, of_child), unused, each)
+                yield EdgeConstraint(which, ConstraintKind.ARRIVING, _in_steps(each.within, of_child), unused, each)
             case Clustered(columns=columns) if own & frozenset(columns):
                 within = _in_steps(each.within, of_parent)
-                yield EdgeConstraint(which, Kind.CLUSTERED, within, _cluster_misfit(each, own), each)
+                yield EdgeConstraint(which, ConstraintKind.CLUSTERED, within, _cluster_misfit(each, own), each)
             case Ordered(column=column) if column in own:
                 within = _in_steps(each.within, of_parent)
-                yield EdgeConstraint(which, Kind.ORDERED_PARENTS, within, unordered, each)
+                yield EdgeConstraint(which, ConstraintKind.ORDERED_PARENTS, within, unordered, each)
     for each in child.constraints:
         match each:
             case Ordered(column=column) if column in others:
                 within = _in_steps(each.within, of_child)
-                yield EdgeConstraint(which, Kind.ORDERED_CHILDREN, within, unordered, each)
+                yield EdgeConstraint(which, ConstraintKind.ORDERED_CHILDREN, within, unordered, each)
 
 
 def _in_steps(within: Reach, step: int) -> Reach:
@@ -105,28 +105,28 @@ def _cluster_misfit(each: Clustered, own: frozenset[str | None]) -> str | None:
     return f"it is by ({', '.join(each.columns)}), and rows are joined by ({', '.join(sorted(map(str, own)))})"
 
 
-def _strongest(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
+def _mark_weaker_unused(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
     """Mark as unused all but the shortest usable constraint of each edge, kind and unit."""
-    best: dict[tuple[int, Kind, bool], EdgeConstraint] = {}
+    best: dict[tuple[int, ConstraintKind, bool], EdgeConstraint] = {}
     for each in many:
         place = (each.edge, each.kind, each.within.rows is None)
-        if each.unused is None and (place not in best or _size(each) < _size(best[place])):
+        if each.unused is None and (place not in best or _reach_size(each) < _reach_size(best[place])):
             best[place] = each
     left = []
     for each in many:
         winner = best.get((each.edge, each.kind, each.within.rows is None))
         if each.unused is None and winner is not None and each is not winner:
-            left.append(replace(each, unused=f"within {reach_in_words(winner.within)} holds, too"))
+            left.append(replace(each, unused=f"within {reach_text(winner.within)} holds, too"))
         else:
             left.append(each)
     return left
 
 
-def _size(each: EdgeConstraint) -> int:
+def _reach_size(each: EdgeConstraint) -> int:
     return each.within.time or 0 if each.within.rows is None else each.within.rows
 
 
-def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
+def _mark_if_too_long(each: EdgeConstraint, known: GraphInputs) -> EdgeConstraint:
     """Mark a constraint as unused if it reaches as far as the window of the rows that it could remove.
 
     A count of rows of one stream bounds nothing in another stream, so row counts compare within one stream only.
@@ -135,7 +135,7 @@ def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
     removed, counted = (edge.child, edge.parent) if each.kind in _ENDING else (edge.parent, edge.child)
     length, time, name = known.lengths[removed], each.within.time, known.labels[removed]
     if each.unused is None and length is not None and time is not None and time >= length:
-        return replace(each, unused=f"rows of {name} are valid for {in_words(length)} only")
+        return replace(each, unused=f"rows of {name} are valid for {duration_text(length)} only")
     most, rows = known.rows[removed], each.within.rows
     is_one_stream = known.scans[removed].stream == known.scans[counted].stream
     if each.unused is None and is_one_stream and most is not None and rows is not None and rows >= most:
@@ -143,19 +143,21 @@ def _short_enough(each: EdgeConstraint, known: Known) -> EdgeConstraint:
     return each
 
 
-def _with_cover(each: EdgeConstraint, known: Known, ends: set[tuple[int, Kind]]) -> EdgeConstraint:
+def _mark_if_uncovered(
+    each: EdgeConstraint, known: GraphInputs, ends: set[tuple[int, ConstraintKind]]
+) -> EdgeConstraint:
     if each.unused is None and each.kind in _ENDING:
-        return replace(each, unused=_uncovered(each.edge, known, ends))
+        return replace(each, unused=_why_row_must_stay(each.edge, known, ends))
     return each
 
 
-def _uncovered(which: int, known: Known, ends: set[tuple[int, Kind]] | None) -> str | None:
+def _why_row_must_stay(which: int, known: GraphInputs, ends: set[tuple[int, ConstraintKind]] | None) -> str | None:
     """Return why a row of the child must stay though no more rows of the parent arrive; None if it can go.
 
     Combinations begin at sources. A row is finished only if every source joins it directly and no source has more
     rows for it. `ends` has the edges and kinds that show this; None: any edge may.
     """
-    edge, groups = known.edges[which], sources(len(known.scans), known.edges)
+    edge, groups = known.edges[which], source_groups(len(known.scans), known.edges)
     child = known.labels[edge.child]
     if len(groups) == 1 and edge.child in groups[0]:
         return f"complete rows of {child} are not kept anyway"
@@ -171,8 +173,8 @@ def _uncovered(which: int, known: Known, ends: set[tuple[int, Kind]] | None) -> 
     return None
 
 
-def _can_help(which: int, kind: Kind, known: Known) -> bool:
+def _can_help(which: int, kind: ConstraintKind, known: GraphInputs) -> bool:
     """Return whether a constraint of this kind could be used if monitoring found it."""
     if kind in _ORDERED and why_unordered(known.types[which]) is not None:
         return False
-    return kind not in _ENDING or _uncovered(which, known, None) is None
+    return kind not in _ENDING or _why_row_must_stay(which, known, None) is None

@@ -6,28 +6,28 @@ from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Ou
 from tidegate.algebra.properties.keys import equal_columns
 from tidegate.expressions.nodes import Call, Column, Expression, conjunction, conjuncts
 from tidegate.optimizer.rule import rule
-from tidegate.optimizer.sharing import shape
+from tidegate.optimizer.sharing import plan_key
 from tidegate.schema import Schema, Type
 
 
 @rule("S ⋈k∧x=m γk,max(x)→m(S) = the first of S by x descending, with ties, of each k; so for ⋉, and min")
 def keep_only_extreme_rows(plan: Plan) -> Plan | None:
     match plan:
-        case Join(left=left, right=right) if found := _of_itself(left, right, plan.predicate):
-            return _with_partner(found, right, {b: a for a, b in equal_columns(plan.predicate, left, right)})
+        case Join(left=left, right=right) if found := _extreme_rows(left, right, plan.predicate):
+            return _columns_of_both(found, right, {b: a for a, b in equal_columns(plan.predicate, left, right)})
         case SemiJoin(left=left, right=right, anti=False):
-            return _of_itself(left, right, plan.predicate)
+            return _extreme_rows(left, right, plan.predicate)
     return None
 
 
-def _of_itself(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
+def _extreme_rows(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
     """Return the extreme rows of the left, if the right is the extreme value of the same rows."""
     partner = {b: a for a, b in equal_columns(predicate, left, right)}
     made = _extreme_of(right)
     if made is None or len(partner) != len(conjuncts(predicate)) or set(partner) != set(right.schema.names):
         return None
     aggregate, names = made
-    if shape(left) != shape(aggregate.source):
+    if plan_key(left) != plan_key(aggregate.source):
         return None
     same = dict(zip(aggregate.source.schema.names, left.schema.names, strict=True))
     (call,) = aggregate.calls
@@ -38,7 +38,7 @@ def _of_itself(left: Plan, right: Plan, predicate: Expression) -> Filter | None:
     value, keys = same[call.column], tuple(same[k] for k in aggregate.keys)
     first = Limit(left, (Order(value, descending=call.function == "max"),), 1, 0, keys, ties=True)
     # NULL comes last, and first only if there is nothing else; no equality is true of it.
-    return Filter(first, conjunction(tuple(_is_known(left.schema, name) for name in (*keys, value))))
+    return Filter(first, conjunction(tuple(_not_null(left.schema, name) for name in (*keys, value))))
 
 
 def _extreme_of(plan: Plan) -> tuple[Aggregate, dict[str, str]] | None:
@@ -53,7 +53,7 @@ def _extreme_of(plan: Plan) -> tuple[Aggregate, dict[str, str]] | None:
     return None
 
 
-def _with_partner(found: Plan, right: Plan, partner: dict[str, str]) -> Plan | None:
+def _columns_of_both(found: Plan, right: Plan, partner: dict[str, str]) -> Plan | None:
     """Return the columns of both sides of the join, each right column taken from the equal left column."""
     if any(field.type in (Type.REAL, Type.DOUBLE) for field in right.schema):
         return None  # 0.0 and -0.0 compare equal but are distinct values
@@ -62,7 +62,7 @@ def _with_partner(found: Plan, right: Plan, partner: dict[str, str]) -> Plan | N
     return Map(found, tuple(Output(f.name, Column(of_left[f.name], f.type)) for f in both))
 
 
-def _is_known(schema: Schema, name: str) -> Expression:
+def _not_null(schema: Schema, name: str) -> Expression:
     return Call("not", (Call("is_null", (Column(name, schema.type_of(name)),), Type.BOOLEAN),), Type.BOOLEAN)
 
 

@@ -30,7 +30,7 @@ from tidegate.algebra.plan import (
 from tidegate.algebra.properties import is_chronon, is_source
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import TRUE, Expression, columns_of, conjunction, conjuncts
-from tidegate.optimizer.names import filtered, is_safe, reads_only, rename_by_position, substitute
+from tidegate.optimizer.names import filter_by, is_safe, reads_only, rename_by_position, substitute
 from tidegate.optimizer.rule import Scope, rule
 
 
@@ -64,7 +64,7 @@ def push_filter_below_window(plan: Plan) -> Plan | None:
 def push_filter_below_count_window(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=CountWindow() as window, predicate=predicate):
-            return _over_groups(plan, window, window.keys, predicate)
+            return _push_group_terms(plan, window, window.keys, predicate)
     return None
 
 
@@ -136,7 +136,7 @@ def push_filter_below_distinct(plan: Plan) -> Plan | None:
 def push_filter_below_aggregate(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Aggregate() as aggregate, predicate=predicate):
-            return _over_groups(plan, aggregate, aggregate.keys, predicate)
+            return _push_group_terms(plan, aggregate, aggregate.keys, predicate)
     return None
 
 
@@ -144,7 +144,7 @@ def push_filter_below_aggregate(plan: Plan) -> Plan | None:
 def push_filter_below_limit(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=Limit() as limit, predicate=predicate):
-            return _over_groups(plan, limit, limit.keys, predicate)
+            return _push_group_terms(plan, limit, limit.keys, predicate)
     return None
 
 
@@ -161,23 +161,23 @@ def push_join_terms_to_inputs(plan: Plan) -> Plan | None:
     # A term that can fail stays: a guard on the other side may protect it.
     if not isinstance(plan, Join):
         return None
-    left, right, rest = _by_side(plan)
+    left, right, rest = _split_by_side(plan)
     if not left and not right:
         return None
-    return replace(plan, left=filtered(plan.left, left), right=filtered(plan.right, right), predicate=rest)
+    return replace(plan, left=filter_by(plan.left, left), right=filter_by(plan.right, right), predicate=rest)
 
 
 @rule("S1 ⋉p∧q S2 = S1 ⋉q σp(S2) if p reads only S2, and so for ▷; σp(S1) ⋉q S2 if p reads only S1")
 def push_semi_join_terms_to_inputs(plan: Plan) -> Plan | None:
     if not isinstance(plan, SemiJoin):
         return None
-    left, right, rest = _by_side(plan)
+    left, right, rest = _split_by_side(plan)
     if plan.anti and left:
         # Left elements for which the term is not true have no partner, so an anti-join keeps them.
         left, rest = (), conjunction(tuple(t for t in conjuncts(plan.predicate) if t not in right))
     if not left and not right:
         return None
-    return replace(plan, left=filtered(plan.left, left), right=filtered(plan.right, right), predicate=rest)
+    return replace(plan, left=filter_by(plan.left, left), right=filter_by(plan.right, right), predicate=rest)
 
 
 FILTER_RULES = (
@@ -200,7 +200,7 @@ FILTER_RULES = (
 )
 
 
-def _over_groups(
+def _push_group_terms(
     plan: Filter, below: CountWindow | Aggregate | Limit, keys: tuple[str, ...], predicate: Expression
 ) -> Plan | None:
     """Move terms that keep or drop whole groups below the operator; leave the others above it."""
@@ -208,10 +208,10 @@ def _over_groups(
     rest = tuple(t for t in conjuncts(predicate) if t not in moved)
     if not moved or not is_safe(*rest):
         return None
-    return filtered(replace(below, source=Filter(below.source, conjunction(moved), plan.span)), rest)
+    return filter_by(replace(below, source=Filter(below.source, conjunction(moved), plan.span)), rest)
 
 
-def _by_side(plan: Join | SemiJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...], Expression]:
+def _split_by_side(plan: Join | SemiJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...], Expression]:
     """Split the predicate into terms that read only the left, terms that read only the right, and the rest."""
     names = [frozenset(side.schema.names) for side in (plan.left, plan.right)]
     terms: tuple[list[Expression], ...] = ([], [], [])

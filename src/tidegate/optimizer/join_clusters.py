@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.algebra.constraints import Reference
-from tidegate.algebra.join_graph import connected
+from tidegate.algebra.join_graph import connected_components
 from tidegate.algebra.keyed_join import JoinEdge
 from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, walk
 from tidegate.expressions.nodes import Call, Column, Expression, Literal, columns_of, conjuncts
 from tidegate.optimizer.names import is_safe, substitute
-from tidegate.optimizer.origins import Origin, origin
+from tidegate.optimizer.origins import Origin, find_origin
 
-Made = Mapping[str, Expression]
+ColumnExpressions = Mapping[str, Expression]
 """Expressions of columns over the columns of a cluster's inputs, by name."""
 
 
@@ -24,7 +24,7 @@ class Cluster:
     inputs: list[Plan] = field(default_factory=list)
     terms: list[Expression] = field(default_factory=list)
 
-    def add(self, plan: Plan) -> Made:
+    def add(self, plan: Plan) -> ColumnExpressions:
         """Add a tree of joins; return the expressions of its columns."""
         match plan:
             case Join(left=left, right=right, predicate=predicate) if is_inner(plan):
@@ -40,7 +40,7 @@ class Cluster:
                 return {o.name: substitute(o.expression, below) for o in outputs}
         return self._add_input(plan)
 
-    def _add_input(self, plan: Plan) -> Made:
+    def _add_input(self, plan: Plan) -> ColumnExpressions:
         taken = {name for each in self.inputs for name in each.schema.names}
         mark = f"{len(self.inputs)}:" if taken & set(plan.schema.names) else ""
         outputs = tuple(Output(mark + f.name, Column(f.name, f.type)) for f in plan.schema)
@@ -109,7 +109,7 @@ def implied_edges(
 
     Other implied edges would not help: they add nothing to what is known.
     """
-    classes = _classes(_equalities(inputs, terms))
+    classes = _equality_classes(_equalities(inputs, terms))
     written = {each.inputs for each in _equalities(inputs, terms)}
     pairs = [(a, b) for a in members for b in members if a != b and (min(a, b), max(a, b)) not in written]
     found = []
@@ -120,7 +120,7 @@ def implied_edges(
         for each in one.scan.constraints:
             if isinstance(each, Reference) and each.other == other.scan.stream:
                 sides = [
-                    _joined(classes, (parent, one, a), (child, other, b))
+                    _equal_sides(classes, (parent, one, a), (child, other, b))
                     for a, b in zip(each.columns, each.other_columns, strict=True)
                 ]
                 known = tuple(pair for pair in sides if pair is not None)
@@ -133,7 +133,7 @@ _Classes = list[list[tuple[int, Expression]]]
 """Classes of equal expressions, each with its input."""
 
 
-def _classes(equalities: Sequence[Equality]) -> _Classes:
+def _equality_classes(equalities: Sequence[Equality]) -> _Classes:
     classes: _Classes = []
     for each in equalities:
         both = list(zip(each.inputs, each.sides, strict=True))
@@ -143,7 +143,7 @@ def _classes(equalities: Sequence[Equality]) -> _Classes:
     return classes
 
 
-def _joined(
+def _equal_sides(
     classes: _Classes, one: tuple[int, Origin, str], other: tuple[int, Origin, str]
 ) -> tuple[Expression, Expression] | None:
     """Return expressions of the two inputs that have these source columns and must be equal."""
@@ -160,21 +160,21 @@ def _joined(
 def groups_of(count: int, edges: Sequence[EdgeTerms]) -> list[tuple[int, ...]]:
     """Return the groups of two or more inputs that edges connect."""
     bare = [JoinEdge(edge.parent, edge.child, (), ()) for edge in edges]
-    return [group for group in connected(count, bare) if len(group) > 1]
+    return [group for group in connected_components(count, bare) if len(group) > 1]
 
 
 def has_key(known: Origin | str, sides: Sequence[Expression], plan: Plan) -> bool:
     """Return whether no two rows of a plan with this origin agree in these expressions."""
     if isinstance(known, str) or not known.scan.key:
         return False
-    return frozenset(known.scan.key) <= {known.column(each) for each in sides} | _fixed(plan)
+    return frozenset(known.scan.key) <= {known.column(each) for each in sides} | _constant_columns(plan)
 
 
-def _fixed(plan: Plan) -> frozenset[str | None]:
+def _constant_columns(plan: Plan) -> frozenset[str | None]:
     """Return the source columns that a filter restricts to one value."""
     found: set[str | None] = set()
     for node in walk(plan):
-        if isinstance(node, Filter) and isinstance(below := origin(node.source), Origin):
+        if isinstance(node, Filter) and isinstance(below := find_origin(node.source), Origin):
             for term in conjuncts(node.predicate):
                 match term:
                     case Call("=", (side, Literal())) | Call("=", (Literal(), side)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tidegate.algebra.plan import Join, Map, Plan
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Call, Column, Expression, columns_of, conjunction, conjuncts
-from tidegate.optimizer.names import exactly, is_safe
+from tidegate.optimizer.names import is_safe, select_columns
 from tidegate.optimizer.rule import rule
 
 _EQUALITY, _CONDITION, _NOTHING = range(3)
@@ -18,21 +18,21 @@ def reorder_joins(plan: Plan) -> Plan | None:
     """Join in an order in which fewer joins lack an equality; keep the written order if it is as good."""
     if not isinstance(plan, Join):
         return None
-    written = _badness(plan)
+    written = _count_unlinked_joins(plan)
     if written == (0, 0):
         return None
     leaves, terms = parts_of_join(plan)
     if len(leaves) < 3 or not is_safe(*terms):
         return None
     better = join_all(leaves, terms, plan.span)
-    if _badness(better) >= written:
+    if _count_unlinked_joins(better) >= written:
         return None
-    return exactly(better, plan.schema.names)
+    return select_columns(better, plan.schema.names)
 
 
 def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
     """Return the inputs of a tree of joins, from left to right, and all its conditions."""
-    plan = _bare(plan)
+    plan = _skip_reordering_map(plan)
     if not isinstance(plan, Join):
         return [plan], []
     left, right = parts_of_join(plan.left), parts_of_join(plan.right)
@@ -41,22 +41,22 @@ def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
 
 def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """Join plans on all terms, in an order in which few joins lack an equality."""
-    return _joined(_ordered(leaves, terms), terms, span)
+    return _build_left_deep(_order_leaves(leaves, terms), terms, span)
 
 
-def _ordered(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
+def _order_leaves(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
     """Order the leaves greedily from the first: next comes the leaf with the best link to those before it."""
     read = [(term, columns_of(term)) for term in terms]
     rest = list(leaves)
     order = [rest.pop(0)]
     while rest:
         names = frozenset(n for each in order for n in each.schema.names)
-        links = [_link(names, each, read) for each in rest]
+        links = [_rate_link(names, each, read) for each in rest]
         order.append(rest.pop(links.index(min(links))))
     return order
 
 
-def _link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> int:
+def _rate_link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> int:
     """Rate the link between a leaf and the columns joined so far, given terms with the columns that they read."""
     own = frozenset(leaf.schema.names)
     linking = [term for term, read in terms if read & own and read & names and read <= names | own]
@@ -74,7 +74,7 @@ def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) 
     return False
 
 
-def _joined(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
+def _build_left_deep(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """Build a left-deep tree with each condition at the lowest join that has all its columns."""
     waiting, tree = list(terms), order[0]
     for leaf in order[1:]:
@@ -86,20 +86,20 @@ def _joined(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> P
     return tree
 
 
-def _badness(plan: Plan) -> tuple[int, int]:
+def _count_unlinked_joins(plan: Plan) -> tuple[int, int]:
     """Count the joins without any condition, and those without an equality."""
-    plan = _bare(plan)
+    plan = _skip_reordering_map(plan)
     if not isinstance(plan, Join):
         return (0, 0)
     terms = conjuncts(plan.predicate)
-    below = [_badness(plan.left), _badness(plan.right)]
+    below = [_count_unlinked_joins(plan.left), _count_unlinked_joins(plan.right)]
     # Columns that are not of the right are of the left; this avoids the schema of all joins below.
     right = frozenset(plan.right.schema.names)
     bare, loose = not terms, not any(_is_equality(t, columns_of(t) - right, right) for t in terms)
     return (bare + sum(b for b, _ in below), loose + sum(n for _, n in below))
 
 
-def _bare(plan: Plan) -> Plan:
+def _skip_reordering_map(plan: Plan) -> Plan:
     """Return the join below a map that only reorders its columns; otherwise the plan itself."""
     match plan:
         case Map(source=Join() as join, outputs=outputs) if all(

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.count_windows import counted
-from tidegate.algebra.explain_keyed_join import label
-from tidegate.algebra.join_graph import sources
-from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.count_windows import count_window_below
+from tidegate.algebra.explain_keyed_join import input_name
+from tidegate.algebra.join_graph import source_groups
+from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge, KeyedJoin
 from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, Window, inputs, walk, with_inputs
 from tidegate.algebra.properties import validity_bound
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression, columns_of
-from tidegate.optimizer.edge_constraints import Known, constraints_on
+from tidegate.optimizer.edge_constraints import GraphInputs, constraints_on
 from tidegate.optimizer.join_clusters import Cluster, EdgeTerms, edges_of, groups_of, implied_edges, is_inner
 from tidegate.optimizer.joins import join_all
-from tidegate.optimizer.keyed_join_cost import not_worth_it
-from tidegate.optimizer.names import filtered
-from tidegate.optimizer.origins import Origin, in_source, origin
+from tidegate.optimizer.keyed_join_cost import why_plain_is_cheaper
+from tidegate.optimizer.names import filter_by
+from tidegate.optimizer.origins import Origin, find_origin, source_text
 
 
-def find_keyed_joins(plan: Plan, settings: Settings) -> Plan:
+def find_keyed_joins(plan: Plan, settings: ConstraintSettings) -> Plan:
     """Replace plain joins by keyed joins, wherever there are edges and a keyed join is cheaper."""
-    return plan if settings.use is Use.OFF else _visit(plan, settings)
+    return plan if settings.use is ConstraintUse.OFF else _replace_joins(plan, settings)
 
 
-def _visit(plan: Plan, settings: Settings) -> Plan:
+def _replace_joins(plan: Plan, settings: ConstraintSettings) -> Plan:
     if not isinstance(plan, Join) or not is_inner(plan):
-        return with_inputs(plan, tuple(_visit(each, settings) for each in inputs(plan)))
-    found = analysed(plan, settings)
+        return with_inputs(plan, tuple(_replace_joins(each, settings) for each in inputs(plan)))
+    found = analyse_joins(plan, settings)
     joins = [group for group in found.groups if group.refused is None]
-    return _rebuilt(plan, found, joins, settings) if joins else _visit_below(plan, settings)
+    return _rebuild_joins(plan, found, joins, settings) if joins else _replace_in_inputs(plan, settings)
 
 
-def _visit_below(plan: Plan, settings: Settings) -> Plan:
+def _replace_in_inputs(plan: Plan, settings: ConstraintSettings) -> Plan:
     """Keep a tree of joins as it is, and visit its inputs."""
-    below = (_visit_below(e, settings) if is_inner(e) else _visit(e, settings) for e in inputs(plan))
+    below = (_replace_in_inputs(e, settings) if is_inner(e) else _replace_joins(e, settings) for e in inputs(plan))
     return with_inputs(plan, tuple(below))
 
 
@@ -75,26 +75,26 @@ class Analysis:
     groups: tuple[Group, ...]
 
 
-def analysed(plan: Join, settings: Settings) -> Analysis:
+def analyse_joins(plan: Join, settings: ConstraintSettings) -> Analysis:
     """Return the parts of a tree of joins, and the keyed joins that could replace it."""
     cluster = Cluster()
     made = cluster.add(plan)
-    leaves = tuple(Leaf(each, origin(each)) for each in cluster.inputs)
+    leaves = tuple(Leaf(each, find_origin(each)) for each in cluster.inputs)
     known = (cluster.inputs, [leaf.origin for leaf in leaves], cluster.terms)
     edges = edges_of(*known)
     groups = []
     for members in groups_of(len(leaves), edges):
         own = [e for e in edges if e.parent in members] + implied_edges(*known, members)
-        groups.append(_group(members, own, leaves, settings, plan.span))
+        groups.append(_build_group(members, own, leaves, settings, plan.span))
     outputs = tuple(Output(f.name, made[f.name]) for f in plan.schema)
     return Analysis(leaves, tuple(cluster.terms), outputs, tuple(groups))
 
 
-def _group(
+def _build_group(
     members: tuple[int, ...],
     edges: Sequence[EdgeTerms],
     leaves: Sequence[Leaf],
-    settings: Settings,
+    settings: ConstraintSettings,
     span: Span,
 ) -> Group:
     sides = {which: _Side(leaves[which].plan, which) for which in members}
@@ -102,38 +102,38 @@ def _group(
         JoinEdge(
             members.index(e.parent),
             members.index(e.child),
-            tuple(sides[e.parent].name(a) for a, _ in e.pairs),
-            tuple(sides[e.child].name(b) for _, b in e.pairs),
-            tuple(in_source(leaves[e.parent].plan, a) for a, _ in e.pairs),
-            tuple(in_source(leaves[e.child].plan, b) for _, b in e.pairs),
+            tuple(sides[e.parent].key_name(a) for a, _ in e.pairs),
+            tuple(sides[e.child].key_name(b) for _, b in e.pairs),
+            tuple(source_text(leaves[e.parent].plan, a) for a, _ in e.pairs),
+            tuple(source_text(leaves[e.child].plan, b) for _, b in e.pairs),
         )
         for e in edges
     )
-    known = _known(members, edges, joined, leaves)
-    found = constraints_on(known, monitored=settings.use is Use.MONITORED)
+    known = _graph_inputs(members, edges, joined, leaves)
+    found = constraints_on(known, monitored=settings.use is ConstraintUse.MONITORED)
     streams = tuple(scan.stream for scan in known.scans)
     join = KeyedJoin(tuple(s.plan for s in sides.values()), joined, streams, *found, settings, span)
-    needed = _needed(join, [at for at, each in enumerate(edges) if not each.terms])
+    needed = _needed_edges(join, [at for at, each in enumerate(edges) if not each.terms])
     if len(needed) < len(edges):
-        return _group(members, [edges[at] for at in needed], leaves, settings, span)
-    return Group(members, join, frozenset(t for e in edges for t in e.terms), not_worth_it(known, *found))
+        return _build_group(members, [edges[at] for at in needed], leaves, settings, span)
+    return Group(members, join, frozenset(t for e in edges for t in e.terms), why_plain_is_cheaper(known, *found))
 
 
-def _needed(join: KeyedJoin, implied: Sequence[int]) -> list[int]:
+def _needed_edges(join: KeyedJoin, implied: Sequence[int]) -> list[int]:
     """Return the positions of the edges to keep.
 
     Implied edges stay only if a declared arrival uses them. A reverse edge goes if nothing is known about it and its
     rows are reachable without it.
     """
     # Without cycles, a join is faster, and it keeps the same rows if the same inputs cover it.
-    declared = {each.edge for each in join.used if each.kind is Kind.ARRIVING}
+    declared = {each.edge for each in join.used_constraints if each.kind is ConstraintKind.ARRIVING}
     kept, count = [at for at in range(len(join.edges)) if at not in implied or at in declared], len(join.inputs)
-    known = {each.edge for each in join.used} | {edge for edge, _ in join.watched}
+    known = {each.edge for each in join.used_constraints} | {edge for edge, _ in join.watched}
     for at in sorted(set(kept) - known, reverse=True):
         rest = [join.edges[other] for other in kept if other != at]
         edge, now = join.edges[at], [join.edges[other] for other in kept]
         has_twin = any((other.parent, other.child) == (edge.child, edge.parent) for other in rest)
-        if has_twin and sources(count, rest) == sources(count, now):
+        if has_twin and source_groups(count, rest) == source_groups(count, now):
             kept.remove(at)
     return kept
 
@@ -145,7 +145,7 @@ class _Side:
         self.source, self.which = plan, which
         self.computed: dict[Expression, str] = {}
 
-    def name(self, key: Expression) -> str:
+    def key_name(self, key: Expression) -> str:
         if isinstance(key, Column):
             return key.name
         return self.computed.setdefault(key, f"key:{self.which}:{len(self.computed)}")
@@ -158,37 +158,37 @@ class _Side:
         return Map(self.source, (*own, *(Output(name, key) for key, name in self.computed.items())))
 
 
-def _known(
+def _graph_inputs(
     members: tuple[int, ...], edges: Sequence[EdgeTerms], joined: tuple[JoinEdge, ...], leaves: Sequence[Leaf]
-) -> Known:
+) -> GraphInputs:
     own = {which: known for which in members if isinstance(known := leaves[which].origin, Origin)}
-    return Known(
-        tuple(label(leaves[which].plan, own[which].scan.stream) for which in members),
+    return GraphInputs(
+        tuple(input_name(leaves[which].plan, own[which].scan.stream) for which in members),
         tuple(own[which].scan for which in members),
         tuple(validity_bound(leaves[which].plan) for which in members),
-        tuple(_rows(leaves[which].plan) for which in members),
-        tuple(_step(leaves[which].plan) for which in members),
+        tuple(_rows_in_window(leaves[which].plan) for which in members),
+        tuple(_window_step(leaves[which].plan) for which in members),
         joined,
         tuple(tuple((own[e.parent].column(a), own[e.child].column(b)) for a, b in e.pairs) for e in edges),
         tuple(tuple(a.type for a, _ in e.pairs) for e in edges),
     )
 
 
-def _rows(plan: Plan) -> int | None:
+def _rows_in_window(plan: Plan) -> int | None:
     """Return the number of stream rows in a count window; None if there is none, or a filter below it drops rows."""
-    window = counted(plan)
+    window = count_window_below(plan)
     filtered_out = window is not None and any(isinstance(node, Filter) for node in walk(window.source))
     return None if window is None or filtered_out else window.rows
 
 
-def _step(plan: Plan) -> int:
+def _window_step(plan: Plan) -> int:
     return max((node.slide for node in walk(plan) if isinstance(node, Window)), default=1)
 
 
 # ---- the new plan
 
 
-def _rebuilt(plan: Join, found: Analysis, groups: Sequence[Group], settings: Settings) -> Plan:
+def _rebuild_joins(plan: Join, found: Analysis, groups: Sequence[Group], settings: ConstraintSettings) -> Plan:
     taken = frozenset(term for group in groups for term in group.terms)
     rest = [term for term in found.terms if term not in taken]
     parts: list[Plan] = []
@@ -196,10 +196,10 @@ def _rebuilt(plan: Join, found: Analysis, groups: Sequence[Group], settings: Set
         names = frozenset(group.join.schema.names)
         within = tuple(term for term in rest if columns_of(term) <= names)
         rest = [term for term in rest if term not in within]
-        made = with_inputs(group.join, tuple(_visit(each, settings) for each in group.join.inputs))
-        parts.append(filtered(made, within))
+        made = with_inputs(group.join, tuple(_replace_joins(each, settings) for each in group.join.inputs))
+        parts.append(filter_by(made, within))
     grouped = {which for group in groups for which in group.members}
-    parts += [_visit(leaf.plan, settings) for at, leaf in enumerate(found.leaves) if at not in grouped]
+    parts += [_replace_joins(leaf.plan, settings) for at, leaf in enumerate(found.leaves) if at not in grouped]
     joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)
     same = tuple(Output(f.name, Column(f.name, f.type)) for f in joined.schema)
     return joined if found.outputs == same else Map(joined, found.outputs, plan.span)

@@ -25,21 +25,21 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
     return transform(expression, lambda e: by[e.name] if isinstance(e, Column) else e)
 
 
-def exactly(plan: Plan, names: Sequence[str]) -> Plan:
+def select_columns(plan: Plan, names: Sequence[str]) -> Plan:
     """Return the plan with exactly these of its columns, in this order."""
     if plan.schema.names == tuple(names):
         return plan
     return Map(plan, tuple(Output(n, Column(n, plan.schema.type_of(n))) for n in names))
 
 
-def named(plan: Plan, names: Sequence[str]) -> Plan:
+def rename_columns(plan: Plan, names: Sequence[str]) -> Plan:
     """Return the plan with other names for its columns."""
     if plan.schema.names == tuple(names):
         return plan
     return Map(plan, tuple(Output(n, Column(f.name, f.type)) for n, f in zip(names, plan.schema, strict=True)))
 
 
-def filtered(plan: Plan, terms: tuple[Expression, ...]) -> Plan:
+def filter_by(plan: Plan, terms: tuple[Expression, ...]) -> Plan:
     """Filter the plan by all terms; return the plan itself if there are none."""
     return Filter(plan, conjunction(terms)) if terms else plan
 

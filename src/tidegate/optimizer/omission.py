@@ -12,12 +12,12 @@ from dataclasses import replace
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.plan import Map, Output, Plan, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
-from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
+from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
 from tidegate.expressions.shape import Proved, Refuted, Shape, Verdict, certify
 from tidegate.expressions.sql_text import to_sql
-from tidegate.optimizer.names import exactly
+from tidegate.optimizer.names import select_columns
 from tidegate.schema import Domain, Type
 
 _SIDES = {Shape.RISING: (True, False), Shape.FALLING: (False, True), Shape.QUASICONVEX: (True, True)}
@@ -32,62 +32,62 @@ def _with_demands(join: ThresholdJoin) -> Plan:
     if all(alert.demands for alert in join.alerts):
         return join
     inputs = list(join.inputs)
-    alerts = tuple(_demanding(alert, inputs, join.span) for alert in join.alerts)
-    return exactly(replace(join, inputs=tuple(inputs), alerts=alerts), join.schema.names)
+    alerts = tuple(_add_demands(alert, inputs, join.span) for alert in join.alerts)
+    return select_columns(replace(join, inputs=tuple(inputs), alerts=alerts), join.schema.names)
 
 
-def _demanding(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
+def _add_demands(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
     """Return the alert with a demand for each member; add the columns that demands read to `inputs`."""
     if alert.everything:
-        return replace(alert, demands=(Whole("every combination is asked for"),) * len(alert.members))
-    demands: list[Demand | Whole] = []
+        return replace(alert, demands=(KeepAll("every combination is asked for"),) * len(alert.members))
+    demands: list[Demand | KeepAll] = []
     for position in range(len(alert.members)):
-        alert, demand = _demand(alert, position, inputs, span)
+        alert, demand = _demand_of_member(alert, position, inputs, span)
         demands.append(demand)
     return replace(alert, demands=tuple(demands))
 
 
-def _demand(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | Whole]:
+def _demand_of_member(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | KeepAll]:
     """Return the demand on one member, and the alert, which may now read the value from a new column."""
     window = omission_window(alert, position)
-    if isinstance(window, Whole):
+    if isinstance(window, KeepAll):
         return alert, window
     member = alert.members[position]
-    value = _value(alert, frozenset(inputs[member].schema.names))
-    if isinstance(value, Whole):
+    value = _value_of_member(alert, frozenset(inputs[member].schema.names))
+    if isinstance(value, KeepAll):
         return alert, value
     name = value.name if isinstance(value, Column) else f"alert:{alert.name}:{position}"
     column = Column(name, value.type)
-    crossing = _substituted(crossing_of(alert), value, column)
+    crossing = _substitute_part(crossing_of(alert), value, column)
     verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
     # For a part of the formula only bounds are known: a counterexample may use a value that it never has.
     is_refuted = isinstance(verdict, Refuted) and isinstance(value, Column)
-    shape = _shape(verdict, alert, position, span, is_refuted=is_refuted)
-    if isinstance(shape, Whole):
+    shape = _reliable_shape(verdict, alert, position, span, is_refuted=is_refuted)
+    if isinstance(shape, KeepAll):
         return alert, shape
     if name not in inputs[member].schema:
         kept = tuple(Output(f.name, Column(f.name, f.type)) for f in inputs[member].schema)
         inputs[member] = Map(inputs[member], (*kept, Output(name, value)))
-        new_value, condition = (_substituted(each, value, column) for each in (alert.value, alert.condition))
+        new_value, condition = (_substitute_part(each, value, column) for each in (alert.value, alert.condition))
         alert = replace(alert, value=new_value, condition=condition)
     shown = to_sql(value)
     why = shape.why.replace(f'"{name}"', f"({shown})").replace(name, shown)
     return alert, Demand(name, *window, *_SIDES[shape.shape], shown, why)
 
 
-def _shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refuted: bool) -> Proved | Whole:
+def _reliable_shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refuted: bool) -> Proved | KeepAll:
     """Return the shape to rely on: the proved shape, or the shape that the alert's author asserts."""
     if isinstance(verdict, Proved):
         return verdict
     if position not in alert.assumed:
-        return Whole(verdict.why)
+        return KeepAll(verdict.why)
     if is_refuted:
         message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
         raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
     return Proved(Shape.QUASICONVEX, "assumed to be quasiconvex by whoever wrote the alert")
 
 
-def omission_window(alert: Alert, position: int) -> tuple[int, bool] | Whole:
+def omission_window(alert: Alert, position: int) -> tuple[int, bool] | KeepAll:
     """Return how far apart two elements of a member may be to replace those between them, and whether strictly less.
 
     This is the length of the shortest interval in which elements of the member can meet a given combination of the
@@ -97,26 +97,26 @@ def omission_window(alert: Alert, position: int) -> tuple[int, bool] | Whole:
         return alert.lasting[position], False
     if alert.step > 1:
         return alert.links[0].before, False
-    around = {_other(link, position): link for link in alert.links if position in (link.left, link.right)}
+    around = {_other_end(link, position): link for link in alert.links if position in (link.left, link.right)}
     pairs = [(i, j) for i in around for j in around if i != j]
     between = {(link.left, link.right): link for link in alert.links}
-    between |= {(link.right, link.left): _turned(link) for link in alert.links}
+    between |= {(link.right, link.left): _reverse_link(link) for link in alert.links}
     if any(pair not in between for pair in pairs):
-        return Whole("not all streams that it joins join each other")
-    ends = {i: link if link.left == position else _turned(link) for i, link in around.items()}
+        return KeepAll("not all streams that it joins join each other")
+    ends = {i: link if link.left == position else _reverse_link(link) for i, link in around.items()}
     lengths = [ends[i].before + ends[i].after for i in ends]
     lengths += [ends[i].after + ends[j].before - between[j, i].after for i, j in pairs]
     if min(lengths) <= 0:
-        return Whole("the distances leave elements no time to stand in for each other")
+        return KeepAll("the distances leave elements no time to stand in for each other")
     is_open = any(link.open_before for link in ends.values()) and any(link.open_after for link in ends.values())
     return min(lengths), is_open
 
 
-def _other(link: Link, position: int) -> int:
+def _other_end(link: Link, position: int) -> int:
     return link.right if link.left == position else link.left
 
 
-def _turned(link: Link) -> Link:
+def _reverse_link(link: Link) -> Link:
     """Return the same link, seen from its other end."""
     return Link(link.right, link.left, link.after, link.before, link.open_after, link.open_before)
 
@@ -131,18 +131,20 @@ def crossing_of(alert: Alert) -> Expression:
     return alert.condition
 
 
-def _value(alert: Alert, own: frozenset[str]) -> Expression | Whole:
+def _value_of_member(alert: Alert, own: frozenset[str]) -> Expression | KeepAll:
     """Return the only number of a member that the threshold depends on, if there is exactly one."""
     if any(columns_of(term) & own for term in conjuncts(alert.condition)[1:]):
-        return Whole("a condition beside the threshold reads it, too")
+        return KeepAll("a condition beside the threshold reads it, too")
     crossing = crossing_of(alert)
     parts = list(dict.fromkeys(_own_parts(crossing, own)))
     if len(parts) != 1:
         read = sorted(columns_of(crossing) & own)
         if len(read) != 1:
-            return Whole("the threshold reads several columns of it in several places" if read else "nothing reads it")
-        parts = [next(e for e in _columns(crossing) if e.name == read[0])]
-    return parts[0] if parts[0].type.is_numeric else Whole("what the threshold reads of it is no number")
+            return KeepAll(
+                "the threshold reads several columns of it in several places" if read else "nothing reads it"
+            )
+        parts = [next(e for e in _columns_in(crossing) if e.name == read[0])]
+    return parts[0] if parts[0].type.is_numeric else KeepAll("what the threshold reads of it is no number")
 
 
 def _own_parts(expression: Expression, own: frozenset[str]) -> list[Expression]:
@@ -155,12 +157,12 @@ def _own_parts(expression: Expression, own: frozenset[str]) -> list[Expression]:
     return [part for child in children(expression) for part in _own_parts(child, own)]
 
 
-def _columns(expression: Expression) -> list[Column]:
+def _columns_in(expression: Expression) -> list[Column]:
     found = [expression] if isinstance(expression, Column) else []
-    return found + [column for child in children(expression) for column in _columns(child)]
+    return found + [column for child in children(expression) for column in _columns_in(child)]
 
 
-def _substituted(expression: Expression, part: Expression, by: Expression) -> Expression:
+def _substitute_part(expression: Expression, part: Expression, by: Expression) -> Expression:
     return transform(expression, lambda e: by if e == part else e)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.constraints import DEFAULT_SETTINGS, Settings
+from tidegate.algebra.constraints import DEFAULT_SETTINGS, ConstraintSettings
 from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.similarity_join import NEVER, Shedding
+from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.constants import CONSTANT_RULES
@@ -48,7 +48,9 @@ OMISSION = plan_rule(
 PRUNING = plan_rule("π(op(S)) = π(op(π(S))) if the inner π keeps what op reads", prune_columns)
 
 
-def phases(settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER) -> tuple[tuple[Rule, ...], ...]:
+def phases(
+    settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING
+) -> tuple[tuple[Rule, ...], ...]:
     """Return all rules in phases: the rules of a phase are applied until none applies, then the next phase begins."""
     keyed_joins = plan_rule(
         "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
@@ -81,7 +83,7 @@ LAWS = {rule.name: rule.law for phase in phases() for rule in phase}
 
 
 def optimize(
-    plan: Plan, settings: Settings = DEFAULT_SETTINGS, shedding: Shedding = NEVER
+    plan: Plan, settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING
 ) -> tuple[Plan, tuple[str, ...]]:
     """Return a better plan of the same meaning, and the names of the rules applied; shedding may leave rows out."""
     applied: list[str] = []

@@ -34,7 +34,7 @@ class Origin:
         return None
 
 
-def origin(plan: Plan) -> Origin | str:
+def find_origin(plan: Plan) -> Origin | str:
     """Return the origin of a plan whose elements are whole rows of a stream; otherwise the reason why they are not."""
     match plan:
         case Scan(validity=Validity.RELATION):
@@ -42,39 +42,39 @@ def origin(plan: Plan) -> Origin | str:
         case Scan(schema=schema):
             return Origin(plan, {name: name for name in schema.names})
         case Filter(source=source) | Stamp(source=source):
-            return origin(source)
+            return find_origin(source)
         case Map(source=source, outputs=outputs):
-            below = origin(source)
+            below = find_origin(source)
             if isinstance(below, str):
                 return below
             made = {o.name: below.column(o.expression) for o in outputs}
             return replace(below, columns={name: column for name, column in made.items() if column is not None})
-        case Window(source=source) if is_chronon(source) or isinstance(origin(source), str):
-            return origin(source)
+        case Window(source=source) if is_chronon(source) or isinstance(find_origin(source), str):
+            return find_origin(source)
         case Window():
             return "its window takes every instant of a row by itself"
-        case CountWindow(source=source) if isinstance(origin(source), str):
-            return origin(source)
+        case CountWindow(source=source) if isinstance(find_origin(source), str):
+            return find_origin(source)
         case CountWindow():
-            return _counted(plan)
+            return _origin_of_count_window(plan)
         case KeyedJoin():
             return "it is a keyed join by itself"
     return "it is computed"
 
 
-def in_source(plan: Plan, expression: Expression) -> str:
+def source_text(plan: Plan, expression: Expression) -> str:
     """Describe an expression over a plan in terms of its source: the name of a source column, or a formula."""
     match plan:
         case Map(source=source, outputs=outputs):
-            return in_source(source, substitute(expression, {o.name: o.expression for o in outputs}))
+            return source_text(source, substitute(expression, {o.name: o.expression for o in outputs}))
         case Filter(source=source) | Stamp(source=source) | Window(source=source) | CountWindow(source=source):
-            return in_source(source, expression)
-    known = origin(plan)
+            return source_text(source, expression)
+    known = find_origin(plan)
     column = known.column(expression) if isinstance(known, Origin) else None
     return to_sql(expression) if column is None else column
 
 
-def _counted(window: CountWindow) -> Origin | str:
+def _origin_of_count_window(window: CountWindow) -> Origin | str:
     """Return the origin of a window of the last rows of a stream; other count windows have none."""
     if window.keys:
         return "its window counts the rows of each group by themselves"
@@ -82,4 +82,6 @@ def _counted(window: CountWindow) -> Origin | str:
         return "its window of rows moves in steps"
     if window.rows is None:
         return "its window has all rows"
-    return origin(window.source) if is_chronon(window.source) else "its window takes every instant of a row by itself"
+    return (
+        find_origin(window.source) if is_chronon(window.source) else "its window takes every instant of a row by itself"
+    )

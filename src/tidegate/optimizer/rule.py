@@ -65,28 +65,28 @@ def apply_rules(plan: Plan, rules: Sequence[Rule]) -> tuple[Plan, tuple[str, ...
     applied: dict[str, int] = {}
     for each in rules:
         if each.scope is Scope.PLAN:
-            plan = _tried(each, plan, applied) or plan
+            plan = _try_rule(each, plan, applied) or plan
     rules = [each for each in rules if each.scope is not Scope.PLAN]
     if not rules:
         return plan, tuple(applied)
     # A rule reads an operator and the plan below it. Where none applied, none will until that part changes.
     final: dict[int, Plan] = {}
 
-    def finished(node: Plan) -> Plan:
+    def rewrite_fully(node: Plan) -> Plan:
         while id(node) not in final:
             # Not a comprehension: that would double the depth of recursion.
-            node = with_inputs(node, tuple(map(finished, inputs(node))))
-            better = next((found for each in rules if (found := _tried(each, node, applied)) is not None), None)
+            node = with_inputs(node, tuple(map(rewrite_fully, inputs(node))))
+            better = next((found for each in rules if (found := _try_rule(each, node, applied)) is not None), None)
             if better is None:
                 final[id(node)] = node
             else:
                 node = better
         return node
 
-    return finished(plan), tuple(applied)
+    return rewrite_fully(plan), tuple(applied)
 
 
-def _tried(each: Rule, node: Plan, applied: dict[str, int]) -> Plan | None:
+def _try_rule(each: Rule, node: Plan, applied: dict[str, int]) -> Plan | None:
     better = apply_rule(each, node)
     if better is not None:
         applied[each.name] = applied.get(each.name, 0) + 1

@@ -8,7 +8,7 @@ from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Join, Plan
 from tidegate.algebra.properties import unique_keys
 from tidegate.algebra.properties.keys import equal_columns
 from tidegate.expressions.nodes import Call, Column, Expression, conjuncts
-from tidegate.optimizer.names import exactly, is_safe
+from tidegate.optimizer.names import is_safe, select_columns
 from tidegate.optimizer.rule import rule
 from tidegate.schema import Type
 
@@ -30,7 +30,7 @@ def make_semi_join_a_join(plan: Plan) -> Plan | None:
         case SemiJoin(left=left, right=right, predicate=predicate, anti=False) if is_safe(predicate):
             apart = not frozenset(left.schema.names) & frozenset(right.schema.names)
             if apart and _is_unique_in_equals(plan):
-                return exactly(Join(left, right, predicate, plan.span), plan.schema.names)
+                return select_columns(Join(left, right, predicate, plan.span), plan.schema.names)
     return None
 
 
@@ -41,7 +41,7 @@ def keep_only_the_extreme_partner(plan: Plan) -> Plan | None:
         case SemiJoin(left=left, right=right, predicate=predicate) if not _is_unique_in_equals(plan):
             keys = tuple(dict.fromkeys(b for _, b in equal_columns(predicate, left, right)))
             rest = [t for t in conjuncts(predicate) if not equal_columns(t, left, right)]
-            extreme = _extreme(rest[0], left, right) if len(rest) == 1 else None
+            extreme = _extreme_call(rest[0], left, right) if len(rest) == 1 else None
             if extreme is None or extreme.name in keys:
                 return None
             return replace(plan, right=Aggregate(right, keys, (extreme,), plan.span))
@@ -56,19 +56,19 @@ def _is_unique_in_equals(plan: SemiJoin) -> bool:
     return any(key <= equals for key in unique_keys(plan.right))
 
 
-def _extreme(term: Expression, left: Plan, right: Plan) -> AggregateCall | None:
+def _extreme_call(term: Expression, left: Plan, right: Plan) -> AggregateCall | None:
     """Return the extreme value of the right side that decides a comparison of one column of each side."""
     match term:
         case Call(function=name, arguments=(Column() as a, Column() as b)) if name in _EXTREMES:
             of_right, of_left = _EXTREMES[name]
             if a.name in left.schema and b.name in right.schema:
-                return _call(of_right, b)
+                return _build_call(of_right, b)
             if b.name in left.schema and a.name in right.schema:
-                return _call(of_left, a)
+                return _build_call(of_left, a)
     return None
 
 
-def _call(function: str, column: Column) -> AggregateCall | None:
+def _build_call(function: str, column: Column) -> AggregateCall | None:
     """Return the call under the name of the column, so that expressions that read it need not change."""
     is_ordered = column.type.is_numeric or column.type in (Type.TIMESTAMP, Type.INTERVAL)
     return AggregateCall(function, column.name, column.name, column.type) if is_ordered else None

@@ -35,8 +35,8 @@ from tidegate.algebra.plan import (
     inputs,
     with_inputs,
 )
-from tidegate.algebra.similarity_join import Likeness, Shedding, SimilarityJoin
-from tidegate.algebra.subscriptions import Subscribed, Waiting
+from tidegate.algebra.similarity_join import Shedding, SimilarityCondition, SimilarityJoin
+from tidegate.algebra.subscriptions import SubscriptionColumns, TotalCompletion
 from tidegate.algebra.threshold_alert import Alert, Demand
 from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import rename
@@ -47,19 +47,19 @@ from tidegate.schema import Schema
 _STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
 
 
-def share(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+def share_subplans(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     """Return the plans, with subplans of the same meaning as equal values."""
-    shared = _Shared()
+    shared = _SubplanTable()
     # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
-    return tuple(apply_rules(shared.visit(plan), SIMPLIFYING_RULES)[0] for plan in plans)
+    return tuple(apply_rules(shared.share(plan), SIMPLIFYING_RULES)[0] for plan in plans)
 
 
-def shape(plan: Plan) -> Hashable:
+def plan_key(plan: Plan) -> Hashable:
     """Return a key of what a plan computes, without column names; equal for plans that compute the same by position."""
-    return (_parameters(plan), *(shape(each) for each in inputs(plan)))
+    return (_parameters(plan), *(plan_key(each) for each in inputs(plan)))
 
 
-class _Shared:
+class _SubplanTable:
     """The first plan of each shape. Shapes are numbered, so that a plan is compared without all that is below it."""
 
     def __init__(self) -> None:
@@ -68,17 +68,17 @@ class _Shared:
         self._seen: dict[int, tuple[Plan, int, bool]] = {}
         """Plans by identity, with the number of their shape, and whether anything in them has state."""
 
-    def visit(self, plan: Plan) -> Plan:
-        number, has_state = self._look_at(plan)
+    def share(self, plan: Plan) -> Plan:
+        number, has_state = self._number_plan(plan)
         if not has_state:
             return plan  # sources are read once anyway
         if number not in self._first:
-            self._first[number] = with_inputs(plan, tuple(map(self.visit, inputs(plan))))
-        return _renamed(self._first[number], plan.schema)
+            self._first[number] = with_inputs(plan, tuple(map(self.share, inputs(plan))))
+        return _rename_columns(self._first[number], plan.schema)
 
-    def _look_at(self, plan: Plan) -> tuple[int, bool]:
+    def _number_plan(self, plan: Plan) -> tuple[int, bool]:
         if id(plan) not in self._seen:
-            below = tuple(map(self._look_at, inputs(plan)))
+            below = tuple(map(self._number_plan, inputs(plan)))
             key = (_parameters(plan), *(number for number, _ in below))
             has_state = not isinstance(plan, _STATELESS) or any(has_state for _, has_state in below)
             # The plan itself is kept, so that its identity stays its own.
@@ -87,7 +87,7 @@ class _Shared:
         return number, has_state
 
 
-def _renamed(plan: Plan, schema: Schema) -> Plan:
+def _rename_columns(plan: Plan, schema: Schema) -> Plan:
     if plan.schema == schema:
         return plan
     pairs = zip(schema, plan.schema, strict=True)
@@ -127,10 +127,10 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return ("join", rename(predicate, at))
         case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
             known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
-            return ("keyed join", tuple(_edge(e, at) for e in edges), streams, known, watched, settings)
-        case SimilarityJoin(likeness=likeness, predicate=predicate, shedding=shedding, width=width):
-            alike = None if likeness is None else _likeness(likeness, at)
-            return ("similarity join", alike, rename(predicate, at), _shedding(shedding, at), width)
+            return ("keyed join", tuple(_edge_by_position(e, at) for e in edges), streams, known, watched, settings)
+        case SimilarityJoin(similarity=likeness, predicate=predicate, shedding=shedding, width=width):
+            alike = None if likeness is None else _similarity_by_position(likeness, at)
+            return ("similarity join", alike, rename(predicate, at), _shedding_by_position(shedding, at), width)
         case SemiJoin(predicate=predicate, anti=anti):
             return ("semi-join", rename(predicate, at), anti)
         case SetOperation(rule=rule):
@@ -144,53 +144,58 @@ def _parameters(plan: Plan) -> tuple[Hashable, ...]:
             return (
                 "threshold join",
                 tuple(tuple(at[k] for k in each) for each in keys),
-                *(_alert(a, at) for a in alerts),
+                *(_alert_by_position(a, at) for a in alerts),
             )
         case TotalThreshold(keys=keys, waiting=waiting, threshold=threshold):
-            return ("total threshold", tuple(at[k] for k in keys), _waiting(waiting, at), threshold)
+            return ("total threshold", tuple(at[k] for k in keys), _completion_by_position(waiting, at), threshold)
         case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
             meeting = tuple(tuple(at[k] for k in each) for each in keys)
-            return ("subscriptions", meeting, _waiting(waiting, at), _subscribed(subscribed, at))
+            return (
+                "subscriptions",
+                meeting,
+                _completion_by_position(waiting, at),
+                _columns_by_position(subscribed, at),
+            )
 
 
-def _edge(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:
+def _edge_by_position(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:
     keys = (tuple(at[name] for name in each) for each in (edge.parent_keys, edge.child_keys))
     return JoinEdge(edge.parent, edge.child, *keys)
 
 
-def _likeness(likeness: Likeness, at: Mapping[str, str]) -> Likeness:
+def _similarity_by_position(likeness: SimilarityCondition, at: Mapping[str, str]) -> SimilarityCondition:
     return replace(likeness, left=at[likeness.left], right=at[likeness.right])
 
 
-def _shedding(shedding: Shedding, at: Mapping[str, str]) -> Shedding:
+def _shedding_by_position(shedding: Shedding, at: Mapping[str, str]) -> Shedding:
     utility = shedding.utility
     if utility is None:
         return shedding
     return replace(shedding, utility=replace(utility, types=tuple(rename(t, at) for t in utility.types)))
 
 
-def _alert(alert: Alert, at: Mapping[str, str]) -> Alert:
+def _alert_by_position(alert: Alert, at: Mapping[str, str]) -> Alert:
     """Return an alert over columns by position, without its name."""
     demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
     value, condition = rename(alert.value, at), rename(alert.condition, at)
-    shedding = _shedding(alert.shedding, at)
+    shedding = _shedding_by_position(alert.shedding, at)
     return replace(alert, name="", value=value, condition=condition, demands=demands, shedding=shedding)
 
 
-def _waiting(waiting: Waiting, at: Mapping[str, str]) -> Waiting:
+def _completion_by_position(waiting: TotalCompletion, at: Mapping[str, str]) -> TotalCompletion:
     return replace(waiting, name="", weight=at[waiting.weight])
 
 
-def _subscribed(subscribed: Subscribed, at: Mapping[str, str]) -> Subscribed:
-    def place(name: str | None) -> str | None:
+def _columns_by_position(subscribed: SubscriptionColumns, at: Mapping[str, str]) -> SubscriptionColumns:
+    def position_of(name: str | None) -> str | None:
         return None if name is None else at[name]
 
     dimensions = tuple(
-        replace(each, value=at[each.value], low=place(each.low), high=place(each.high))
+        replace(each, value=at[each.value], low=position_of(each.low), high=position_of(each.high))
         for each in subscribed.dimensions
     )
-    ended = place(subscribed.ended)
-    return Subscribed(at[subscribed.id], at[subscribed.threshold], dimensions, ended)
+    ended = position_of(subscribed.ended)
+    return SubscriptionColumns(at[subscribed.id], at[subscribed.threshold], dimensions, ended)
 
 
 def _positions(plan: Plan) -> dict[str, str]:

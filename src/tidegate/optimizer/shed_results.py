@@ -35,7 +35,7 @@ def refuse_wrong_results(plan: Plan) -> None:
     A join that sheds finds fewer pairs. Most operators then yield fewer rows, too. Operators that depend on all pairs
     together yield other rows instead: a COUNT is too small, a LIMIT admits other rows, a NOT EXISTS holds wrongly.
     """
-    for what, span in _wrong(plan):
+    for what, span in _wrong_results(plan):
         message = f"{what} a join that sheds would be wrong: it sees only the pairs that were found"
         hint = (
             "write WITH (shedding = off), or WITH (shedding = on, approximate = yes) if values computed from a part "
@@ -44,7 +44,7 @@ def refuse_wrong_results(plan: Plan) -> None:
         raise QueryError("Q128", message, span, hint=hint)
 
 
-def _wrong(plan: Plan) -> Iterator[tuple[str, Span]]:
+def _wrong_results(plan: Plan) -> Iterator[tuple[str, Span]]:
     for node in walk(plan):
         match node:
             case Aggregate(calls=(first, *_), source=source) if can_shed(source):

@@ -27,7 +27,7 @@ from tidegate.schema import Domain, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarityTerm:
     """A term of a join's predicate, and the similarity that it requires of a left and a right expression.
 
     If `exact`, the term is true of exactly the similar pairs; otherwise some similar pairs may fail it.
@@ -53,8 +53,8 @@ _AT_MOST = {"<=": False, "<": True}
 """Comparisons, and whether they are strict."""
 
 _FLIPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
-_TURNED = {Measure.SUBSET: Measure.SUPERSET, Measure.SUPERSET: Measure.SUBSET}
-_THEMSELVES = frozenset({Type.INT, Type.BIGINT, Type.BOOLEAN, Type.TIMESTAMP})
+_REVERSED = {Measure.SUBSET: Measure.SUPERSET, Measure.SUPERSET: Measure.SUBSET}
+_DIRECT_TYPES = frozenset({Type.INT, Type.BIGINT, Type.BOOLEAN, Type.TIMESTAMP})
 """Types of array elements that kernels compare directly; for other types they compare hashes."""
 
 _MOST_ELEMENTS = 2**31
@@ -64,10 +64,10 @@ _LARGEST = {Type.INT: 2.0**31, Type.BIGINT: 2.0**62}
 _SINGLE = np.finfo(np.float32).max
 
 
-def alike(join: Join | SimilarityJoin) -> Alike | str | None:
+def find_similarity(join: Join | SimilarityJoin) -> SimilarityTerm | str | None:
     """Return the similarity that the predicate of a join requires, or the reason why it is unusable; None if none."""
-    read = [_read(term, join) for term in conjuncts(join.predicate)]
-    found = [each for each in read if isinstance(each, Alike)]
+    read = [_read_term(term, join) for term in conjuncts(join.predicate)]
+    found = [each for each in read if isinstance(each, SimilarityTerm)]
     if not found:
         return next((each for each in read if isinstance(each, str)), None)
     known = [each.term for each in found]
@@ -79,53 +79,53 @@ def alike(join: Join | SimilarityJoin) -> Alike | str | None:
     return min(found, key=lambda each: each.measure is Measure.DISTANCE)
 
 
-def _read(term: Expression, join: Join | SimilarityJoin) -> Alike | str | None:
+def _read_term(term: Expression, join: Join | SimilarityJoin) -> SimilarityTerm | str | None:
     match term:
         case Call(("subset of" | "superset of") as function, (a, b)):
-            return _sided(Alike(term, Measure(function), a, b, 0, exact=True), join)
+            return _orient_sides(SimilarityTerm(term, Measure(function), a, b, 0, exact=True), join)
         case Call(function, (a, b)) if function in _FLIPPED and not columns_of(b):
-            return _compared(term, a, function, b, join)
+            return _read_comparison(term, a, function, b, join)
         case Call(function, (a, b)) if function in _FLIPPED and not columns_of(a):
-            return _compared(term, b, _FLIPPED[function], a, join)
+            return _read_comparison(term, b, _FLIPPED[function], a, join)
     return None
 
 
-def _compared(
+def _read_comparison(
     term: Expression, measured: Expression, comparison: str, bound: Expression, join: Join | SimilarityJoin
-) -> Alike | str | None:
+) -> SimilarityTerm | str | None:
     """Read a term that compares an expression with a constant."""
-    match _as_measured(measured):
+    match _without_casts(measured):
         case Call(("overlap" | "jaccard" | "inner_product") as function, (a, b)) if comparison in _AT_LEAST:
             measure, strict = Measure(function), _AT_LEAST[comparison]
         case Call("abs", (Call("-", (a, b), type_),)) if comparison in _AT_MOST:
             measure, strict = Measure.DISTANCE, _AT_MOST[comparison]
-            if not _is_difference_known(a, b, type_, join):
+            if not _is_difference_safe(a, b, type_, join):
                 return f"{to_sql(Call('-', (a, b), type_))} can overflow, as far as declared domains tell"
         case _:
             return None
-    number = _number(bound)
+    number = _constant_number(bound)
     asked = None if number is None else _BOUNDS[measure](number, a.type, strict=strict)
     if asked is None:
         return f"{to_sql(term)} is true of all pairs, or of none"
-    return _sided(Alike(term, measure, a, b, *asked), join)
+    return _orient_sides(SimilarityTerm(term, measure, a, b, *asked), join)
 
 
-def _sided(written: Alike, join: Join | SimilarityJoin) -> Alike | str | None:
+def _orient_sides(written: SimilarityTerm, join: Join | SimilarityJoin) -> SimilarityTerm | str | None:
     """Orient a condition from left to right; return None if it does not relate one side to the other."""
     left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
     a, b, measure = written.left, written.right, written.measure
     if are_sides(b, a, left, right):
-        measure, a, b = _TURNED.get(measure, measure), b, a
+        measure, a, b = _REVERSED.get(measure, measure), b, a
     elif not are_sides(a, b, left, right):
         return None
     for each in (a, b):
         if not is_safe(each):
             return f"{to_sql(each)} can fail"
-    exact = written.exact and a.type.is_array and a.type.parts[0] in _THEMSELVES
+    exact = written.exact and a.type.is_array and a.type.parts[0] in _DIRECT_TYPES
     return replace(written, measure=measure, left=a, right=b, exact=exact)
 
 
-def _as_measured(expression: Expression) -> Expression:
+def _without_casts(expression: Expression) -> Expression:
     """Remove casts that only adapt the expression to the type of the bound."""
     match expression:
         case Cast(argument=argument, type=type_) if common_type(argument.type, type_) is type_:
@@ -133,7 +133,7 @@ def _as_measured(expression: Expression) -> Expression:
     return expression
 
 
-def _number(bound: Expression) -> int | float | None:
+def _constant_number(bound: Expression) -> int | float | None:
     """Return the value of an expression without columns, if it is a finite number."""
     if not bound.type.is_numeric:
         return None
@@ -145,21 +145,21 @@ def _number(bound: Expression) -> int | float | None:
 # ---- bounds for the kernels: never stricter than the term; None if the kernels could not decide by them
 
 
-def _of_overlap(least: float, _: Type, *, strict: bool) -> _Bound | None:
+def _overlap_bound(least: float, _: Type, *, strict: bool) -> _Bound | None:
     whole = math.floor(least) + 1 if strict else math.ceil(least)
     return _Bound(whole, exact=True) if 1 <= whole < _MOST_ELEMENTS else None
 
 
-def _of_jaccard(least: float, _: Type, *, strict: bool) -> _Bound | None:
+def _jaccard_bound(least: float, _: Type, *, strict: bool) -> _Bound | None:
     return _Bound(float(least), exact=not strict) if 0 < least <= 1 else None
 
 
-def _of_product(least: float, _: Type, *, strict: bool) -> _Bound | None:
+def _product_bound(least: float, _: Type, *, strict: bool) -> _Bound | None:
     del strict  # kernels round sums differently from the language, and take care to find all pairs
     return _Bound(float(least), exact=False) if least > 0 else None
 
 
-def _of_distance(most: float, type_: Type, *, strict: bool) -> _Bound | None:
+def _distance_bound(most: float, type_: Type, *, strict: bool) -> _Bound | None:
     if most < 0 or (strict and most == 0):
         return None
     if type_.is_integer:
@@ -171,22 +171,22 @@ def _of_distance(most: float, type_: Type, *, strict: bool) -> _Bound | None:
 
 
 _BOUNDS: dict[Measure, Callable[..., _Bound | None]] = {
-    Measure.OVERLAP: _of_overlap,
-    Measure.JACCARD: _of_jaccard,
-    Measure.PRODUCT: _of_product,
-    Measure.DISTANCE: _of_distance,
+    Measure.OVERLAP: _overlap_bound,
+    Measure.JACCARD: _jaccard_bound,
+    Measure.PRODUCT: _product_bound,
+    Measure.DISTANCE: _distance_bound,
 }
 
 
-def _is_difference_known(a: Expression, b: Expression, type_: Type, join: Join | SimilarityJoin) -> bool:
+def _is_difference_safe(a: Expression, b: Expression, type_: Type, join: Join | SimilarityJoin) -> bool:
     """Return whether a difference and its absolute value cannot fail, as for floats and small integers."""
     if type_ not in _LARGEST:
         return type_.is_floating
-    one, other, limit = _range(a, join), _range(b, join), _LARGEST[type_]
+    one, other, limit = _range_of_values(a, join), _range_of_values(b, join), _LARGEST[type_]
     return one.high - other.low < limit and one.low - other.high > -limit
 
 
-def _range(expression: Expression, join: Join | SimilarityJoin) -> Domain:
+def _range_of_values(expression: Expression, join: Join | SimilarityJoin) -> Domain:
     plans: tuple[Plan, Plan] = (join.left, join.right)
     domains = {name: domain_of(plan, name) for plan in plans for name in columns_of(expression) if name in plan.schema}
     return range_of(expression, domains)

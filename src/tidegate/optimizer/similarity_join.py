@@ -13,42 +13,42 @@ from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Join, Map, Output, Plan, rewrite, walk
 from tidegate.algebra.properties import unique_keys, validity_bound
-from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Policy, Shedding, SimilarityJoin
+from tidegate.algebra.similarity_join import NO_SHEDDING, SECOND, Policy, Shedding, SimilarityCondition, SimilarityJoin
 from tidegate.expressions.nodes import Column, Expression, columns_of, conjunction, conjuncts
 from tidegate.expressions.sql_text import to_sql
-from tidegate.optimizer.explain_fallback import called
-from tidegate.optimizer.names import exactly
-from tidegate.optimizer.similarity_conditions import Alike, alike
+from tidegate.optimizer.explain_fallback import plan_name
+from tidegate.optimizer.names import select_columns
+from tidegate.optimizer.similarity_conditions import SimilarityTerm, find_similarity
 
 _SLOTS = 20
 """Number of slots into which the longest validity is divided."""
 
 
-def find_similarity_joins(plan: Plan, shedding: Shedding = NEVER) -> Plan:
+def find_similarity_joins(plan: Plan, shedding: Shedding = NO_SHEDDING) -> Plan:
     """Replace each join on a similarity condition, or that may be shed, by a similarity join."""
-    return rewrite(plan, lambda node: _similar(node, shedding) if isinstance(node, Join) else node)
+    return rewrite(plan, lambda node: _as_similarity_join(node, shedding) if isinstance(node, Join) else node)
 
 
-def _similar(join: Join, shedding: Shedding) -> Plan:
-    if _found_otherwise(join) is not None:
+def _as_similarity_join(join: Join, shedding: Shedding) -> Plan:
+    if _why_not_similarity(join) is not None:
         return join
-    found = alike(join)
-    if isinstance(found, Alike):
-        return _by_likeness(join, found, shedding)
+    found = find_similarity(join)
+    if isinstance(found, SimilarityTerm):
+        return _join_by_similarity(join, found, shedding)
     if shedding.policy is Policy.OFF:
         return join
-    own = _of_sides(shedding, join.left, join.right)
-    return SimilarityJoin(join.left, join.right, None, join.predicate, own, _width(join), join.span)
+    own = _shedding_of_join(shedding, join.left, join.right)
+    return SimilarityJoin(join.left, join.right, None, join.predicate, own, _slot_width(join), join.span)
 
 
-def _by_likeness(join: Join, found: Alike, shedding: Shedding) -> Plan:
+def _join_by_similarity(join: Join, found: SimilarityTerm, shedding: Shedding) -> Plan:
     left, left_name = _with_column(join.left, found.left, "like:left")
     right, right_name = _with_column(join.right, found.right, "like:right")
-    likeness = Likeness(found.measure, left_name, right_name, found.bound)
+    likeness = SimilarityCondition(found.measure, left_name, right_name, found.bound)
     rest = tuple(term for term in conjuncts(join.predicate) if not found.exact or term != found.term)
-    own = _of_sides(shedding, join.left, join.right)
-    made = SimilarityJoin(left, right, likeness, conjunction(rest), own, _width(join), join.span)
-    return exactly(made, join.schema.names)
+    own = _shedding_of_join(shedding, join.left, join.right)
+    made = SimilarityJoin(left, right, likeness, conjunction(rest), own, _slot_width(join), join.span)
+    return select_columns(made, join.schema.names)
 
 
 def _with_column(side: Plan, value: Expression, name: str) -> tuple[Plan, str]:
@@ -59,10 +59,10 @@ def _with_column(side: Plan, value: Expression, name: str) -> tuple[Plan, str]:
     return Map(side, (*own, Output(name, value))), name
 
 
-def _of_sides(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
+def _shedding_of_join(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
     """Return the shedding of a query for one of its joins, with only the row types that its sides have."""
     if shedding.policy is Policy.OFF:
-        return NEVER
+        return NO_SHEDDING
     if shedding.utility is None:
         return shedding
     sides = [frozenset(side.schema.names) for side in (left, right)]
@@ -70,14 +70,14 @@ def _of_sides(shedding: Shedding, left: Plan, right: Plan) -> Shedding:
     return replace(shedding, utility=replace(shedding.utility, types=types) if types else None)
 
 
-def _width(join: Join) -> int:
+def _slot_width(join: Join) -> int:
     """Return the length of slots: rows of a slot are processed together, and a window has several slots."""
     bounds = [validity_bound(each) for each in (join.left, join.right)]
     longest = max((each for each in bounds if each is not None), default=0) // _SLOTS
     return max(longest, SECOND if None in bounds else 1)
 
 
-def _found_otherwise(join: Join) -> str | None:
+def _why_not_similarity(join: Join) -> str | None:
     """Return why a similarity join has no benefit; None if it has one."""
     pairs, _ = equalities(join)
     if pairs:
@@ -90,30 +90,30 @@ def _found_otherwise(join: Join) -> str | None:
 # ---- reasons for EXPLAIN
 
 
-def plain_pairs(plan: Plan, shedding: Shedding) -> list[str]:
+def describe_missed_similarity(plan: Plan, shedding: Shedding) -> list[str]:
     """Describe why joins on a similarity condition are no similarity joins, or why joins are not shed."""
     may_shed, lines, joins = shedding.policy is not Policy.OFF, list[str](), 0
     for node in walk(plan):
         match node:
-            case Join() | SimilarityJoin(likeness=None):
+            case Join() | SimilarityJoin(similarity=None):
                 joins += 1
-                lines += [f"{_names(node)}: {why}" for why in _reasons(node, may_shed=may_shed)]
+                lines += [f"{_input_names(node)}: {why}" for why in _reasons(node, may_shed=may_shed)]
             case SimilarityJoin() | ThresholdJoin():
                 joins += 1
             case KeyedJoin():
                 joins += 1
-                lines += [f"{_names(node)}: not shed: rows with equal keys are found by hash"] if may_shed else []
+                lines += [f"{_input_names(node)}: not shed: rows with equal keys are found by hash"] if may_shed else []
     return lines if joins or not may_shed else ["nothing to shed: there is no join"]
 
 
 def _reasons(join: Join | SimilarityJoin, *, may_shed: bool) -> list[str]:
-    otherwise = _found_otherwise(join) if isinstance(join, Join) else None
+    otherwise = _why_not_similarity(join) if isinstance(join, Join) else None
     if otherwise is not None:
         return [f"not shed: {otherwise}"] if may_shed else []
-    refused = alike(join)
+    refused = find_similarity(join)
     return [f"not a similarity join, since {refused}"] if isinstance(refused, str) else []
 
 
-def _names(join: Join | SimilarityJoin | KeyedJoin) -> str:
+def _input_names(join: Join | SimilarityJoin | KeyedJoin) -> str:
     sides = join.inputs if isinstance(join, KeyedJoin) else (join.left, join.right)
-    return ", ".join(map(called, sides))
+    return ", ".join(map(plan_name, sides))

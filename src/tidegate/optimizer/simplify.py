@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tidegate.algebra.plan import Map, Output, Plan, Union
 from tidegate.expressions.nodes import Column, Literal
-from tidegate.optimizer.names import exactly, is_safe, substitute
+from tidegate.optimizer.names import is_safe, select_columns, substitute
 from tidegate.optimizer.rule import rule
 
 
@@ -48,7 +48,7 @@ def flatten_unions(plan: Plan) -> Plan | None:
 def drop_union_of_one(plan: Plan) -> Plan | None:
     match plan:
         case Union(inputs=(only,)):
-            return exactly(only, plan.schema.names)
+            return select_columns(only, plan.schema.names)
     return None
 
 

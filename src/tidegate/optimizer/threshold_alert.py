@@ -32,18 +32,18 @@ def find_threshold_join(plan: Plan) -> Plan | None:
 
 def _threshold_join(join: Join, read: frozenset[str]) -> Plan | None:
     leaves, terms = parts_of_join(join)
-    lasting = [each for leaf in leaves if (each := _lasting(leaf)) is not None]
+    lasting = [each for leaf in leaves if (each := _source_and_duration(leaf)) is not None]
     if not is_safe(*terms) or len(lasting) < len(leaves):
         return None
     equal, others = [t for t in terms if _is_equality(t)], [t for t in terms if not _is_equality(t)]
-    classes = _classes(equal)
+    classes = _equality_classes(equal)
     keys = [tuple(n for n in leaf.schema.names if n in c) for c in classes for leaf in leaves]
     if len(others) != 1 or not _is_threshold(others[0]) or any(len(key) != 1 for key in keys):
         return None
     if not read <= frozenset().union(*classes):
         return None
     by_leaf = tuple(tuple(n for c in classes for n in leaf.schema.names if n in c) for leaf in leaves)
-    made = omit_what_cannot_alarm(_joined(lasting, by_leaf, others[0], join))
+    made = omit_what_cannot_alarm(_build_threshold_join(lasting, by_leaf, others[0], join))
     is_worth_it = any(
         isinstance(demand, Demand)
         for node in walk(made)
@@ -53,7 +53,7 @@ def _threshold_join(join: Join, read: frozenset[str]) -> Plan | None:
     return made if is_worth_it else None
 
 
-def _joined(
+def _build_threshold_join(
     lasting: Sequence[tuple[Plan, int]], keys: tuple[tuple[str, ...], ...], threshold: Expression, join: Join
 ) -> Plan:
     sizes = tuple(size for _, size in lasting)
@@ -66,7 +66,7 @@ def _joined(
     return ThresholdJoin(tuple(source for source, _ in lasting), keys, (alert,), join.span)
 
 
-def _lasting(plan: Plan) -> tuple[Plan, int] | None:
+def _source_and_duration(plan: Plan) -> tuple[Plan, int] | None:
     """Return a plan whose elements are valid for one chronon, and how long the given plan keeps them valid."""
     match plan:
         case Window(source=source, size=int(size), slide=1) if is_chronon(source):
@@ -89,7 +89,7 @@ def _is_threshold(term: Expression) -> bool:
     return False
 
 
-def _classes(terms: Sequence[Expression]) -> list[frozenset[str]]:
+def _equality_classes(terms: Sequence[Expression]) -> list[frozenset[str]]:
     """Return the classes of columns that are equal to each other."""
     classes: list[frozenset[str]] = []
     for term in terms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.count_windows import counted
+from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -45,7 +45,7 @@ def is_cut(plan: Plan) -> bool:
         case CountWindow(rows=rows, slide=slide):
             return rows is not None or slide != 1
         case KeyedJoin(inputs=many):
-            return any(counted(each) is not None or is_cut(each) for each in many)
+            return any(count_window_below(each) is not None or is_cut(each) for each in many)
         case Join() | SimilarityJoin() | Filter() | Map() | Union() | Granularity():
             return any(is_cut(each) for each in inputs(plan))
     return False

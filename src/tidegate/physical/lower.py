@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.count_windows import counted
+from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
@@ -46,7 +46,7 @@ from tidegate.physical.relation.count_window import CountWindowOperator
 from tidegate.physical.relation.limit import LimitOperator
 from tidegate.physical.relation.prune import PruneOperator
 from tidegate.physical.relation.semi_join import SemiJoinOperator
-from tidegate.physical.relation.sets import RepeatOperator, amounts, counter, tag
+from tidegate.physical.relation.sets import RepeatOperator, counting_operator, tag_aggregates, tag_operator
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 from tidegate.physical.stateless.operators import FilterOperator, MapOperator, UnionOperator, WindowOperator
 from tidegate.physical.stateless.validities import GranularityOperator, SplitOperator, StampOperator
@@ -75,19 +75,19 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
         case Map(source=source, outputs=outputs):
             return Apply(MapOperator(outputs), (lower(source, emit=emit),))
         case Window(source=source, size=size, slide=slide, whole=whole):
-            below = lower(source, emit=Emit.SETTLED) if whole else _instants(source)
+            below = lower(source, emit=Emit.SETTLED) if whole else _lower_to_instants(source)
             return Apply(WindowOperator(plan.schema, size, slide, granule(source)), (below,))
         case CountWindow(source=source, rows=None, slide=1):
-            return Apply(WindowOperator(plan.schema, None, 1, granule(source)), (_instants(source),))
+            return Apply(WindowOperator(plan.schema, None, 1, granule(source)), (_lower_to_instants(source),))
         case CountWindow(source=source, rows=rows, slide=slide, keys=keys):
-            below = _instants(source)
+            below = _lower_to_instants(source)
             return Apply(CountWindowOperator(plan.schema, rows, slide, keys, emit), (below,))
         case Granularity(source=source, size=size):
             return Apply(GranularityOperator(plan.schema, size), (lower(source, emit=emit),))
         case Split(source=source, length=length):
             return Apply(SplitOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
         case Stamp(source=source, column=column):
-            below = lower(source, emit=emit) if is_source(source) else _instants(source)
+            below = lower(source, emit=emit) if is_source(source) else _lower_to_instants(source)
             return Apply(StampOperator(source.schema, column), (below,))
         case Coalesce(source=source, length=length):
             return Apply(CoalesceOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
@@ -100,11 +100,11 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             below = lower(source, emit=Emit.SETTLED)
             return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
         case Join():
-            return _reported(_lower_join(plan), plan, emit)
+            return _coalesce_if_cut(_lower_join(plan), plan, emit)
         case KeyedJoin():
-            return _reported(_lower_many_one(plan), plan, emit)
+            return _coalesce_if_cut(_lower_keyed_join(plan), plan, emit)
         case SimilarityJoin():
-            return _reported(_lower_similarity(plan), plan, emit)
+            return _coalesce_if_cut(_lower_similarity_join(plan), plan, emit)
         case SemiJoin():
             return _lower_semi_join(plan, emit)
         case SetOperation():
@@ -116,9 +116,9 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
         case ThresholdJoin():
             return _lower_threshold_join(plan)
         case TotalThreshold():
-            return _lower_total(plan)
+            return _lower_total_threshold(plan)
         case RangeThreshold():
-            return _lower_ranges(plan)
+            return _lower_subscriptions(plan)
         case _:
             assert_never(plan)
 
@@ -134,13 +134,13 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
     return Apply(ThresholdAlertOperator(schemas, plan.keys, plan.alerts), tuple(sides))
 
 
-def _lower_total(plan: TotalThreshold) -> PhysicalPlan:
+def _lower_total_threshold(plan: TotalThreshold) -> PhysicalPlan:
     schema, waiting = plan.source.schema, plan.waiting
     weighed = Apply(WeighOperator(schema, waiting, plan.keys), (lower(plan.source, emit=Emit.SETTLED),))
     return Apply(TotalThresholdOperator(schema, plan.keys, waiting, plan.threshold), (weighed,))
 
 
-def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
+def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
     """Lower alerts with subscriptions; check rows before they travel.
 
     An element may go to many buckets, but a bad one must become one dead letter.
@@ -154,14 +154,14 @@ def _lower_ranges(plan: RangeThreshold) -> PhysicalPlan:
     return Apply(SubscriptionsOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
 
 
-def _reported(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:
+def _coalesce_if_cut(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:
     """Coalesce the results of a join that its inputs have cut, if each result is reported once."""
     if emit is not Emit.ENDED or not is_cut(plan):
         return joined
     return Apply(CoalesceOperator(joined.schema, UNBOUNDED), (joined,))
 
 
-def _instants(source: Plan) -> PhysicalPlan:
+def _lower_to_instants(source: Plan) -> PhysicalPlan:
     """Return the source with every instant as an element of its own, which is what windows extend and count.
 
     Where time is coarser, these are whole granules: operators cut at watermarks, which lie between granules.
@@ -183,10 +183,12 @@ def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
     """Count how often each row occurs left and right, and repeat it as the rule says."""
     schema = plan.schema
     tagged = tuple(
-        Apply(tag(side.schema, schema, left=left), (lower(side, emit=Emit.SETTLED),))
+        Apply(tag_operator(side.schema, schema, left=left), (lower(side, emit=Emit.SETTLED),))
         for side, left in ((plan.left, True), (plan.right, False))
     )
-    counted = Apply(counter(schema, amounts(plan.rule), emit), (Apply(UnionOperator(tagged[0].schema), tagged),))
+    counted = Apply(
+        counting_operator(schema, tag_aggregates(plan.rule), emit), (Apply(UnionOperator(tagged[0].schema), tagged),)
+    )
     return Apply(RepeatOperator(schema, plan.rule), (counted,))
 
 
@@ -196,10 +198,10 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
     Each key of the right then occurs once at every instant, so the join makes no copies of left rows.
     """
     pairs, rest = equalities(plan)
-    left, left_keys = _with_keys(plan.left, [a for a, _ in pairs], "left")
-    right, right_keys = _with_keys(plan.right, [b for _, b in pairs], "right")
+    left, left_keys = _with_key_columns(plan.left, [a for a, _ in pairs], "left")
+    right, right_keys = _with_key_columns(plan.right, [b for _, b in pairs], "right")
     read = frozenset(right_keys).union(*(columns_of(term) for term in rest))
-    right = Map(right, tuple(o for o in _columns(right.schema) if o.name in read))
+    right = Map(right, tuple(o for o in _all_columns(right.schema) if o.name in read))
     if not rest:
         right = Distinct(right)
     sides = lower(left, emit=Emit.SETTLED), lower(right, emit=Emit.SETTLED)
@@ -209,26 +211,26 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
         found = Apply(SemiJoinOperator(*keys, conjunction(rest), plan.anti, emit), sides)
     else:
         joined = Apply(JoinOperator(left.schema, right.schema, left_keys, right_keys, TRUE), sides)
-        found = _reported(joined, Join(left, right, TRUE), emit)
-    return found if found.schema == plan.schema else Apply(MapOperator(_columns(plan.schema)), (found,))
+        found = _coalesce_if_cut(joined, Join(left, right, TRUE), emit)
+    return found if found.schema == plan.schema else Apply(MapOperator(_all_columns(plan.schema)), (found,))
 
 
 def _lower_join(join: Join) -> PhysicalPlan:
     """Lower a join; equalities between the sides become keys, computed below the join where they are not columns."""
     pairs, rest = equalities(join)
-    left, left_keys = _with_keys(join.left, [a for a, _ in pairs], "left")
-    right, right_keys = _with_keys(join.right, [b for _, b in pairs], "right")
+    left, left_keys = _with_key_columns(join.left, [a for a, _ in pairs], "left")
+    right, right_keys = _with_key_columns(join.right, [b for _, b in pairs], "right")
     operator = JoinOperator(left.schema, right.schema, left_keys, right_keys, conjunction(rest))
     joined = Apply(operator, (lower(left, emit=Emit.SETTLED), lower(right, emit=Emit.SETTLED)))
     if joined.schema == join.schema:
         return joined
-    return Apply(MapOperator(_columns(join.schema)), (joined,))
+    return Apply(MapOperator(_all_columns(join.schema)), (joined,))
 
 
-def _lower_many_one(plan: KeyedJoin) -> PhysicalPlan:
+def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
     """Lower a keyed join, which counts the rows of count windows itself and so keeps only those that it needs."""
     schemas = tuple(each.schema for each in plan.inputs)
-    windows = tuple(counted(each) for each in plan.inputs)
+    windows = tuple(count_window_below(each) for each in plan.inputs)
     sources = (each if own is None else own.source for each, own in zip(plan.inputs, windows, strict=True))
     below = tuple(lower(each, emit=Emit.SETTLED) for each in sources)
     known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
@@ -236,21 +238,21 @@ def _lower_many_one(plan: KeyedJoin) -> PhysicalPlan:
     return Apply(KeyedJoinOperator(schemas, *known, numbered), below)
 
 
-def _lower_similarity(plan: SimilarityJoin) -> PhysicalPlan:
+def _lower_similarity_join(plan: SimilarityJoin) -> PhysicalPlan:
     schemas = plan.left.schema, plan.right.schema
-    operator = SimilarityJoinOperator(*schemas, plan.likeness, plan.predicate, plan.shedding, plan.width)
+    operator = SimilarityJoinOperator(*schemas, plan.similarity, plan.predicate, plan.shedding, plan.width)
     return Apply(operator, (lower(plan.left, emit=Emit.SETTLED), lower(plan.right, emit=Emit.SETTLED)))
 
 
-def _with_keys(side: Plan, keys: list[Expression], label: str) -> tuple[Plan, tuple[str, ...]]:
+def _with_key_columns(side: Plan, keys: list[Expression], label: str) -> tuple[Plan, tuple[str, ...]]:
     computed = [
         Output(f"key:{label}:{position}", key) for position, key in enumerate(keys) if not isinstance(key, Column)
     ]
     names = tuple(
         key.name if isinstance(key, Column) else f"key:{label}:{position}" for position, key in enumerate(keys)
     )
-    return (Map(side, (*_columns(side.schema), *computed)) if computed else side), names
+    return (Map(side, (*_all_columns(side.schema), *computed)) if computed else side), names
 
 
-def _columns(schema: Schema) -> tuple[Output, ...]:
+def _all_columns(schema: Schema) -> tuple[Output, ...]:
     return tuple(Output(f.name, Column(f.name, f.type)) for f in schema)

@@ -8,11 +8,11 @@ from typing import Any
 
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
-from tidegate.catalog.constraints import Found
-from tidegate.catalog.shedding import Shed
+from tidegate.catalog.constraints import ConstraintFinding
+from tidegate.catalog.shedding import SheddingSummary
 from tidegate.physical.common.operator import Facts
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.control import OrdersByOperator, found_rows
+from tidegate.runtime.control import OrdersByOperator, constraint_findings
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
 
@@ -22,7 +22,9 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
     return explain_compiled(*compile_queries(program), shown)
 
 
-def answers(program: Program, found: Sequence[Found] = (), shed: Sequence[Shed] = ()) -> str:
+def answer_commands(
+    program: Program, found: Sequence[ConstraintFinding] = (), shed: Sequence[SheddingSummary] = ()
+) -> str:
     """Return the answers to the commands of a program, as text.
 
     `found` is what runs know about constraints, `shed` what they have shed.
@@ -39,41 +41,42 @@ def answers(program: Program, found: Sequence[Found] = (), shed: Sequence[Shed] 
     return "\n\n".join(said)
 
 
-def when_answered(program: Program) -> tuple[Program, Program]:
+def split_commands(program: Program) -> tuple[Program, Program]:
     """Split a program by its commands: those answered before its queries run, and those answered after."""
     late = [c for c in program.commands if isinstance(c, ShowConstraints | ShowShedding) and program.queries]
     early = tuple(c for c in program.commands if c not in late)
     return replace(program, commands=early), replace(program, commands=tuple(late))
 
 
-def show_constraints(catalog: Catalog, found: Sequence[Found]) -> str:
+def show_constraints(catalog: Catalog, found: Sequence[ConstraintFinding]) -> str:
     """Show the declared constraints of source streams, and what runs know about them."""
     return answer(ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table)), found)
 
 
-def found_by(runs: Iterable[OrdersByOperator]) -> tuple[Found, ...]:
+def findings_of_runs(runs: Iterable[OrdersByOperator]) -> tuple[ConstraintFinding, ...]:
     """Return what runs found about constraints, from the newest orders of their steered operators.
 
     Examples
     --------
-    >>> (only,) = found_by([{"2/0": {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}}])
+    >>> order = {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}
+    >>> (only,) = findings_of_runs([{"2/0": order}])
     >>> only.constraint, only.history, only.saves, only.rows
     ('ordered by id', '9, 4', '', 0)
     """
-    return tuple(_found(row) for orders in runs for row in found_rows(orders))
+    return tuple(_make_finding(row) for orders in runs for row in constraint_findings(orders))
 
 
-def _found(row: Facts) -> Found:
-    known: dict[str, Any] = {f.name: _in_words(row.get(f.name)) for f in fields(Found)}
-    return Found(**{**known, **{name: row.get(name) or 0 for name in ("rows", "late", "distance")}})
+def _make_finding(row: Facts) -> ConstraintFinding:
+    known: dict[str, Any] = {f.name: _value_text(row.get(f.name)) for f in fields(ConstraintFinding)}
+    return ConstraintFinding(**{**known, **{name: row.get(name) or 0 for name in ("rows", "late", "distance")}})
 
 
-def _in_words(value: object) -> str:
+def _value_text(value: object) -> str:
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case list():
-            return ", ".join(map(_in_words, value))
+            return ", ".join(map(_value_text, value))
     return str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
-from tidegate.runtime.pieces import out_of_memory
+from tidegate.runtime.pieces import out_of_memory_error
 from tidegate.runtime.port import Progress, QueryState
 
 
@@ -38,13 +38,13 @@ class BackgroundRun(ABC):
         """Run the job to its end and return its final state."""
 
     def _begin(self) -> None:
-        threading.Thread(target=self._guarded, name="tidegate", daemon=True).start()
+        threading.Thread(target=self._run_guarded, name="tidegate", daemon=True).start()
 
-    def _guarded(self) -> None:
+    def _run_guarded(self) -> None:
         try:
             self._outcome = self._work()
         except MemoryError as error:
-            self._outcome, self._error = QueryState.FAILED, out_of_memory()
+            self._outcome, self._error = QueryState.FAILED, out_of_memory_error()
             self._error.__cause__ = error
         except BaseException as error:  # noqa: BLE001 - `wait` and readers of results raise it
             self._outcome, self._error = QueryState.FAILED, error

@@ -22,8 +22,8 @@ from pyarrow import fs
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import Facts
-from tidegate.runtime.program_differences import differences
-from tidegate.runtime.sealed import RESTORE, damaged, seal, unreadable, unseal
+from tidegate.runtime.program_differences import describe_differences
+from tidegate.runtime.sealed import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
 from tidegate.runtime.state import file_system
 
 KEPT_RECORDS = 3
@@ -68,7 +68,7 @@ class Checkpoint:
         known, asked = self.identity(), json.loads(json.dumps(identity))
         if known is not None and known != asked:
             message = f"the checkpoint {self.root} belongs to another program or other settings"
-            shown = "\n   ".join([message, *differences(known, asked)])
+            shown = "\n   ".join([message, *describe_differences(known, asked)])
             hint = "use another --checkpoint folder, or remove this one to start from the beginning"
             raise DataError("D303", shown, hint=hint)
 
@@ -79,25 +79,25 @@ class Checkpoint:
 
     def read(self, step: int) -> Record:
         """Return the record of a step; raise an error if it is missing."""
-        found = self._read(_name(step))
+        found = self._read(_record_name(step))
         if found is None:
             raise DataError("D304", f"the checkpoint {self.root} has no record of step {step}", hint=RESTORE)
         if found["step"] != step:
-            raise damaged(self._path(_name(step)))
+            raise damaged_file_error(self._path(_record_name(step)))
         return Record(**found)
 
-    def last(self) -> Record | None:
+    def last_record(self) -> Record | None:
         """Return the newest record, if any."""
         steps = self._steps()
         return self.read(max(steps)) if steps else None
 
     def write(self, record: Record) -> None:
         """Store a record and remove those of steps that can no longer be replayed."""
-        self._write(_name(record.step), asdict(record))
+        self._write(_record_name(record.step), asdict(record))
         system, _ = file_system(self.root)
         for step in self._steps():
             if step <= record.step - KEPT_RECORDS:
-                system.delete_file(self._path(_name(step)))
+                system.delete_file(self._path(_record_name(step)))
 
     def _steps(self) -> list[int]:
         system, path = file_system(posixpath.join(self.root, "steps"))
@@ -117,7 +117,7 @@ class Checkpoint:
             with system.open_input_stream(path) as file:
                 data = file.read()
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise unreadable_file_error(path, error) from error
         return unseal(data, path)
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -131,5 +131,5 @@ class Checkpoint:
             raise DataError("D305", f"the checkpoint {self.root} cannot be written: {error}") from error
 
 
-def _name(step: int) -> str:
+def _record_name(step: int) -> str:
     return f"steps/{step:010d}.json"

@@ -6,58 +6,60 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.algebra.constraints import Settings
+from tidegate.algebra.constraints import ConstraintSettings
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_keyed_join import join_graphs
-from tidegate.algebra.explain_similarity_join import kept_words
+from tidegate.algebra.explain_keyed_join import describe_join_graphs
+from tidegate.algebra.explain_similarity_join import describe_state_basis
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
-from tidegate.algebra.user_functions import signatures
+from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, check_start, open_source
 from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning, deep_recursion
 from tidegate.optimizer.alert_grouping import group_alerts
-from tidegate.optimizer.explain_fallback import plain_joins
+from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import share
+from tidegate.optimizer.sharing import share_subplans
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
-from tidegate.optimizer.similarity_join import plain_pairs
+from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.port import Job
 from tidegate.runtime.stage import StageGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledQuery:
     """A query with its logical, optimised and physical plan."""
 
     query: Query
     optimized: Plan
     rules: tuple[str, ...]
     physical: PhysicalPlan
-    plain: tuple[str, ...] = ()
+    plain_reasons: tuple[str, ...] = ()
     """Reasons why joins are plain although they could be keyed joins or similarity joins, or could shed."""
 
 
 @deep_recursion()
-def compile_queries(program: Program) -> tuple[tuple[Compiled, ...], StageGraph]:
+def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageGraph]:
     """Optimise the queries of a program, share common parts, and cut them into stages."""
     grouped = group_alerts([q.plan for q in program.queries])
     optimized = [
         optimize(plan, program.settings, query.shedding) for query, plan in zip(program.queries, grouped, strict=True)
     ]
     _refuse_wrong_results(program, [plan for plan, _ in optimized])
-    plans = share([plan for plan, _ in optimized])
+    plans = share_subplans([plan for plan, _ in optimized])
     compiled = tuple(
-        Compiled(query, plan, rules, _lowered(query, plan), _plain(plan, program.settings, query.shedding))
+        CompiledQuery(
+            query, plan, rules, _lower_query(query, plan), _plain_join_reasons(plan, program.settings, query.shedding)
+        )
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
-    return compiled, cut([(c.query.name, c.physical) for c in compiled])
+    return compiled, cut_into_stages([(c.query.name, c.physical) for c in compiled])
 
 
 def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
@@ -69,33 +71,35 @@ def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
         raise error.with_text(program.text) from None
 
 
-def idle_shedding(program: Program, compiled: Sequence[Compiled]) -> tuple[TidegateWarning, ...]:
+def idle_shedding_warnings(program: Program, compiled: Sequence[CompiledQuery]) -> tuple[TidegateWarning, ...]:
     """Return warnings about shedding that is turned on where nothing can be shed.
 
     A query that turns shedding on itself gets its own warning. SET gets one only if no query can shed.
     """
     asked = [c for c in compiled if c.query.may_shed]
     idle = [c for c in asked if not can_shed(c.optimized)]
-    found = [_idle(c.query.name, (c,)) for c in idle if c.query.shedding.span != NOWHERE]
+    found = [_idle_warning(c.query.name, (c,)) for c in idle if c.query.shedding.span != NOWHERE]
     if idle and len(idle) == len(asked) and not found:
-        found = [_idle("SET", idle)]
+        found = [_idle_warning("SET", idle)]
     return tuple(each.with_text(program.text) for each in found)
 
 
-def _idle(asking: str, idle: Sequence[Compiled]) -> TidegateWarning:
-    why = (re.sub("(not|nothing to) shed: ", "", line) for each in idle for line in each.plain if "shed: " in line)
+def _idle_warning(asking: str, idle: Sequence[CompiledQuery]) -> TidegateWarning:
+    why = (
+        re.sub("(not|nothing to) shed: ", "", line) for each in idle for line in each.plain_reasons if "shed: " in line
+    )
     reasons = "; ".join(dict.fromkeys(why)) or "there is no join"
     message = f"{asking} turns shedding on, but nothing can be shed: {reasons}"
     hint = "leave shedding out: all results are made, whatever the load"
     return TidegateWarning("W201", message, idle[0].query.shedding.span, hint=hint)
 
 
-def _lowered(query: Query, plan: Plan) -> PhysicalPlan:
+def _lower_query(query: Query, plan: Plan) -> PhysicalPlan:
     return lower(plan, emit=Emit.EARLY if query.early else Emit.ENDED)
 
 
-def _plain(plan: Plan, settings: Settings, shedding: Shedding) -> tuple[str, ...]:
-    return (*plain_joins(plan, settings), *plain_pairs(plan, shedding))
+def _plain_join_reasons(plan: Plan, settings: ConstraintSettings, shedding: Shedding) -> tuple[str, ...]:
+    return (*describe_plain_joins(plan, settings), *describe_missed_similarity(plan, shedding))
 
 
 @deep_recursion()
@@ -119,7 +123,7 @@ def compile_job(
     places = {s: check_start(source, live=live, is_resumed=is_resumed) for s, source in opened.items()}
     awaited = {s: place for s, place in places.items() if place is not None}
     identity = _identity(compiled, {s: source.stream for s, source in opened.items()})
-    warnings = idle_shedding(program, compiled)
+    warnings = idle_shedding_warnings(program, compiled)
     return Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited)
 
 
@@ -137,22 +141,30 @@ def _source_stream(program: Program, name: str) -> SourceStream:
     return stream
 
 
-def _identity(compiled: tuple[Compiled, ...], streams: Mapping[str, SourceStream]) -> dict[str, object]:
-    functions = sorted({signature for c in compiled for signature in signatures(c.optimized)})
+def _identity(compiled: tuple[CompiledQuery, ...], streams: Mapping[str, SourceStream]) -> dict[str, object]:
+    functions = sorted({signature for c in compiled for signature in user_signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
-        "queries": {c.query.name: _meaning(c) for c in compiled},
-        "streams": {name: _origin(each) for name, each in streams.items()},
+        "queries": {c.query.name: _query_identity(c) for c in compiled},
+        "streams": {name: _stream_identity(each) for name, each in streams.items()},
     }
 
 
-def _origin(stream: SourceStream) -> list[object]:
+def _stream_identity(stream: SourceStream) -> list[object]:
     """Return the location of a stream and the declarations that determine the validity of its rows."""
     known: list[object] = [stream.location, stream.time_column, stream.delay]
     return known if stream.unit is None else [*known, stream.unit.value]
 
 
-def _meaning(compiled: Compiled) -> str:
+def _query_identity(compiled: CompiledQuery) -> str:
     """Return a text of the plan with everything that its state depends on, including EMIT EARLY."""
     plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
-    return "\n".join([explain(plan), *certificates(plan, limits=False), *join_graphs(plan), *kept_words(plan), *early])
+    return "\n".join(
+        [
+            explain(plan),
+            *certificates(plan, limits=False),
+            *describe_join_graphs(plan),
+            *describe_state_basis(plan),
+            *early,
+        ]
+    )

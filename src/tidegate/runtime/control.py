@@ -42,7 +42,7 @@ class Losses:
 
 def orders_of(stage: Stage, orders: OrdersByOperator) -> dict[int, Facts]:
     """Return the orders of the steered operators of a stage, by operator number."""
-    pairs = ((_place(key), order) for key, order in orders.items())
+    pairs = ((_split_key(key), order) for key, order in orders.items())
     return {number: order for (at, number), order in pairs if at == stage.number}
 
 
@@ -51,39 +51,42 @@ def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
     return {f"{stage.number}/{number}": report for number, report in step.reports.items()}
 
 
-def decided(
+def decide_after_step(
     graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]], seconds: float
 ) -> dict[str, Facts]:
     """Decide the orders after a step that took some seconds, from its orders and the reports of its buckets."""
     reports: dict[str, list[Facts]] = {}
     for bucket in buckets:
         for key, report in bucket.items():
-            reports.setdefault(key, []).append(_recorded(report))
-    return {**orders, **{key: _decided(graph, key, orders, reports[key], seconds) for key in sorted(reports)}}
+            reports.setdefault(key, []).append(_round_trip_json(report))
+    return {
+        **orders,
+        **{key: _decide_for_operator(graph, key, orders, reports[key], seconds) for key in sorted(reports)},
+    }
 
 
-def summed(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+def add_counts(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     """Add up the rows that have arrived, by stream.
 
     Examples
     --------
-    >>> summed({"a": 3, "b": 1}, {"a": 2})
+    >>> add_counts({"a": 3, "b": 1}, {"a": 2})
     {'a': 5, 'b': 1}
     """
     return {stream: before.get(stream, 0) + more.get(stream, 0) for stream in {**before, **more}}
 
 
-def found_rows(orders: OrdersByOperator) -> tuple[Facts, ...]:
+def constraint_findings(orders: OrdersByOperator) -> tuple[Facts, ...]:
     """Return what was found about constraints: a row for each stream and constraint."""
     return tuple(row for order in orders.values() for row in order.get(FOUND, ()))
 
 
-def losses(orders: OrdersByOperator) -> Losses | None:
+def total_losses(orders: OrdersByOperator) -> Losses | None:
     """Add up the losses of all operators; return None if no operator reports any.
 
     Examples
     --------
-    >>> losses({"2/0": {"losses": {"estimate": 4, "low": 1, "high": 9}}, "3/0": {"losses": {}}})
+    >>> total_losses({"2/0": {"losses": {"estimate": 4, "low": 1, "high": 9}}, "3/0": {"losses": {}}})
     Losses(estimate=4, low=1, high=9, of='results')
     """
     told = [order[LOSSES] for order in orders.values() if order.get(LOSSES)]
@@ -95,23 +98,23 @@ def losses(orders: OrdersByOperator) -> Losses | None:
     return Losses(None if None in estimates else sum(estimates), low, high, " or ".join(kinds))
 
 
-def _decided(
+def _decide_for_operator(
     graph: StageGraph, key: str, orders: OrdersByOperator, reports: Sequence[Facts], seconds: float
 ) -> Facts:  # fmt: skip
-    stage, number = _place(key)
+    stage, number = _split_key(key)
     operator = graph.stages[stage].nodes[number].operator
     assert isinstance(operator, Steered)
-    order = _recorded(operator.decide(orders.get(key, NO_FACTS), reports, seconds))
+    order = _round_trip_json(operator.decide(orders.get(key, NO_FACTS), reports, seconds))
     shed = [{**facts, "query": graph.stages[stage].query} for facts in order.get(SHED, ())]
     return {**order, SHED: shed} if shed else order
 
 
-def _place(key: str) -> tuple[int, int]:
+def _split_key(key: str) -> tuple[int, int]:
     stage, _, number = key.partition("/")
     return int(stage), int(number)
 
 
-def _recorded(facts: Facts) -> Facts:
+def _round_trip_json(facts: Facts) -> Facts:
     """Convert facts to and from JSON, so that they are the same whether or not they were read from a record."""
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found

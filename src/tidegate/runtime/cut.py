@@ -52,14 +52,14 @@ class _Fragment:
         return self.root.schema
 
 
-def cut(queries: Sequence[tuple[str, PhysicalPlan]]) -> StageGraph:
+def cut_into_stages(queries: Sequence[tuple[str, PhysicalPlan]]) -> StageGraph:
     """Cut the plans of named queries into stages; shared parts run once."""
     cutter = _Cutter(shared_parts([plan for _, plan in queries]))
     for name, plan in queries:
         cutter.query = name
         for fragment in cutter.fragments(plan):
-            cutter.close(fragment, ToQuery(name))
-    return StageGraph(tuple(cutter.linked()))
+            cutter.add_outlet(fragment, ToQuery(name))
+    return StageGraph(tuple(cutter.link_stages()))
 
 
 def shared_parts(plans: Sequence[PhysicalPlan]) -> frozenset[PhysicalPlan]:
@@ -89,7 +89,7 @@ class _Exchange:
 
 
 @dataclass(slots=True)
-class _Closed:
+class _ClosedFragment:
     """Fragment that has become a stage. Readers of a shared one are added later."""
 
     query: str
@@ -103,7 +103,7 @@ class _Cutter:
     def __init__(self, shared: frozenset[PhysicalPlan]) -> None:
         self.shared = shared
         self.made: dict[PhysicalPlan, list[_Fragment]] = {}
-        self.closed: list[_Closed] = []
+        self.closed: list[_ClosedFragment] = []
         self.query = ""
 
     def fragments(self, plan: PhysicalPlan) -> list[_Fragment]:
@@ -111,14 +111,14 @@ class _Cutter:
         if plan not in self.shared:
             return self.cut(plan)
         if plan not in self.made:
-            self.made[plan] = [self.cut_off(each) for each in self.cut(plan)]
+            self.made[plan] = [self.share_fragment(each) for each in self.cut(plan)]
         return self.made[plan]
 
-    def cut_off(self, fragment: _Fragment) -> _Fragment:
+    def share_fragment(self, fragment: _Fragment) -> _Fragment:
         """Turn the fragment into a stage for several readers, unless it has no partitioning or is shared already."""
         if fragment.partitioning is None or fragment.shared is not None:
             return fragment
-        self.closed.append(_Closed(self.query, fragment))
+        self.closed.append(_ClosedFragment(self.query, fragment))
         return replace(fragment, shared=len(self.closed) - 1)
 
     def cut(self, plan: PhysicalPlan) -> list[_Fragment]:
@@ -126,23 +126,23 @@ class _Cutter:
             case Read(stream=stream, schema=schema, wanted=wanted):
                 return [_Fragment(Port(0, schema), (FromStream(stream, wanted),), None)]
             case Apply(operator=UnionOperator(schema=schema), inputs=inputs):
-                return [_renamed(f, schema) for each in inputs for f in self.fragments(each)]
+                return [_rename_columns(f, schema) for each in inputs for f in self.fragments(each)]
             case Apply(operator=operator, inputs=(source,)) if operator.partition_keys is None:
-                return [_extended(f, operator) for f in self.fragments(source)]
+                return [_add_operator(f, operator) for f in self.fragments(source)]
             case Apply(operator=operator, inputs=inputs) if operator.partition_keys is not None:
                 return [self.gather(operator, [self.fragments(each) for each in inputs], operator.partition_keys)]
         raise AssertionError(plan)
 
     def gather(self, operator: Operator, sides: list[list[_Fragment]], keys: PartitionKeys) -> _Fragment:
         """Return a fragment with the operator on top, in which elements with equal keys are in the same bucket."""
-        chosen = _positions(sides, keys)
+        chosen = _key_positions(sides, keys)
         inputs: list[Node | Port] = []
         feeds: tuple[FromStream | FromStage, ...] = ()
         for branches, names in zip(sides, keys, strict=True):
             parts = []
             for branch in branches:
-                inside = self.partitioned(branch, None if names is None else tuple(names[i] for i in chosen))
-                parts.append(_shifted(inside.root, len(feeds)))
+                inside = self.partition_by(branch, None if names is None else tuple(names[i] for i in chosen))
+                parts.append(_shift_ports(inside.root, len(feeds)))
                 feeds += inside.feeds
             inputs.append(parts[0] if len(parts) == 1 else Node(UnionOperator(parts[0].schema), tuple(parts)))
         if all(names is None for names in keys):
@@ -151,24 +151,24 @@ class _Cutter:
         partitioning = tuple(frozenset(names[i] for names in keys if names is not None) & known for i in chosen)
         return _Fragment(Node(operator, tuple(inputs)), feeds, partitioning)
 
-    def partitioned(self, branch: _Fragment, keys: tuple[str, ...] | None) -> _Fragment:
+    def partition_by(self, branch: _Fragment, keys: tuple[str, ...] | None) -> _Fragment:
         """Return the branch hashed by the keys; add an exchange if it is hashed differently."""
         if keys is not None and _is_partitioned(branch, keys):
             return branch
-        feed = self.close(branch, _Exchange(keys))
+        feed = self.add_outlet(branch, _Exchange(keys))
         return _Fragment(Port(0, branch.schema), (feed,), tuple(frozenset([k]) for k in keys or ()))
 
-    def close(self, fragment: _Fragment, end: _Exchange | ToQuery) -> FromStage:
+    def add_outlet(self, fragment: _Fragment, end: _Exchange | ToQuery) -> FromStage:
         """Add an outlet to the stage of the fragment and return the feed that reads it."""
         number = fragment.shared
         if number is None:
             number = len(self.closed)
-            self.closed.append(_Closed(self.query, fragment))
+            self.closed.append(_ClosedFragment(self.query, fragment))
         outlets = self.closed[number].outlets
         outlets.append((self.query, fragment.root, end))
         return FromStage(number, len(outlets) - 1)
 
-    def linked(self) -> Iterator[Stage]:
+    def link_stages(self) -> Iterator[Stage]:
         """Yield the closed fragments as stages, with outlets that refer to their readers."""
         readers = {
             feed: (number, port)
@@ -186,17 +186,17 @@ class _Cutter:
                 else Outlet(root, end, query)
                 for i, (query, root, end) in enumerate(closed.outlets)
             )
-            yield Stage(number, closed.query, levels[-1], fragment.feeds, outlets, _shown(fragment))
+            yield Stage(number, closed.query, levels[-1], fragment.feeds, outlets, _partition_names(fragment))
 
 
-def _shown(fragment: _Fragment) -> tuple[str, ...] | None:
+def _partition_names(fragment: _Fragment) -> tuple[str, ...] | None:
     """Return the partitioning for display; columns that hold the same value are joined by an equals sign."""
     if fragment.partitioning is None:
         return None
     return tuple("=".join(sorted(held)) for held in fragment.partitioning)
 
 
-def _positions(sides: list[list[_Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
+def _key_positions(sides: list[list[_Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
     """Return the positions of the keys to hash by: those that some branch is hashed by already, else all."""
     hashed = [(branches, names) for branches, names in zip(sides, keys, strict=True) if names is not None]
     for branches, names in hashed:
@@ -215,7 +215,7 @@ def _is_partitioned(branch: _Fragment, keys: tuple[str, ...]) -> bool:
     return len(held) == len(keys) and all(k in h for k, h in zip(keys, held, strict=True))
 
 
-def _extended(fragment: _Fragment, operator: Operator) -> _Fragment:
+def _add_operator(fragment: _Fragment, operator: Operator) -> _Fragment:
     """Return the fragment with a stateless operator on top."""
     partitioning = fragment.partitioning
     if isinstance(operator, MapOperator) and partitioning:
@@ -229,17 +229,19 @@ def _names_after(operator: MapOperator, held: frozenset[str]) -> frozenset[str]:
     return frozenset(o.name for o in operator.outputs if isinstance(o.expression, Column) and o.expression.name in held)
 
 
-def _renamed(fragment: _Fragment, schema: Schema) -> _Fragment:
+def _rename_columns(fragment: _Fragment, schema: Schema) -> _Fragment:
     """Rename the columns of a union's branch to those of the union."""
     if fragment.schema.names == schema.names:
         return fragment
     pairs = zip(schema, fragment.schema, strict=True)
-    return _extended(fragment, MapOperator(tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs)))
+    return _add_operator(
+        fragment, MapOperator(tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs))
+    )
 
 
-def _shifted(node: Node | Port, by: int) -> Node | Port:
+def _shift_ports(node: Node | Port, by: int) -> Node | Port:
     match node:
         case Port(index=index, schema=schema):
             return Port(index + by, schema)
         case Node(operator=operator, inputs=inputs):
-            return Node(operator, tuple(_shifted(each, by) for each in inputs))
+            return Node(operator, tuple(_shift_ports(each, by) for each in inputs))

@@ -17,7 +17,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class DiagramBox:
     label: str
     form: Form
     group: int | None
@@ -37,23 +37,23 @@ class Diagram:
     """Boxes, groups and arrows; the number of a box or group is its position."""
 
     groups: list[str] = field(default_factory=list)
-    boxes: list[Box] = field(default_factory=list)
+    boxes: list[DiagramBox] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
 
-    def group(self, title: str) -> int:
+    def add_group(self, title: str) -> int:
         """Add a group and return its number."""
         self.groups.append(title)
         return len(self.groups) - 1
 
-    def box(self, label: str, group: int | None, form: Form = Form.OPERATOR) -> int:
+    def add_box(self, label: str, group: int | None, form: Form = Form.OPERATOR) -> int:
         """Add a box and return its number."""
-        self.boxes.append(Box(label, form, group))
+        self.boxes.append(DiagramBox(label, form, group))
         return len(self.boxes) - 1
 
-    def arrow(self, start: int, end: int, label: str = "") -> None:
+    def add_arrow(self, start: int, end: int, label: str = "") -> None:
         self.arrows.append(Arrow(start, end, label))
 
-    def within(self, group: int | None) -> Iterator[tuple[int, Box]]:
+    def boxes_in(self, group: int | None) -> Iterator[tuple[int, DiagramBox]]:
         return ((number, box) for number, box in enumerate(self.boxes) if box.group == group)
 
 
@@ -63,7 +63,7 @@ def to_mermaid(diagram: Diagram) -> str:
     Examples
     --------
     >>> diagram = Diagram()
-    >>> diagram.arrow(diagram.box('say "a" < b', None, Form.SOURCE), diagram.box("end", None))
+    >>> diagram.add_arrow(diagram.add_box('say "a" < b', None, Form.SOURCE), diagram.add_box("end", None))
     >>> print(to_mermaid(diagram))
     flowchart BT
       n0[("say #quot;a#quot; #lt; b")]
@@ -72,12 +72,12 @@ def to_mermaid(diagram: Diagram) -> str:
     """
     lines = ["flowchart BT"]
     for number, title in enumerate(diagram.groups):
-        lines.append(f'  subgraph g{number}["{_for_mermaid(title)}"]')
-        lines += [f"    {_mermaid_box(*each)}" for each in diagram.within(number)]
+        lines.append(f'  subgraph g{number}["{_escape_mermaid(title)}"]')
+        lines += [f"    {_mermaid_box(*each)}" for each in diagram.boxes_in(number)]
         lines.append("  end")
-    lines += [f"  {_mermaid_box(*each)}" for each in diagram.within(None)]
+    lines += [f"  {_mermaid_box(*each)}" for each in diagram.boxes_in(None)]
     for arrow in diagram.arrows:
-        label = f'|"{_for_mermaid(arrow.label)}"|' if arrow.label else ""
+        label = f'|"{_escape_mermaid(arrow.label)}"|' if arrow.label else ""
         lines.append(f"  n{arrow.start} -->{label} n{arrow.end}")
     return "\n".join(lines)
 
@@ -88,7 +88,7 @@ def to_dot(diagram: Diagram) -> str:
     Examples
     --------
     >>> diagram = Diagram()
-    >>> diagram.arrow(diagram.box('say "a"', None), diagram.box("end", None), "by k")
+    >>> diagram.add_arrow(diagram.add_box('say "a"', None), diagram.add_box("end", None), "by k")
     >>> print(to_dot(diagram))
     digraph tidegate {
       rankdir=BT
@@ -99,31 +99,31 @@ def to_dot(diagram: Diagram) -> str:
     """
     lines = ["digraph tidegate {", "  rankdir=BT"]
     for number, title in enumerate(diagram.groups):
-        lines += [f"  subgraph cluster_{number} {{", f'    label="{_for_dot(title)}"']
-        lines += [f"    {_dot_box(*each)}" for each in diagram.within(number)]
+        lines += [f"  subgraph cluster_{number} {{", f'    label="{_escape_dot(title)}"']
+        lines += [f"    {_dot_box(*each)}" for each in diagram.boxes_in(number)]
         lines.append("  }")
-    lines += [f"  {_dot_box(*each)}" for each in diagram.within(None)]
+    lines += [f"  {_dot_box(*each)}" for each in diagram.boxes_in(None)]
     for arrow in diagram.arrows:
-        label = f' [label="{_for_dot(arrow.label)}"]' if arrow.label else ""
+        label = f' [label="{_escape_dot(arrow.label)}"]' if arrow.label else ""
         lines.append(f"  n{arrow.start} -> n{arrow.end}{label}")
     return "\n".join([*lines, "}"])
 
 
-def _mermaid_box(number: int, box: Box) -> str:
+def _mermaid_box(number: int, box: DiagramBox) -> str:
     before, after, _ = box.form.value
-    return f'n{number}{before}"{_for_mermaid(box.label)}"{after}'
+    return f'n{number}{before}"{_escape_mermaid(box.label)}"{after}'
 
 
-def _dot_box(number: int, box: Box) -> str:
-    return f'n{number} [label="{_for_dot(box.label)}", shape={box.form.value[2]}]'
+def _dot_box(number: int, box: DiagramBox) -> str:
+    return f'n{number} [label="{_escape_dot(box.label)}", shape={box.form.value[2]}]'
 
 
 _ENTITIES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br/>"}
 
 
-def _for_mermaid(text: str) -> str:
+def _escape_mermaid(text: str) -> str:
     return "".join(_ENTITIES.get(character, character) for character in text)
 
 
-def _for_dot(text: str) -> str:
+def _escape_dot(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

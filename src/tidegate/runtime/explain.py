@@ -5,78 +5,84 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_keyed_join import join_graphs, what_differs
-from tidegate.algebra.explain_similarity_join import joins_by_likeness
+from tidegate.algebra.explain_keyed_join import describe_join_graphs, describe_wrong_results
+from tidegate.algebra.explain_similarity_join import describe_similarity_joins
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.errors import deep_recursion
 from tidegate.physical.common.plan import PhysicalPlan, Read
-from tidegate.runtime.compile import Compiled
+from tidegate.runtime.compile import CompiledQuery
 from tidegate.runtime.cut import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
-from tidegate.runtime.explain_diagram import diagram
+from tidegate.runtime.explain_descriptions import (
+    describe_feed,
+    describe_rules,
+    describe_stage,
+    describe_target,
+    shorten,
+)
+from tidegate.runtime.explain_diagram import draw_program
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.explain_names import names_in, names_in_stage, readable
-from tidegate.runtime.explain_words import feed_words, rule_words, shorten, stage_words, target_words
+from tidegate.runtime.explain_names import make_readable, names_in, names_in_stage
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph
 
 
 @deep_recursion()
-def explain_compiled(compiled: Sequence[Compiled], graph: StageGraph, shown: ExplainFormat) -> str:
+def explain_compiled(compiled: Sequence[CompiledQuery], graph: StageGraph, shown: ExplainFormat) -> str:
     """Show each query's plan before and after the optimiser, the rules with their laws, and the stages."""
     match shown:
         case ExplainFormat.TEXT:
-            return "\n".join(map(shorten, _text(compiled, graph).split("\n")))
+            return "\n".join(map(shorten, _explain_text(compiled, graph).split("\n")))
         case ExplainFormat.MERMAID:
-            return to_mermaid(diagram(compiled, graph))
+            return to_mermaid(draw_program(compiled, graph))
         case ExplainFormat.DOT:
-            return to_dot(diagram(compiled, graph))
+            return to_dot(draw_program(compiled, graph))
 
 
 def explain_stages(graph: StageGraph) -> str:
     """Show all stages: their inputs, operators and targets."""
-    return "stages\n" + "\n".join(readable(_stage(s), names_in_stage(graph, s)) for s in graph.stages)
+    return "stages\n" + "\n".join(make_readable(_stage_text(s), names_in_stage(graph, s)) for s in graph.stages)
 
 
 def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
     """Show physical plans as indented trees; a shared part is written out once."""
     known: dict[PhysicalPlan, str] = {}
     shared = shared_parts(plans)
-    return ["\n".join(_operators(plan, shared, known, "")) for plan in plans]
+    return ["\n".join(_operator_lines(plan, shared, known, "")) for plan in plans]
 
 
-def _text(compiled: Sequence[Compiled], graph: StageGraph) -> str:
+def _explain_text(compiled: Sequence[CompiledQuery], graph: StageGraph) -> str:
     parts = []
     for each, physical in zip(compiled, explain_physical([c.physical for c in compiled]), strict=True):
         parts.append(f"query {each.query.name}\n\nlogical plan\n{_plan_text(each.query.plan)}")
-        parts += [readable(part, names_in(each.optimized)) for part in _optimized_parts(each)]
-        parts.append(f"physical plan\n{readable(physical, names_in(each.physical))}")
+        parts += [make_readable(part, names_in(each.optimized)) for part in _optimizer_sections(each)]
+        parts.append(f"physical plan\n{make_readable(physical, names_in(each.physical))}")
     return "\n\n".join([*parts, explain_stages(graph)])
 
 
 def _plan_text(plan: Plan) -> str:
-    return readable(explain(plan), names_in(plan))
+    return make_readable(explain(plan), names_in(plan))
 
 
-def _optimized_parts(each: Compiled) -> Iterator[str]:
+def _optimizer_sections(each: CompiledQuery) -> Iterator[str]:
     yield f"optimised plan\n{explain(each.optimized)}"
-    yield _titled("rules that applied", rule_words(each))
+    yield _section_text("rules that applied", describe_rules(each))
     if kept := certificates(each.optimized):
-        yield _titled("what alerts keep", kept)
-    if graphs := join_graphs(each.optimized):
+        yield _section_text("what alerts keep", kept)
+    if graphs := describe_join_graphs(each.optimized):
         # The differences are listed separately: join graphs are part of a checkpoint's identity, differences are not.
-        yield _titled("join graphs", [*graphs, *what_differs(each.optimized)])
-    if alike := joins_by_likeness(each.optimized):
-        yield _titled("similarity joins", alike)
-    if each.plain:
-        yield _titled("plain joins", each.plain)
+        yield _section_text("join graphs", [*graphs, *describe_wrong_results(each.optimized)])
+    if alike := describe_similarity_joins(each.optimized):
+        yield _section_text("similarity joins", alike)
+    if each.plain_reasons:
+        yield _section_text("plain joins", each.plain_reasons)
 
 
-def _titled(title: str, lines: Iterable[str]) -> str:
+def _section_text(title: str, lines: Iterable[str]) -> str:
     return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
-def _operators(
+def _operator_lines(
     plan: PhysicalPlan, shared: frozenset[PhysicalPlan], known: dict[PhysicalPlan, str], indent: str
 ) -> list[str]:
     if isinstance(plan, Read):
@@ -87,25 +93,28 @@ def _operators(
     if plan in shared:
         known[plan] = f"shared part {len(known) + 1}"
         mark = f"{known[plan]}: "
-    below = [line for each in plan.inputs for line in _operators(each, shared, known, indent + "  ")]
+    below = [line for each in plan.inputs for line in _operator_lines(each, shared, known, indent + "  ")]
     return [indent + mark + plan.operator.describe(), *below]
 
 
 # ---- stages
 
 
-def _stage(stage: Stage) -> str:
+def _stage_text(stage: Stage) -> str:
     if len(stage.outlets) == 1:
         (outlet,) = stage.outlets
-        head = f"  {stage_words(stage)} → {target_words(outlet.target)}"
-        return "\n".join([head, *_tree(outlet.root, stage, 2)])
-    lines = [f"  {stage_words(stage)}"]
+        head = f"  {describe_stage(stage)} → {describe_target(outlet.target)}"
+        return "\n".join([head, *_tree_lines(outlet.root, stage, 2)])
+    lines = [f"  {describe_stage(stage)}"]
     for outlet in stage.outlets:
-        lines += [f"    → {target_words(outlet.target)}", *_tree(outlet.root, stage, 3, end=_common(stage))]
-    return "\n".join([*lines, "    shared", *_tree(_common(stage), stage, 3)])
+        lines += [
+            f"    → {describe_target(outlet.target)}",
+            *_tree_lines(outlet.root, stage, 3, end=_common_node(stage)),
+        ]
+    return "\n".join([*lines, "    shared", *_tree_lines(_common_node(stage), stage, 3)])
 
 
-def _common(stage: Stage) -> Node | Port:
+def _common_node(stage: Stage) -> Node | Port:
     """Return the highest operator that all outlets share."""
     chains = [_chain(outlet.root) for outlet in stage.outlets]
     others = [{id(node) for node in chain} for chain in chains[1:]]
@@ -121,11 +130,11 @@ def _chain(node: Node | Port) -> list[Node | Port]:
     return chain
 
 
-def _tree(node: Node | Port, stage: Stage, depth: int, *, end: Node | Port | None = None) -> list[str]:
+def _tree_lines(node: Node | Port, stage: Stage, depth: int, *, end: Node | Port | None = None) -> list[str]:
     indent = "  " * depth
     if node is end:
         return [indent + "the shared output"]
     if isinstance(node, Port):
-        return [indent + feed_words(stage.feeds[node.index], node)]
-    below = [line for each in node.inputs for line in _tree(each, stage, depth + 1, end=end)]
+        return [indent + describe_feed(stage.feeds[node.index], node)]
+    below = [line for each in node.inputs for line in _tree_lines(each, stage, depth + 1, end=end)]
     return [indent + node.operator.describe(), *below]

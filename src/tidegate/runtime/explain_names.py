@@ -36,15 +36,15 @@ _DEPTH = 4
 
 def names_in(plan: Plan | PhysicalPlan) -> Names:
     """Return the internal columns that a plan computes; omit those with several expressions."""
-    return _unambiguous(_maps(plan))
+    return _unambiguous_names(_maps(plan))
 
 
 def names_in_stage(graph: StageGraph, stage: Stage) -> Names:
     """Return the internal columns that a stage computes or gets from earlier stages."""
-    return _unambiguous(_stage_maps(graph, stage))
+    return _unambiguous_names(_stage_maps(graph, stage))
 
 
-def readable(text: str, names: Names) -> str:
+def make_readable(text: str, names: Names) -> str:
     """Replace the names of internal columns in a text by their expressions.
 
     Examples
@@ -52,18 +52,18 @@ def readable(text: str, names: Names) -> str:
     >>> from tidegate.expressions.nodes import Call
     >>> from tidegate.schema import Type
     >>> names = {"alert:a:0": Call("+", (Column("l.v", Type.INT), Column("l.w", Type.INT)), Type.INT)}
-    >>> readable('Map l.v, l.v + l.w AS alert:a:0, 2 * "alert:a:0" AS x, "alert:value" AS value', names)
+    >>> make_readable('Map l.v, l.v + l.w AS alert:a:0, 2 * "alert:a:0" AS x, "alert:value" AS value', names)
     'Map l.v, l.v + l.w, 2 * (l.v + l.w) AS x, value'
     """
     for name, word in _GIVEN.items():
         text = re.sub(rf'"{name}"( AS ({word}|{name})\b)?|{name}\b', word, text)
     for _ in range(_DEPTH):
         for name, expression in names.items():
-            text = _replaced(text, name, expression)
+            text = _replace_column(text, name, expression)
     return text
 
 
-def _replaced(text: str, name: str, expression: Expression) -> str:
+def _replace_column(text: str, name: str, expression: Expression) -> str:
     own = re.escape(name) + r"(?![\w:])"
     text = re.sub(f'"{re.escape(name)}" AS {own}', name, text)
     text = re.sub(f" AS {own}", "", text)
@@ -71,7 +71,7 @@ def _replaced(text: str, name: str, expression: Expression) -> str:
     return re.sub(rf"(?<!\w){own}", lambda _: to_sql(expression), text)
 
 
-def _unambiguous(maps: Iterable[Sequence[Output]]) -> Names:
+def _unambiguous_names(maps: Iterable[Sequence[Output]]) -> Names:
     found: dict[str, set[Expression]] = {}
     for outputs in maps:
         # A map may rename a column and compute with it: the expression must show the new name.

@@ -14,19 +14,19 @@ from tidegate.physical.common.operator import TooManyPairs
 from tidegate.runtime.work import Address, Inbox
 from tidegate.time import BEGINNING, FOREVER
 
-GROWTH = 1.25
+MIN_GROWTH = 1.25
 """Minimum factor by which a piece grows over the previous one: part of its pairs may not depend on its size."""
 
-AIM = 0.7
+TARGET_SHARE = 0.7
 """Share of the bound on pairs that the next piece should reach."""
 
-FEWER = 0.75
+HELPFUL_SHARE = 0.75
 """A cut helps if the smaller piece makes at most this share of the pairs."""
 
 MOST_USELESS_CUTS = 3
 """Number of consecutive useless cuts after which everything that waits runs at once."""
 
-FEW = 1 / 64
+TRY_ALL_BELOW = 1 / 64
 """If a piece reaches less than this share of the bound, everything that waits is tried at once."""
 
 
@@ -60,16 +60,16 @@ class Trials:
     """
 
     pairs: float = math.inf
-    in_vain: int = 0
+    useless_cuts: int = 0
 
     def after(self, reason: Exception) -> Trials:
         """Return the trials after another failed attempt."""
         pairs = reason.pairs if isinstance(reason, TooManyPairs) else 0.0
-        return Trials(pairs, self.in_vain + 1 if pairs > FEWER * self.pairs else 0)
+        return Trials(pairs, self.useless_cuts + 1 if pairs > HELPFUL_SHARE * self.pairs else 0)
 
     @property
-    def are_futile(self) -> bool:
-        return self.in_vain >= MOST_USELESS_CUTS
+    def is_futile(self) -> bool:
+        return self.useless_cuts >= MOST_USELESS_CUTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Piece:
 
     extent: Extent
     inboxes: tuple[Inbox, ...]
-    rest: Waiting | None
+    rest: WaitingElements | None
 
     @property
     def starts(self) -> Times:
@@ -91,7 +91,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class WaitingElements:
     """Elements of a step that have not run yet, by bucket.
 
     The watermarks in `inboxes` hold once all elements have run; `reached` are those that hold now. Earlier pieces
@@ -103,11 +103,11 @@ class Waiting:
     at: int = BEGINNING
 
     @staticmethod
-    def of(inboxes: Sequence[Inbox], stages: AbstractSet[int]) -> Waiting:
+    def of(inboxes: Sequence[Inbox], stages: AbstractSet[int]) -> WaitingElements:
         """Return everything that has arrived for some stages."""
-        return Waiting(tuple(_select(inbox, stages) for inbox in inboxes), {})
+        return WaitingElements(tuple(_select_stages(inbox, stages) for inbox in inboxes), {})
 
-    def after(self, marks: Mapping[Address, int]) -> Waiting:
+    def with_watermarks(self, marks: Mapping[Address, int]) -> WaitingElements:
         """Return the same elements after a step with these watermarks."""
         return replace(self, reached=marks)
 
@@ -116,18 +116,20 @@ class Waiting:
         if extent in (ALL, REST):
             return Piece(extent, self.inboxes, None)
         taken, left = [], []
-        for inbox, batches in zip(self.inboxes, self._divided(extent), strict=True):
+        for inbox, batches in zip(self.inboxes, self._split_batches(extent), strict=True):
             rest = {address: [after] for address, (_, after) in batches.items() if len(after)}
-            marks = {address: self._mark(inbox, address, rest, extent) for address in inbox.watermarks}
-            taken.append(_with(inbox, {address: [before] for address, (before, _) in batches.items()}, marks))
-            left.append(_with(inbox, rest, inbox.watermarks))
+            marks = {address: self._watermark_after(inbox, address, rest, extent) for address in inbox.watermarks}
+            taken.append(
+                _replace_contents(inbox, {address: [before] for address, (before, _) in batches.items()}, marks)
+            )
+            left.append(_replace_contents(inbox, rest, inbox.watermarks))
         if not any(inbox.batches for inbox in left) and [i.watermarks for i in taken] == [i.watermarks for i in left]:
             return Piece(extent, tuple(taken), None)
         reached = {a: min(inbox.watermarks[a] for inbox in taken) for a in taken[0].watermarks}
         at = self.at if extent.until is None else extent.until
-        return Piece(extent, tuple(taken), Waiting(tuple(left), reached, at))
+        return Piece(extent, tuple(taken), WaitingElements(tuple(left), reached, at))
 
-    def smaller(self, piece: Piece, cut: int | None) -> Extent:
+    def smaller_extent(self, piece: Piece, cut: int | None) -> Extent:
         """Return a smaller extent after a piece that was too large; `cut` is a time that an operator proposes."""
         starts, until = np.sort(piece.starts), piece.extent.until
         is_less = cut is not None and cut < max(piece.furthest, starts.max(initial=BEGINNING) + 1)
@@ -138,12 +140,12 @@ class Waiting:
         middle = int(starts[len(starts) // 2])
         return Extent(middle) if middle > starts[0] else Extent(until, len(starts) // 2)
 
-    def following(self, piece: Piece, used: float) -> Extent:
+    def next_extent(self, piece: Piece, used: float) -> Extent:
         """Return the extent after a piece that reached the share `used` of the bound."""
         assert piece.rest is not None
-        if used < FEW:
+        if used < TRY_ALL_BELOW:
             return ALL
-        factor, until, rows = max(GROWTH, min(4.0, AIM / used)), piece.extent.until, piece.extent.rows
+        factor, until, rows = max(MIN_GROWTH, min(4.0, TARGET_SHARE / used)), piece.extent.until, piece.extent.rows
         if rows is not None and (until is None or (_starts(piece.rest.inboxes) < until).any()):
             return Extent(until, max(1, int(rows * factor)))
         assert until is not None
@@ -155,7 +157,7 @@ class Waiting:
         after = until + max(span + 1, int(span * factor))
         return Extent(after) if after < FOREVER else ALL
 
-    def _divided(self, extent: Extent) -> list[dict[Address, tuple[Batch, Batch]]]:
+    def _split_batches(self, extent: Extent) -> list[dict[Address, tuple[Batch, Batch]]]:
         """Split the elements of each bucket and port into those within the extent and those that wait."""
         until = FOREVER if extent.until is None else extent.until
         whole = [{address: concat(batches) for address, batches in i.batches.items()} for i in self.inboxes]
@@ -175,7 +177,9 @@ class Waiting:
                 parts[-1][address] = batch.filter(mask), batch.filter(~mask)
         return parts
 
-    def _mark(self, inbox: Inbox, address: Address, rest: Mapping[Address, list[Batch]], extent: Extent) -> int:
+    def _watermark_after(
+        self, inbox: Inbox, address: Address, rest: Mapping[Address, list[Batch]], extent: Extent
+    ) -> int:
         """Return the watermark of a port after a piece: elements that wait start at or after it."""
         last = inbox.watermarks[address]
         upto = last if extent.until is None else min(last, extent.until)
@@ -183,12 +187,14 @@ class Waiting:
         return max(self.reached.get(address, BEGINNING), min([upto, *later]))
 
 
-def _select(inbox: Inbox, stages: AbstractSet[int]) -> Inbox:
+def _select_stages(inbox: Inbox, stages: AbstractSet[int]) -> Inbox:
     batches = {address: some for address, some in inbox.batches.items() if address[0] in stages}
-    return _with(inbox, batches, {address: m for address, m in inbox.watermarks.items() if address[0] in stages})
+    return _replace_contents(
+        inbox, batches, {address: m for address, m in inbox.watermarks.items() if address[0] in stages}
+    )
 
 
-def _with(inbox: Inbox, batches: Mapping[Address, list[Batch]], watermarks: Mapping[Address, int]) -> Inbox:
+def _replace_contents(inbox: Inbox, batches: Mapping[Address, list[Batch]], watermarks: Mapping[Address, int]) -> Inbox:
     return replace(inbox, batches=dict(batches), watermarks=dict(watermarks))
 
 

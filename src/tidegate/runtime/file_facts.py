@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.decode import Ingested
+from tidegate.connectors.decode import DecodedBatch
 from tidegate.errors import TidegateWarning
 from tidegate.expressions.parse.times import format_timestamps
 from tidegate.schema import Type
@@ -34,11 +34,11 @@ class FileFacts:
     """True if the file was read from its beginning."""
 
     @staticmethod
-    def of(ingested: Ingested) -> FileFacts:
+    def of(ingested: DecodedBatch) -> FileFacts:
         lacking = tuple(sorted(ingested.lacking)) if ingested.rows else ()
         return FileFacts(ingested.rows, ingested.late, ingested.late_from, ingested.latest, lacking, ingested.is_begin)
 
-    def joined(self, more: FileFacts) -> FileFacts:
+    def combine(self, more: FileFacts) -> FileFacts:
         """Merge with the facts about more rows of the same file."""
         if not self.rows or not more.rows:
             lacking = self.lacking or more.lacking
@@ -58,35 +58,35 @@ class FileFacts:
         return 2 * self.late > self.rows
 
 
-Found = dict[str, dict[str, FileFacts]]
+FactsByFile = dict[str, dict[str, FileFacts]]
 """Facts by stream and file."""
 
 
-def note(found: Found, stream: str, ingested: Ingested) -> None:
+def note_facts(found: FactsByFile, stream: str, ingested: DecodedBatch) -> None:
     """Add the facts about a raw batch."""
     if ingested.file is not None:
         files = found.setdefault(stream, {})
-        files[ingested.file] = files.get(ingested.file, FileFacts()).joined(FileFacts.of(ingested))
+        files[ingested.file] = files.get(ingested.file, FileFacts()).combine(FileFacts.of(ingested))
 
 
-def merge(founds: Iterable[Found]) -> Found:
+def merge_facts(founds: Iterable[FactsByFile]) -> FactsByFile:
     """Merge the facts of all tasks of a step; each file is read by one task."""
-    merged: Found = {}
+    merged: FactsByFile = {}
     for found in founds:
         for stream, files in found.items():
             merged.setdefault(stream, {}).update(files)
     return merged
 
 
-Report = dict[str, dict[str, dict[str, Any]]]
+FactsReport = dict[str, dict[str, dict[str, Any]]]
 """Facts by stream and file as plain JSON."""
 
 
-def to_report(found: Found) -> Report:
+def to_report(found: FactsByFile) -> FactsReport:
     """Return the facts that the driver needs: of the file with the largest time, and of files with problems."""
-    report: Report = {}
+    report: FactsReport = {}
     for stream, files in found.items():
-        furthest = _furthest(files.items())
+        furthest = _furthest_file(files.items())
         report[stream] = {
             name: asdict(facts)
             for name, facts in files.items()
@@ -95,7 +95,7 @@ def to_report(found: Found) -> Report:
     return report
 
 
-def from_report(report: Report) -> Found:
+def from_report(report: FactsReport) -> FactsByFile:
     """Return the facts of a report."""
     return {
         stream: {name: FileFacts(**{**each, "lacking": tuple(each["lacking"])}) for name, each in files.items()}
@@ -107,7 +107,7 @@ def from_report(report: Report) -> Found:
 class FileWatch:
     """Facts about the files of all streams, and the files that have advanced the watermarks."""
 
-    known: Found = field(default_factory=dict)
+    known: FactsByFile = field(default_factory=dict)
     leaders: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The largest time of each stream, and the file that has it."""
     _causes: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
@@ -115,16 +115,16 @@ class FileWatch:
     _pending: dict[tuple[str, str], None] = field(default_factory=dict)
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: FactsByFile) -> None:
         """Add the facts of a step."""
         for stream, files in found.items():
             known = self.known.setdefault(stream, {})
             for name, facts in files.items():
                 if facts.late and stream in self.leaders:
                     self._causes.setdefault((stream, name), self.leaders[stream])
-                known[name] = known.pop(name, FileFacts()).joined(facts)
+                known[name] = known.pop(name, FileFacts()).combine(facts)
                 self._pending[stream, name] = None
-            furthest = _furthest(files.items())
+            furthest = _furthest_file(files.items())
             if furthest is not None and (stream not in self.leaders or furthest[0] > self.leaders[stream][0]):
                 self.leaders[stream] = furthest
             for name in list(known)[:-KEPT_FILES]:
@@ -137,15 +137,15 @@ class FileWatch:
             if (stream is None or whose == stream) and name not in reading:
                 del self._pending[whose, name]
                 facts = self.known[whose].get(name, FileFacts())
-                yield from self._late(whose, name, facts)
-                yield from self._lacking(whose, name, facts)
+                yield from self._late_warnings(whose, name, facts)
+                yield from self._lacking_warnings(whose, name, facts)
 
-    def _late(self, stream: str, name: str, facts: FileFacts) -> Iterator[TidegateWarning]:
+    def _late_warnings(self, stream: str, name: str, facts: FileFacts) -> Iterator[TidegateWarning]:
         cause = self._causes.get((stream, name))
         if facts.is_mostly_late and cause is not None and facts.late_from is not None and self._is_new(stream):
             yield _late_warning(stream, name, facts, cause, facts.late_from)
 
-    def _lacking(self, stream: str, name: str, facts: FileFacts) -> Iterator[TidegateWarning]:
+    def _lacking_warnings(self, stream: str, name: str, facts: FileFacts) -> Iterator[TidegateWarning]:
         for column in facts.lacking if facts.is_whole else ():
             if self._is_new(stream, column):
                 message = f"stream '{stream}': no row of {name} has the key '{column}', so the column is NULL there"
@@ -183,7 +183,7 @@ def _whole_duration(micros: int) -> str:
     return f"{amount} {unit.upper()}" + ("" if amount == 1 else "S")
 
 
-def _furthest(files: Iterable[tuple[str, FileFacts]]) -> tuple[int, str] | None:
+def _furthest_file(files: Iterable[tuple[str, FileFacts]]) -> tuple[int, str] | None:
     return max(((facts.latest, name) for name, facts in files if facts.latest is not None), default=None)
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.source import Source, open_source
-from tidegate.errors import DataError, TidegateWarning, nearest
+from tidegate.errors import DataError, TidegateWarning, suggest_name
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import TimeUnit
 
@@ -37,8 +37,8 @@ def frame_source(frame: Frame, *, folder: str | None) -> tuple[Source, tuple[Tid
     """
     if hasattr(frame.data, "isStreaming"):
         return _spark_frame(frame, folder)
-    table = _table(frame.data)
-    schema, warned = _schema(table.schema, frame.name), tuple(_warnings(table.schema, frame.name))
+    table = _to_table(frame.data)
+    schema, warned = _usable_schema(table.schema, frame.name), tuple(_column_warnings(table.schema, frame.name))
     table = table.select(list(schema.names))
     if folder is None:
         return MemorySource(source_stream(frame, schema, f"dataframe://{frame.name}"), table), warned
@@ -50,7 +50,7 @@ def frame_source(frame: Frame, *, folder: str | None) -> tuple[Source, tuple[Tid
 def source_stream(frame: Frame, schema: Schema, location: str) -> SourceStream:
     if frame.time not in schema:
         raise DataError(
-            "D105", f"stream '{frame.name}' has no column '{frame.time}'", hint=nearest(frame.time, schema.names)
+            "D105", f"stream '{frame.name}' has no column '{frame.time}'", hint=suggest_name(frame.time, schema.names)
         )
     _check_time_type(frame, schema.type_of(frame.time))
     return SourceStream(frame.name, schema, location, frame.time, frame.delay, unit=frame.unit)
@@ -78,11 +78,11 @@ def _spark_frame(frame: Frame, folder: str | None) -> tuple[Source, tuple[Tidega
     from tidegate.runtime.spark.frames import FrameSource, arrow_schema
 
     arrow = arrow_schema(frame.data)
-    stream = source_stream(frame, _schema(arrow, frame.name), f"dataframe://{frame.name}")
-    return FrameSource(stream, frame.data), tuple(_warnings(arrow, frame.name))
+    stream = source_stream(frame, _usable_schema(arrow, frame.name), f"dataframe://{frame.name}")
+    return FrameSource(stream, frame.data), tuple(_column_warnings(arrow, frame.name))
 
 
-def _table(data: Any) -> pa.Table:
+def _to_table(data: Any) -> pa.Table:
     """Convert Arrow-compatible data or a pandas frame to a table."""
     if isinstance(data, pa.Table):
         return data
@@ -91,19 +91,19 @@ def _table(data: Any) -> pa.Table:
     return pa.Table.from_pandas(data, preserve_index=False)
 
 
-def _schema(arrow: pa.Schema, name: str) -> Schema:
+def _usable_schema(arrow: pa.Schema, name: str) -> Schema:
     """Return the schema of the columns whose types the language has; omit the others."""
-    found = [(f.name, _type(f.type)) for f in arrow]
+    found = [(f.name, _language_type(f.type)) for f in arrow]
     fields = tuple(Field(n, t) for n, t in found if t is not None)
     if not fields:
         raise DataError("D105", f"stream '{name}' has no column of a type that can be used")
     return Schema(fields)
 
 
-def _warnings(arrow: pa.Schema, name: str) -> Iterator[TidegateWarning]:
+def _column_warnings(arrow: pa.Schema, name: str) -> Iterator[TidegateWarning]:
     """Yield a warning for each column that is omitted or whose values may be rounded."""
     for each in arrow:
-        if _type(each.type) is None:
+        if _language_type(each.type) is None:
             message = f"stream '{name}': column '{each.name}' is left out: no query can read a column of {each.type}"
             yield TidegateWarning("W313", message, hint="drop it, or cast it to a type of the language before")
         elif _has_decimals(each.type):
@@ -118,9 +118,9 @@ def _has_decimals(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(arrow)) or any(_has_decimals(part) for part in parts)
 
 
-def _type(arrow: pa.DataType) -> Type | None:
+def _language_type(arrow: pa.DataType) -> Type | None:
     if pa.types.is_dictionary(arrow):
-        return _type(arrow.value_type)
+        return _language_type(arrow.value_type)
     if pa.types.is_timestamp(arrow) or pa.types.is_date(arrow):
         return Type.TIMESTAMP
     if pa.types.is_integer(arrow):
@@ -132,13 +132,13 @@ def _type(arrow: pa.DataType) -> Type | None:
     if pa.types.is_large_string(arrow) or pa.types.is_string(arrow) or pa.types.is_string_view(arrow):
         return Type.STRING
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
-        return _made_of(arrow.value_type)
+        return _collection_type(arrow.value_type)
     if pa.types.is_map(arrow):
-        return _made_of(arrow.key_type, arrow.item_type)
+        return _collection_type(arrow.key_type, arrow.item_type)
     return Type.of_arrow(arrow)
 
 
-def _made_of(*parts: pa.DataType) -> Type | None:
+def _collection_type(*parts: pa.DataType) -> Type | None:
     """Return the array or map type with these parts, if the language has it."""
-    types = [_type(part) for part in parts]
-    return Type.made_of(*(type_ for type_ in types if type_ is not None)) if None not in types else None
+    types = [_language_type(part) for part in parts]
+    return Type.of_parts(*(type_ for type_ in types if type_ is not None)) if None not in types else None

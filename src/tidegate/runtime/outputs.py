@@ -26,7 +26,7 @@ _DEAD_LETTER = DEAD_LETTER.set(
 )
 
 
-def outputs(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.RecordBatch]]:
+def output_rows(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the results and dead letters of a step as output rows, with the name of their output."""
     for query, batch in outbox.results:
         yield query, result_rows(batch, times)
@@ -49,20 +49,20 @@ def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
     start = pa.array(batch.start, mask=batch.start <= EARLIEST)
     end = pa.array(batch.end, mask=batch.end >= FOREVER)
     arrays = [start, end, *batch.columns.columns]
-    schema = _outside([*_VALIDITY, *batch.columns.schema], times)
+    schema = _output_schema([*_VALIDITY, *batch.columns.schema], times)
     return pa.RecordBatch.from_arrays([a.cast(t) for a, t in zip(arrays, schema.types, strict=True)], schema=schema)
 
 
-def joined(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def merge_by_output(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Merge the batches of a step into one batch per output for callbacks, with results in time order."""
     parts: dict[str, list[pa.RecordBatch]] = {}
     for name, rows in leaving:
         parts.setdefault(name, []).append(rows)
     for name, batches in parts.items():
-        yield name, in_time_order(concat_columns(batches))
+        yield name, sort_by_time(concat_columns(batches))
 
 
-def in_time_order(rows: Rows) -> Rows:
+def sort_by_time(rows: Rows) -> Rows:
     """Sort rows by valid_from, then valid_to. NULL sorts first in valid_from and last in valid_to.
 
     Rows without these columns are returned unchanged.
@@ -79,22 +79,22 @@ def in_time_order(rows: Rows) -> Rows:
 
 def result_schema(schema: Schema, times: TimeFormat = "iso") -> pa.Schema:
     """Return the schema of the output rows of a query."""
-    return _outside([*_VALIDITY, *schema.arrow], times)
+    return _output_schema([*_VALIDITY, *schema.arrow], times)
 
 
 def dead_letter_schema(times: TimeFormat = "iso") -> pa.Schema:
     """Return the schema of dead letters as output rows."""
-    return _outside(_DEAD_LETTER, times)
+    return _output_schema(_DEAD_LETTER, times)
 
 
 _VALIDITY = (pa.field(VALID_FROM, Type.TIMESTAMP.arrow), pa.field(VALID_TO, Type.TIMESTAMP.arrow))
 
 
-def _outside(fields: pa.Schema | list[pa.Field], times: TimeFormat) -> pa.Schema:
-    return pa.schema(fields if times == "iso" else [field.with_type(_in_micros(field.type)) for field in fields])
+def _output_schema(fields: pa.Schema | list[pa.Field], times: TimeFormat) -> pa.Schema:
+    return pa.schema(fields if times == "iso" else [field.with_type(_micros_type(field.type)) for field in fields])
 
 
-def _in_micros(type_: pa.DataType) -> pa.DataType:
+def _micros_type(type_: pa.DataType) -> pa.DataType:
     match type_:
         case Type.TIMESTAMP.value:
             return pa.int64()

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
-from tidegate.runtime.extents import ALL, REST, Trials, Waiting
+from tidegate.runtime.extents import ALL, REST, Trials, WaitingElements
 from tidegate.runtime.stage import Stage
-from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, run, runs_in
+from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_stage, runs_in
 
 MOST_PAIRS = 1 << 20
 """A piece in which a join makes more pairs than this is cut, unless it has a single element."""
@@ -57,28 +57,28 @@ def run_part(
     The output of earlier pieces goes to `deliver` as soon as they are done.
     """
     numbers = frozenset(stage.number for stage in part.stages)
-    waiting, extent, trials = Waiting.of(inboxes, numbers), ALL, Trials()
+    waiting, extent, trials = WaitingElements.of(inboxes, numbers), ALL, Trials()
     while True:
         piece = waiting.cut(extent)
         most = part.most_pairs if piece.extent.is_bounded else None
         try:
-            states, out = _attempt(part, piece.inboxes, states, most)
+            states, out = _run_once(part, piece.inboxes, states, most)
         except (TooManyPairs, MemoryError) as reason:
             if most is None:
-                raise out_of_memory(part.stages, states) from reason
-            waiting = waiting if waiting.reached else waiting.after(before())
+                raise out_of_memory_error(part.stages, states) from reason
+            waiting = waiting if waiting.reached else waiting.with_watermarks(before())
             trials = trials.after(reason)
-            extent = REST if trials.are_futile else waiting.smaller(piece, getattr(reason, "cut", None))
+            extent = REST if trials.is_futile else waiting.smaller_extent(piece, getattr(reason, "cut", None))
             continue
         if piece.rest is None:
             return states, out
         out.marks.clear()
         deliver(out)
-        extent, waiting = waiting.following(piece, out.pairs / (part.most_pairs or MOST_PAIRS)), piece.rest
+        extent, waiting = waiting.next_extent(piece, out.pairs / (part.most_pairs or MOST_PAIRS)), piece.rest
         trials = Trials()
 
 
-def _attempt(part: Part, inboxes: Sequence[Inbox], states: States, most: int | None) -> tuple[States, Outbox]:
+def _run_once(part: Part, inboxes: Sequence[Inbox], states: States, most: int | None) -> tuple[States, Outbox]:
     """Run the stages once; parcels and marks between them stay inside.
 
     They go into copies of the inboxes. A piece that is too large must be cut by the elements that had arrived, not by
@@ -92,37 +92,39 @@ def _attempt(part: Part, inboxes: Sequence[Inbox], states: States, most: int | N
         for bucket, inbox in by_bucket.items():
             if runs_in(stage, bucket):
                 made, key = Outbox(), (stage.number, bucket)
-                after[key] = run(stage, states.get(key, NO_STATE), inbox, made, part.buckets, most_pairs=most)
+                after[key] = run_stage(stage, states.get(key, NO_STATE), inbox, made, part.buckets, most_pairs=most)
                 for parcel in made.parcels:
-                    _put(parcel, by_bucket if parcel.to[0] in numbers else {}, out)
+                    _route_parcel(parcel, by_bucket if parcel.to[0] in numbers else {}, out)
                 for mark in made.marks:
-                    _mark(mark, inboxes if mark.to[0] in numbers else (), out)
-                _collect(out, made)
+                    _route_mark(mark, inboxes if mark.to[0] in numbers else (), out)
+                _collect_output(out, made)
     return after, out
 
 
-def _put(parcel: Parcel, inboxes: Mapping[int, Inbox], out: Outbox) -> None:
+def _route_parcel(parcel: Parcel, inboxes: Mapping[int, Inbox], out: Outbox) -> None:
     if parcel.bucket in inboxes:
-        inboxes[parcel.bucket].put(parcel)
+        inboxes[parcel.bucket].add_parcel(parcel)
     else:
         out.parcels.append(parcel)
 
 
-def _mark(mark: Mark, inboxes: Sequence[Inbox], out: Outbox) -> None:
+def _route_mark(mark: PortWatermark, inboxes: Sequence[Inbox], out: Outbox) -> None:
     for inbox in inboxes:
-        inbox.mark(mark)
+        inbox.add_mark(mark)
     if not inboxes:
         out.marks.append(mark)
 
 
-def _collect(out: Outbox, made: Outbox) -> None:
+def _collect_output(out: Outbox, made: Outbox) -> None:
     out.results += made.results
     out.dead += made.dead
     out.reports += made.reports
     out.pairs = max(out.pairs, made.pairs)
 
 
-def out_of_memory(stages: Sequence[Stage] = (), states: Mapping[tuple[int, int], Chunks] = NO_STATES) -> DataError:
+def out_of_memory_error(
+    stages: Sequence[Stage] = (), states: Mapping[tuple[int, int], Chunks] = NO_STATES
+) -> DataError:
     """Return the error for a step that does not fit in memory even in small pieces."""
     kept = sum(chunk.nbytes for chunks in states.values() for chunk in chunks.values())
     queries = ", ".join(dict.fromkeys(stage.query for stage in stages))

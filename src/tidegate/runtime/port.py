@@ -14,15 +14,15 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, version_of
-from tidegate.connectors.time_values import Spread, unlikely_unit
+from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import Losses, losses
+from tidegate.runtime.control import Losses, total_losses
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.stream_origins import meeting_streams
-from tidegate.runtime.watermarks import Silence
+from tidegate.runtime.watermarks import SilenceTracker
 from tidegate.time import BEGINNING, CHRONON, FOREVER, TimeFormat
 
 DEAD_LETTERS = "dead_letters"
@@ -98,7 +98,7 @@ class Job:
         """Groups of source streams that meet in a query."""
         return meeting_streams(self.graph)
 
-    def silence(self, watermarks: Mapping[str, int]) -> Silence:
+    def track_silence(self, watermarks: Mapping[str, int]) -> SilenceTracker:
         """Start to track the silence of the streams, which have these watermarks now.
 
         A stream that is timed by arrival starts at the current time of the clock.
@@ -108,21 +108,21 @@ class Job:
             s: now if mark == BEGINNING and self.sources[s].stream.is_timed_by_arrival else mark
             for s, mark in watermarks.items()
         }
-        return Silence(self.idle_after, now, self.meeting_streams, stood)
+        return SilenceTracker(self.idle_after, now, self.meeting_streams, stood)
 
-    def arrival(self, before: Mapping[str, int]) -> int:
+    def arrival_time(self, before: Mapping[str, int]) -> int:
         """Return the time of new rows that are timed by arrival: now, but later than all earlier rows."""
         earlier = [before[s] for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival]
         return max([self.clock(), *(mark + CHRONON for mark in earlier)])
 
 
-def clear(sinks: Mapping[str, FileSink]) -> None:
+def clear_sinks(sinks: Mapping[str, FileSink]) -> None:
     """Remove everything that an earlier run published, because a run from the beginning publishes it again."""
     for sink in sinks.values():
         sink.clear()
 
 
-def take_back_final(sinks: Mapping[str, FileSink]) -> None:
+def remove_final_results(sinks: Mapping[str, FileSink]) -> None:
     """Remove the final results of an earlier run, because new rows may make them wrong."""
     for sink in sinks.values():
         sink.publish(FINAL, sink.begin(FINAL))
@@ -163,7 +163,7 @@ class Progress:
         """Add a warning if the first times of a stream look as if they were in another unit."""
         if stream.name not in self.timed:
             self.timed.add(stream.name)
-            if (warning := unlikely_unit(stream, spread)) is not None:
+            if (warning := unlikely_unit_warning(stream, spread)) is not None:
                 self.warn(warning)
 
     @property
@@ -175,7 +175,7 @@ class Progress:
     @property
     def losses(self) -> Losses | None:
         """Estimate of the results that are missing because a constraint did not hold; None if none can be missing."""
-        return losses(self.steering)
+        return total_losses(self.steering)
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:
         self.state_bytes, self.cold_bytes = size, cold
@@ -202,7 +202,7 @@ class QueryState(StrEnum):
     """An error ended the query."""
 
 
-class Run(Protocol):
+class JobRun(Protocol):
     """A job that runs until it has processed all input, is stopped, or fails."""
 
     progress: Progress

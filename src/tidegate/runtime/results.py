@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tidegate.runtime.outputs import dead_letter_schema, result_schema
 from tidegate.runtime.port import DEAD_LETTERS
-from tidegate.runtime.shedding import SHED_ROWS, SHEDDING
+from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA
 from tidegate.schema import Schema
 from tidegate.time import TimeFormat
 
@@ -24,8 +24,8 @@ class Results:
     def table(self, name: str, schema: Schema) -> pa.Table:
         return pa.Table.from_batches(self.batches.get(name, []), schema=result_schema(schema, self.times))
 
-    def shed(self) -> pa.Table:
-        return pa.Table.from_batches(self.batches.get(SHEDDING, []), schema=SHED_ROWS)
+    def shedding_table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches.get(SHEDDING, []), schema=SHEDDING_SCHEMA)
 
-    def dead(self) -> pa.Table:
+    def dead_letter_table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches.get(DEAD_LETTERS, []), schema=dead_letter_schema(self.times))

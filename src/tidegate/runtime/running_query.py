@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.catalog.catalog import Program, Query
-from tidegate.errors import DataError, QueryError, TidegateWarning, nearest
-from tidegate.expressions.parse.times import instant_in_words
+from tidegate.errors import DataError, QueryError, TidegateWarning, suggest_name
+from tidegate.expressions.parse.times import instant_text
 from tidegate.runtime.answers import explain_program
-from tidegate.runtime.port import Progress, QueryState, Run
+from tidegate.runtime.port import JobRun, Progress, QueryState
 from tidegate.runtime.results import Results
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class RunningQuery:
     def __init__(
         self,
         program: Program,
-        run: Run,
+        run: JobRun,
         results: Results,
         warn: OnWarnings,
         warned: Sequence[TidegateWarning] = (),
@@ -74,19 +74,19 @@ class RunningQuery:
 
     def results(self, name: str | None = None, *, partial: bool = False) -> pa.Table:
         """Return the result rows so far, with ``valid_from`` and ``valid_to``."""
-        query = self._query(name)
-        self._settle(partial=partial)
+        query = self._find_query(name)
+        self._ensure_readable(partial=partial)
         return self._results.table(query.name, query.plan.schema)
 
     def dead_letters(self, *, partial: bool = False) -> pa.Table:
         """Return the rows that could not be processed, each with the reason."""
-        self._settle(partial=partial)
-        return self._results.dead()
+        self._ensure_readable(partial=partial)
+        return self._results.dead_letter_table()
 
     def shedding(self, *, partial: bool = False) -> pa.Table:
         """Return for each step the share of comparisons made and the estimated share of results found."""
-        self._settle(partial=partial)
-        return self._results.shed()
+        self._ensure_readable(partial=partial)
+        return self._results.shedding_table()
 
     def to_pandas(self, name: str | None = None, *, partial: bool = False) -> pd.DataFrame:
         """Return the results as a pandas DataFrame."""
@@ -126,12 +126,12 @@ class RunningQuery:
         if (error := self.error) is not None:
             state = f"{state} ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         rows = f"{progress.rows_in:,} rows in, {sum(progress.rows_out.values()):,} rows out"
-        return f"{state}, {rows}, watermark {instant_in_words(progress.watermark)}"
+        return f"{state}, {rows}, watermark {instant_text(progress.watermark)}"
 
     def __repr__(self) -> str:
         return f"<RunningQuery {', '.join(self.names)}: {self.summary()}>"
 
-    def _settle(self, *, partial: bool) -> None:
+    def _ensure_readable(self, *, partial: bool) -> None:
         """With `once`, wait until results are complete. Raise an error if the query failed or was stopped before."""
         if partial:
             return
@@ -151,11 +151,11 @@ class RunningQuery:
         self._warned += len(found)
         self._warn(found)
 
-    def _query(self, name: str | None) -> Query:
+    def _find_query(self, name: str | None) -> Query:
         if name is None and len(self.names) == 1:
             return self.program.queries[0]
         for query in self.program.queries:
             if query.name == name:
                 return query
         message = "there are several queries: say which one" if name is None else f"there is no query '{name}'"
-        raise QueryError("Q301", message, hint=nearest(name or "", self.names))
+        raise QueryError("Q301", message, hint=suggest_name(name or "", self.names))

@@ -37,28 +37,28 @@ def seal(content: Mapping[str, Any], format_: int = FORMAT) -> bytes:
 def unseal(data: bytes, path: str) -> Any:
     """Return the content of a sealed file; raise an error if it is damaged or has another format."""
     if data.startswith(_UNSEALED):
-        raise other_format(path)
+        raise other_format_error(path)
     parts = _SEALED.fullmatch(data)
     if parts is None or _enclose(int(parts[1]), parts[3]) != data:
-        raise damaged(path)
+        raise damaged_file_error(path)
     if int(parts[1]) != FORMAT:
-        raise other_format(path)
+        raise other_format_error(path)
     return json.loads(parts[3])
 
 
-def damaged(path: str) -> DataError:
+def damaged_file_error(path: str) -> DataError:
     """Return the error for a damaged file."""
     return DataError("D302", f"the file {path} of the checkpoint is damaged", hint=RESTORE)
 
 
-def other_format(path: str) -> DataError:
+def other_format_error(path: str) -> DataError:
     """Return the error for a file that another version of Tidegate wrote."""
     hint = "use the version that wrote it, or start from the beginning with an empty checkpoint folder"
     message = f"the file {path} of the checkpoint was written by another version of Tidegate"
     return DataError("D307", message, hint=hint)
 
 
-def unreadable(path: str, error: OSError) -> DataError:
+def unreadable_file_error(path: str, error: OSError) -> DataError:
     """Return the error for a file that exists but cannot be read."""
     message = f"the file {path} of the checkpoint cannot be read: {error}"
     return DataError("D308", message, hint="is it a file, and may it be read?")

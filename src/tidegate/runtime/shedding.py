@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.catalog.shedding import Shed
+from tidegate.catalog.shedding import SheddingSummary
 from tidegate.physical.common.operator import Facts
 from tidegate.runtime.control import SHED, OrdersByOperator
 
 SHEDDING = "shedding"
 """Name of the output with the share of comparisons made in each step. The other outputs are named by query."""
 
-SHED_ROWS = pa.schema(
+SHEDDING_SCHEMA = pa.schema(
     {
         "step": pa.int64(),
         "query": pa.string(),
@@ -31,7 +31,7 @@ SHED_ROWS = pa.schema(
 )
 """Schema with one row for each step and join that may shed. The shares of results and utility are estimates."""
 
-_FACTS = (
+_FIGURES = (
     "step",
     "query",
     "join",
@@ -46,28 +46,31 @@ _FACTS = (
 )
 
 
-def shed_facts(orders: OrdersByOperator) -> tuple[Facts, ...]:
+def shedding_figures(orders: OrdersByOperator) -> tuple[Facts, ...]:
     """Return the figures on shedding, of the last step and overall, that the orders contain."""
     return tuple(facts for order in orders.values() for facts in order.get(SHED, ()))
 
 
-def shed_rows(orders: OrdersByOperator) -> pa.RecordBatch:
-    """Return the figures of `shed_facts` as rows."""
-    rows = [dict(zip(SHED_ROWS.names, (facts.get(f) for f in _FACTS), strict=True)) for facts in shed_facts(orders)]
-    return pa.RecordBatch.from_pylist(rows, schema=SHED_ROWS)
+def shedding_step_rows(orders: OrdersByOperator) -> pa.RecordBatch:
+    """Return the figures of `shedding_figures` as rows."""
+    rows = [
+        dict(zip(SHEDDING_SCHEMA.names, (facts.get(f) for f in _FIGURES), strict=True))
+        for facts in shedding_figures(orders)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=SHEDDING_SCHEMA)
 
 
-def shed_by(runs: Iterable[OrdersByOperator]) -> tuple[Shed, ...]:
+def shedding_of_runs(runs: Iterable[OrdersByOperator]) -> tuple[SheddingSummary, ...]:
     """Describe what runs have shed, from the newest orders of their operators."""
-    return tuple(_in_words(facts) for orders in runs for facts in shed_facts(orders))
+    return tuple(_summarize_shedding(facts) for orders in runs for facts in shedding_figures(orders))
 
 
-def shed_in_words(facts: Facts) -> str:
+def describe_shed_work(facts: Facts) -> str:
     """Describe in one line what was shed, in one step or overall.
 
     Examples
     --------
-    >>> shed_in_words({"compared": 0.05, "results": 0.28, "utility": None, "dropped": 0})
+    >>> describe_shed_work({"compared": 0.05, "results": 0.28, "utility": None, "dropped": 0})
     '5 % of comparisons made, about 28 % of results found'
     """
     said = [f"{percent(facts['compared'])} of comparisons made", f"about {percent(facts['results'])} of results found"]
@@ -92,9 +95,9 @@ def percent(share: float | None) -> str:
     return f"{amount:.1f} %" if 99 < amount < 100 else f"{amount:.2g} %" if amount < 10 else f"{amount:.0f} %"
 
 
-def _in_words(facts: Facts) -> Shed:
+def _summarize_shedding(facts: Facts) -> SheddingSummary:
     budget, overall = facts.get("budget"), facts.get("overall", facts)
-    return Shed(
+    return SheddingSummary(
         query=facts.get("query", ""),
         join=facts.get("join", ""),
         policy=facts.get("policy", ""),

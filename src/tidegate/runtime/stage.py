@@ -22,7 +22,16 @@ import pyarrow as pa
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Bounded, Chunks, Facts, Operator, Placed, Steered
+from tidegate.physical.common.operator import (
+    NO_FACTS,
+    NO_STATE,
+    BucketAware,
+    Chunks,
+    Facts,
+    Operator,
+    PairLimited,
+    Steered,
+)
 from tidegate.schema import Schema
 
 
@@ -146,7 +155,7 @@ class Stage:
         """All operators in running order; an operator's position is its number in the state."""
         found: list[Node] = []
         for outlet in self.outlets:
-            _collect(outlet.root, found, once=len(self.outlets) > 1)
+            _collect_nodes(outlet.root, found, once=len(self.outlets) > 1)
         return tuple(found)
 
     @property
@@ -158,24 +167,24 @@ class Stage:
         self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], steering: Steering | None = None
     ) -> StageStep:
         """Run the operators of the stage bottom-up, each once with its part of the state."""
-        run = _Run(state, inputs, watermarks, steering or Steering(), remembers=len(self.outlets) > 1)
+        run = _StageRun(state, inputs, watermarks, steering or Steering(), remembers=len(self.outlets) > 1)
         results: list[tuple[Batch, int]] = []
         letters: list[pa.RecordBatch] = []
         for outlet in self.outlets:
             results.append(run.visit(outlet.root))
-            letters += _letters_of(outlet.query, run.dead)
+            letters += _set_origin(outlet.query, run.dead)
             run.dead.clear()
         outputs, marks = zip(*results, strict=True)
         dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
         return StageStep(run.kept, outputs, marks, dead, run.reports, run.pairs)
 
-    def watermark(self, watermark: int) -> int:
+    def output_watermark(self, watermark: int) -> int:
         """Return the output watermark for an input watermark, of a stage with one port and no state."""
         empty = Batch.empty(_port_schema(self.root))
         return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
 
 
-def _collect(root: Node | Port, found: list[Node], *, once: bool) -> None:
+def _collect_nodes(root: Node | Port, found: list[Node], *, once: bool) -> None:
     waiting: list[tuple[Node | Port, bool]] = [(root, False)]
     while waiting:
         node, is_ready = waiting.pop()
@@ -188,7 +197,7 @@ def _collect(root: Node | Port, found: list[Node], *, once: bool) -> None:
             waiting += [(each, False) for each in reversed(node.inputs)]
 
 
-class _Run:
+class _StageRun:
     """One step of a stage; operators are numbered in the order of their runs."""
 
     def __init__(
@@ -200,7 +209,7 @@ class _Run:
         *,
         remembers: bool,
     ) -> None:
-        self.state = _by_operator(state)
+        self.state = _split_by_operator(state)
         self.inputs, self.watermarks, self.steering = inputs, watermarks, steering
         self.reports: dict[int, Facts] = {}
         self.kept: dict[str, pa.RecordBatch] = {}
@@ -224,21 +233,21 @@ class _Run:
                 waiting += [(each, False) for each in reversed(node.inputs)]
             else:
                 first = len(made) - len(node.inputs)
-                made[first:] = [self.run(node, made[first:])]
+                made[first:] = [self.run_node(node, made[first:])]
                 if self.known is not None:
                     self.known[id(node)] = made[-1]
         return made[0]
 
-    def run(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
+    def run_node(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
         number, self.visited = self.visited, self.visited + 1
         operator, is_steered = node.operator, _is_a(type(node.operator), Steered)
-        if _is_a(type(operator), Placed):
-            operator = cast("Placed", operator).placed(self.steering.bucket, self.steering.buckets)
+        if _is_a(type(operator), BucketAware):
+            operator = cast("BucketAware", operator).for_bucket(self.steering.bucket, self.steering.buckets)
         if is_steered:
             steered = cast("Steered", operator)
             operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
-        if self.steering.most_pairs is not None and _is_a(type(operator), Bounded):
-            operator = cast("Bounded", operator).bounded(self.steering.most_pairs)
+        if self.steering.most_pairs is not None and _is_a(type(operator), PairLimited):
+            operator = cast("PairLimited", operator).with_pair_limit(self.steering.most_pairs)
         step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
         )
@@ -263,13 +272,13 @@ class StageGraph:
 
     stages: tuple[Stage, ...]
 
-    def at(self, level: int) -> tuple[Stage, ...]:
+    def stages_at(self, level: int) -> tuple[Stage, ...]:
         return tuple(s for s in self.stages if s.level == level)
 
     def parts(self, levels: range) -> tuple[tuple[Stage, ...], ...]:
         """Group the stages of some levels into parts that feed each other, each in running order."""
         part_of: dict[int, list[Stage]] = {}
-        for stage in (s for level in levels for s in self.at(level)):
+        for stage in (s for level in levels for s in self.stages_at(level)):
             below = (part_of.get(f.stage) for f in stage.feeds if isinstance(f, FromStage))
             merged = sorted({s.number: s for part in below if part for s in part}.values(), key=_running_order)
             merged.append(stage)
@@ -288,7 +297,7 @@ class StageGraph:
     def readers(self, stream: str) -> tuple[Stage, ...]:
         return tuple(s for s in self.stages if any(_reads(f, stream) for f in s.feeds))
 
-    def wanted(self, stream: str) -> tuple[Expression, ...]:
+    def row_conditions(self, stream: str) -> tuple[Expression, ...]:
         """Return for each reader of a stream the condition on the rows that it needs."""
         return tuple(f.wanted for s in self.readers(stream) for f in s.feeds if isinstance(f, FromStream))
 
@@ -301,7 +310,7 @@ def _running_order(stage: Stage) -> tuple[int, int]:
     return stage.level, stage.number
 
 
-def _by_operator(state: Chunks) -> Mapping[int, Chunks]:
+def _split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
     parts: dict[int, dict[str, pa.RecordBatch]] = {}
     for name, chunk in state.items():
         number, _, rest = name.partition("/")
@@ -319,7 +328,7 @@ def _reads(feed: FromStream | FromStage, stream: str) -> bool:
     return isinstance(feed, FromStream) and feed.stream == stream
 
 
-def _letters_of(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _set_origin(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Set the query as the origin of dead letters."""
     return [
         letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))

@@ -28,7 +28,7 @@ from pyarrow import fs
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks
-from tidegate.runtime.sealed import FORMAT, RESTORE, damaged, other_format, unreadable
+from tidegate.runtime.sealed import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
 
 MAGIC = b"TGST"
 FOOTER = struct.Struct("<QI4s")
@@ -41,7 +41,7 @@ COLD = "cold"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkPlace:
     """Place of a chunk: a file in the bucket's folder, and a range of bytes in it."""
 
     file: str
@@ -56,7 +56,7 @@ class Version:
 
     file: str | None = None
     chunks: Chunks = field(default_factory=lambda: NO_STATE)
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, ChunkPlace] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -82,39 +82,39 @@ class StateStore:
     def save(self, stage: int, bucket: int, step: int, chunks: Chunks, before: Version) -> Version:
         """Write the chunks that changed since the version `before`; return the new version once its file exists."""
         kept = {n: before.places[n] for n, c in chunks.items() if before.chunks.get(n) is c}
-        for crowded in _crowded(kept):
+        for crowded in _files_to_rewrite(kept):
             kept = {n: p for n, p in kept.items() if p.file != crowded}
         name = f"{step:010d}-{secrets.token_hex(4)}"
         places, body = dict(kept), bytearray()
         for chunk_name in sorted(chunks.keys() - kept.keys()):
             data = serialize(chunks[chunk_name])
-            places[chunk_name] = Place(name, len(body), len(data), zlib.crc32(data))
+            places[chunk_name] = ChunkPlace(name, len(body), len(data), zlib.crc32(data))
             body += data
         self._write(stage, bucket, name, body, places)
         version = Version(name, self._with_cold_mapped(stage, bucket, name, chunks, places), places)
         if step % CLEAN_EVERY == 0:
-            self._clean(stage, bucket, step, keep=_files(version) | _files(before))
+            self._remove_old_files(stage, bucket, step, keep=_files_of(version) | _files_of(before))
         return version
 
     def load(self, stage: int, bucket: int, file: str | None) -> Version:
         """Load the version in a file; None is the empty initial state."""
         if file is None:
             return Version()
-        places = self._manifest(stage, bucket, file)
+        places = self._read_manifest(stage, bucket, file)
         chunks: dict[str, pa.RecordBatch] = {}
         for name in sorted({p.file for p in places.values()}):
             here = {n: p for n, p in places.items() if p.file == name}
             path, has_cold = self._path(stage, bucket, name), any(map(is_cold, here))
             data = self._read(stage, bucket, name, mapped=has_cold)
             for chunk_name, place in here.items():
-                part = _part(data, place, path)
+                part = _chunk_bytes(data, place, path)
                 # Copy chunks that are not cold: they must not wait for the disk, nor keep the whole mapped file alive.
                 copied = has_cold and not is_cold(chunk_name)
                 chunks[chunk_name] = deserialize(part.to_pybytes() if copied else part)
         return Version(file, chunks, places)
 
     def _with_cold_mapped(
-        self, stage: int, bucket: int, name: str, chunks: Chunks, places: Mapping[str, Place]
+        self, stage: int, bucket: int, name: str, chunks: Chunks, places: Mapping[str, ChunkPlace]
     ) -> Chunks:
         """Replace the cold chunks that were just written by memory-mapped ones, to free their memory."""
         new = [n for n in chunks if is_cold(n) and places[n].file == name]
@@ -126,7 +126,7 @@ class StateStore:
     def _path(self, stage: int, bucket: int, name: str) -> str:
         return posixpath.join(self.root, "state", str(stage), str(bucket), name)
 
-    def _write(self, stage: int, bucket: int, name: str, body: bytearray, places: Mapping[str, Place]) -> None:
+    def _write(self, stage: int, bucket: int, name: str, body: bytearray, places: Mapping[str, ChunkPlace]) -> None:
         chunks = {n: [p.file, p.offset, p.length, p.crc] for n, p in places.items()}
         manifest = json.dumps({"format": FORMAT, "chunks": chunks}).encode()
         system, path = file_system(self._path(stage, bucket, name))
@@ -148,23 +148,23 @@ class StateStore:
         except FileNotFoundError as error:
             raise DataError("D301", f"the checkpoint lacks the state file {path}", hint=RESTORE) from error
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise unreadable_file_error(path, error) from error
 
-    def _manifest(self, stage: int, bucket: int, name: str) -> dict[str, Place]:
+    def _read_manifest(self, stage: int, bucket: int, name: str) -> dict[str, ChunkPlace]:
         data, path = self._read(stage, bucket, name), self._path(stage, bucket, name)
         if data.size < FOOTER.size:
-            raise damaged(path)
+            raise damaged_file_error(path)
         length, crc, magic = FOOTER.unpack(data.slice(data.size - FOOTER.size).to_pybytes())
         if magic != MAGIC or length > data.size - FOOTER.size:
-            raise damaged(path)
+            raise damaged_file_error(path)
         manifest = data.slice(data.size - FOOTER.size - length, length)
-        _verify(manifest, crc, path)
+        _verify_crc(manifest, crc, path)
         content = json.loads(manifest.to_pybytes())
         if content.get("format") != FORMAT:
-            raise other_format(path)
-        return {n: Place(*where) for n, where in content["chunks"].items()}
+            raise other_format_error(path)
+        return {n: ChunkPlace(*where) for n, where in content["chunks"].items()}
 
-    def _clean(self, stage: int, bucket: int, step: int, keep: frozenset[str]) -> None:
+    def _remove_old_files(self, stage: int, bucket: int, step: int, keep: frozenset[str]) -> None:
         """Remove files of steps that can no longer be replayed, unless a current version refers to them."""
         system, folder = file_system(posixpath.dirname(self._path(stage, bucket, "x")))
         for info in system.get_file_info(fs.FileSelector(folder)):
@@ -210,11 +210,11 @@ def deserialize(data: pa.Buffer | bytes) -> pa.RecordBatch:
     return pa.ipc.open_stream(data).read_next_batch()
 
 
-def _files(version: Version) -> frozenset[str]:
+def _files_of(version: Version) -> frozenset[str]:
     return frozenset(p.file for p in version.places.values()) | ({version.file} if version.file else set())
 
 
-def _crowded(places: Mapping[str, Place]) -> list[str]:
+def _files_to_rewrite(places: Mapping[str, ChunkPlace]) -> list[str]:
     """Return the files whose chunks to rewrite if a version depends on too many: those that hold the fewest bytes."""
     held: dict[str, int] = {}
     for place in places.values():
@@ -224,14 +224,14 @@ def _crowded(places: Mapping[str, Place]) -> list[str]:
     return sorted(held, key=lambda f: held[f])[: len(held) // 2]
 
 
-def _part(data: pa.Buffer, place: Place, path: str) -> pa.Buffer:
+def _chunk_bytes(data: pa.Buffer, place: ChunkPlace, path: str) -> pa.Buffer:
     if place.offset + place.length > data.size:
-        raise damaged(path)
+        raise damaged_file_error(path)
     part = data.slice(place.offset, place.length)
-    _verify(part, place.crc, path)
+    _verify_crc(part, place.crc, path)
     return part
 
 
-def _verify(data: pa.Buffer, crc: int, path: str) -> None:
+def _verify_crc(data: pa.Buffer, crc: int, path: str) -> None:
     if zlib.crc32(data) != crc:
-        raise damaged(path)
+        raise damaged_file_error(path)

@@ -10,7 +10,7 @@ Address = tuple[int, int]
 """Address of a port: the number of the stage, and of the port in it."""
 
 
-def origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
+def origins_by_port(graph: StageGraph) -> dict[Address, frozenset[str]]:
     """Return the source streams whose elements reach each port."""
     found: dict[Address, frozenset[str]] = {}
     for stage in graph.stages:
@@ -26,18 +26,18 @@ def origins(graph: StageGraph) -> dict[Address, frozenset[str]]:
 
 def meeting_streams(graph: StageGraph) -> tuple[frozenset[str], ...]:
     """Return groups of source streams: streams that meet in a query wait for each other's watermarks."""
-    by_port = origins(graph)
-    return merged(
+    by_port = origins_by_port(graph)
+    return merge_overlapping(
         frozenset().union(*(by_port[stage.number, port] for port in range(len(stage.feeds)))) for stage in graph.stages
     )
 
 
-def merged(sets: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
+def merge_overlapping(sets: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
     """Merge sets until no two have an element in common.
 
     Examples
     --------
-    >>> [sorted(group) for group in merged(map(frozenset, ["ab", "c", "bd"]))]
+    >>> [sorted(group) for group in merge_overlapping(map(frozenset, ["ab", "c", "bd"]))]
     [['c'], ['a', 'b', 'd']]
     """
     groups: list[frozenset[str]] = []

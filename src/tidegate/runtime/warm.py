@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_STATE, Warming
+from tidegate.physical.common.operator import NO_STATE, NeedsWarmUp
 from tidegate.runtime.stage import Stage, StageGraph
 from tidegate.runtime.work import port_schemas
 from tidegate.schema import Schema, Type
@@ -37,7 +37,7 @@ ANY_VALUE |= {t: [tuple(ANY_VALUE[part] for part in t.parts)] for t in Type if t
 def warm_up(graph: StageGraph) -> None:
     """Run every stage over a few made-up elements and discard the output."""
     for stage in graph.stages:
-        _warm(stage)
+        _warm_stage(stage)
 
 
 def warm_up_in_background(graph: StageGraph) -> threading.Thread:
@@ -47,19 +47,19 @@ def warm_up_in_background(graph: StageGraph) -> threading.Thread:
     return thread
 
 
-def _warm(stage: Stage) -> None:
+def _warm_stage(stage: Stage) -> None:
     state = NO_STATE
     schemas = port_schemas(stage.root)
     # Decoded times are read-only arrays, computed times are writable: kernels are compiled for both.
     for start, watermark, is_decoded in ((0, 1, False), (1, 2, True), (2, FOREVER, False)):
-        inputs = [_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
+        inputs = [_sample_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]
         state = stage.step(state, inputs, [watermark] * len(inputs)).state
     for node in stage.nodes:
-        if isinstance(node.operator, Warming):
+        if isinstance(node.operator, NeedsWarmUp):
             node.operator.warm_up()
 
 
-def _elements(schema: Schema, start: int, count: int = 2, *, is_decoded: bool) -> Batch:
+def _sample_elements(schema: Schema, start: int, count: int = 2, *, is_decoded: bool) -> Batch:
     arrays = [pa.array([ANY_VALUE[f.type]] * count, f.type.arrow) for f in schema]
     starts = np.full(count, start, np.int64)
     starts.setflags(write=not is_decoded)

@@ -11,7 +11,7 @@ NO_STREAMS: Mapping[str, int] = {}
 """Empty set of idle streams."""
 
 
-def advanced(
+def advance_watermarks(
     before: Mapping[str, int],
     latest: Mapping[str, int],
     delays: Mapping[str, int],
@@ -21,29 +21,29 @@ def advanced(
     """Return the watermarks after a step, given the largest time of each stream in the step.
 
     `idle` has the streams that have been silent for long enough, with the time to which the clock has
-    advanced each (see `Silence`). An idle stream without rows in this step follows the slowest awake
+    advanced each (see `SilenceTracker`). An idle stream without rows in this step follows the slowest awake
     stream that it meets in a query, so that it does not hold the query back. If all streams of a group
     are silent, they follow the furthest of them, and the clock. Streams that never meet (different
     `groups`) do not affect each other.
 
     Examples
     --------
-    >>> advanced({"a": 5, "b": 3}, {"a": 20}, {"a": 2, "b": 0})
+    >>> advance_watermarks({"a": 5, "b": 3}, {"a": 20}, {"a": 2, "b": 0})
     {'a': 18, 'b': 3}
-    >>> advanced({"a": 5, "b": 3}, {"a": 20}, {"a": 2, "b": 0}, idle={"b": 40})
+    >>> advance_watermarks({"a": 5, "b": 3}, {"a": 20}, {"a": 2, "b": 0}, idle={"b": 40})
     {'a': 18, 'b': 18}
-    >>> advanced({"a": 5, "b": 3}, {}, {"a": 2, "b": 0}, idle={"a": 40, "b": 40})
+    >>> advance_watermarks({"a": 5, "b": 3}, {}, {"a": 2, "b": 0}, idle={"a": 40, "b": 40})
     {'a': 40, 'b': 40}
     """
     marks = {s: max(mark, latest[s] - delays[s]) if s in latest else mark for s, mark in before.items()}
     silent = {s: clock for s, clock in idle.items() if s not in latest}
     for group in [frozenset(marks)] if groups is None else groups:
-        leader = _leader({s: marks[s] for s in group}, silent)
+        leader = _leading_watermark({s: marks[s] for s in group}, silent)
         marks |= {s: max(marks[s], leader) for s in group if s in silent}
     return marks
 
 
-def _leader(marks: Mapping[str, int], silent: Mapping[str, int]) -> int:
+def _leading_watermark(marks: Mapping[str, int], silent: Mapping[str, int]) -> int:
     """Return the watermark that the silent streams of a group follow."""
     moving = {s: mark for s, mark in marks.items() if mark < FOREVER}  # the watermark of tables is FOREVER
     awake = [mark for s, mark in moving.items() if s not in silent]
@@ -53,7 +53,7 @@ def _leader(marks: Mapping[str, int], silent: Mapping[str, int]) -> int:
 
 
 @dataclass(slots=True)
-class Silence:
+class SilenceTracker:
     """Clock times of the last rows of each stream, to find idle streams and advance their watermarks.
 
     When all streams of a group have been silent for as long as they declare, the clock advances their
@@ -64,36 +64,38 @@ class Silence:
     idle_after: Mapping[str, int]
     began: int
     groups: tuple[frozenset[str], ...]
-    stood: dict[str, int]
+    last_watermarks: dict[str, int]
     """Watermark of each stream when its group last received rows."""
-    heard: dict[str, int] = field(default_factory=dict)
+    last_heard: dict[str, int] = field(default_factory=dict)
 
-    def hear(self, streams: Collection[str], watermarks: Mapping[str, int], now: int) -> None:
+    def note_rows(self, streams: Collection[str], watermarks: Mapping[str, int], now: int) -> None:
         """Note that these streams had rows in a step, and the watermarks after it."""
         known = [s for s in streams if s in self.idle_after]
-        self.heard.update(dict.fromkeys(known, now))
+        self.last_heard.update(dict.fromkeys(known, now))
         for group in self.groups:
             if not group.isdisjoint(known):
-                self.stood |= {s: watermarks[s] for s in group}
+                self.last_watermarks |= {s: watermarks[s] for s in group}
 
-    def idle(self, now: int, *, by_clock: bool = True) -> dict[str, int]:
+    def idle_streams(self, now: int, *, by_clock: bool = True) -> dict[str, int]:
         """Return the idle streams, each with the time to which the clock has advanced it."""
         silent = {s for s in self.idle_after if now >= self._idle_from(s)}
         found: dict[str, int] = {}
         for group in self.groups:
-            clock = self._clock(group, now) if by_clock and self._moving(group) <= silent else BEGINNING
+            clock = (
+                self._clock_watermark(group, now) if by_clock and self._moving_streams(group) <= silent else BEGINNING
+            )
             found |= dict.fromkeys(group & silent, clock)
         return found
 
-    def _clock(self, group: frozenset[str], now: int) -> int:
-        moving = self._moving(group)
-        furthest = max((self.stood[s] for s in moving), default=BEGINNING)
+    def _clock_watermark(self, group: frozenset[str], now: int) -> int:
+        moving = self._moving_streams(group)
+        furthest = max((self.last_watermarks[s] for s in moving), default=BEGINNING)
         if furthest == BEGINNING:
             return BEGINNING  # the clock does not count before the first row
         return furthest + now - max(self._idle_from(s) for s in moving)
 
-    def _moving(self, group: frozenset[str]) -> frozenset[str]:
-        return frozenset(s for s in group if self.stood[s] < FOREVER)
+    def _moving_streams(self, group: frozenset[str]) -> frozenset[str]:
+        return frozenset(s for s in group if self.last_watermarks[s] < FOREVER)
 
     def _idle_from(self, stream: str) -> int:
-        return self.heard.get(stream, self.began) + self.idle_after[stream]
+        return self.last_heard.get(stream, self.began) + self.idle_after[stream]

@@ -34,7 +34,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PortWatermark:
     """Watermark of one sender of a port; it goes to all buckets."""
 
     to: Address
@@ -57,10 +57,10 @@ class Inbox:
         batches = {address: list(some) for address, some in self.batches.items()}
         return replace(self, batches=batches, watermarks=dict(self.watermarks))
 
-    def put(self, parcel: Parcel) -> None:
+    def add_parcel(self, parcel: Parcel) -> None:
         self.batches.setdefault(parcel.to, []).append(parcel.batch)
 
-    def mark(self, mark: Mark) -> None:
+    def add_mark(self, mark: PortWatermark) -> None:
         """Add a sender's watermark; with several senders of one port, the lowest counts."""
         self.watermarks[mark.to] = min(mark.watermark, self.watermarks.get(mark.to, mark.watermark))
 
@@ -70,7 +70,7 @@ class Outbox:
     """Output of one bucket in one step."""
 
     parcels: list[Parcel] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[PortWatermark] = field(default_factory=list)
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Facts]] = field(default_factory=list)
@@ -86,13 +86,13 @@ class Outbox:
                     if len(output):
                         self.results.append((query, output))
                 case ToStage(stage=number, port=port, keys=keys):
-                    parts = split(output, keys, buckets)
+                    parts = split_by_bucket(output, keys, buckets)
                     self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
         if step.dead.num_rows:
             self.dead.append(step.dead)
 
 
-def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
+def run_readers(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
     """Run the stages that read a source stream over its new elements."""
     outbox = Outbox()
     for stage in graph.readers(stream):
@@ -103,7 +103,7 @@ def read(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
     return outbox
 
 
-def run(
+def run_stage(
     stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int, *, most_pairs: int | None = None
 ) -> Chunks:
     """Run a stage in one bucket over its inbox, add its output to the outbox, and return its new state."""
@@ -116,7 +116,7 @@ def run(
     step = stage.step(state, inputs, watermarks, steering)
     outbox.send(stage, step, buckets)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
-    outbox.marks += _marks(stage.targets, step.watermarks)
+    outbox.marks += _marks_for_targets(stage.targets, step.watermarks)
     outbox.pairs = max(outbox.pairs, step.pairs)
     return step.state
 
@@ -126,24 +126,24 @@ def runs_in(stage: Stage, bucket: int) -> bool:
     return bucket == 0 or not stage.is_single
 
 
-def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[Mark]:
+def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[PortWatermark]:
     """Return the marks that stages which read source streams send, given the streams' watermarks."""
-    marks: list[Mark] = []
-    for stage in graph.at(0):
+    marks: list[PortWatermark] = []
+    for stage in graph.stages_at(0):
         (feed,) = stage.feeds
         if isinstance(feed, FromStream) and any(isinstance(target, ToStage) for target in stage.targets):
-            mark = stage.watermark(watermarks[feed.stream])
-            marks += _marks(stage.targets, [mark] * len(stage.targets))
+            mark = stage.output_watermark(watermarks[feed.stream])
+            marks += _marks_for_targets(stage.targets, [mark] * len(stage.targets))
     return marks
 
 
-def _marks(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> list[Mark]:
+def _marks_for_targets(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> list[PortWatermark]:
     """Return the marks for the readers of a stage's outlets."""
     pairs = zip(targets, watermarks, strict=True)
-    return [Mark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
+    return [PortWatermark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
 
 
-def split(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[tuple[int, Batch]]:
+def split_by_bucket(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[tuple[int, Batch]]:
     """Split a batch by bucket. Without keys, bucket 0 gets all of it; if `keys` is None, every bucket does."""
     if not len(batch):
         return

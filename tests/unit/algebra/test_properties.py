@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from tidegate.algebra.explain import describe, explain, in_words
+from tidegate.algebra.explain import describe, duration_text, explain
 from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import (
     Aggregate,
@@ -33,14 +33,14 @@ from tidegate.algebra.plan import (
     Window,
 )
 from tidegate.algebra.properties import (
-    Reach,
+    ValidityExtent,
     ends_in_order,
     is_chronon,
     is_reducible,
-    reach,
     regions,
     unique_keys,
     validity_bound,
+    validity_extent,
 )
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.errors import InternalError, QueryError, Span
@@ -224,26 +224,26 @@ def test_other_plans_are_accepted(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        (RAW, Reach(1, ends=True, bounded=True)),
-        (LASTING, Reach(None, ends=True, bounded=True)),
-        (TABLE, Reach(None, ends=False, bounded=True)),
-        (windowed(None), Reach(None, ends=False, bounded=False)),
-        (CountWindow(RAW, 3), Reach(None, ends=False, bounded=True)),
-        (CountWindow(RAW, None), Reach(None, ends=False, bounded=False)),
-        (Granularity(windowed(5), 4), Reach(8, ends=True, bounded=True)),
-        (Split(windowed(5), 2), Reach(2, ends=True, bounded=True)),
-        (Split(LASTING, 2), Reach(2, ends=True, bounded=True)),
-        (Changes(windowed(None), Change.DELETED), Reach(1, ends=True, bounded=True)),
-        (Join(windowed(5), TABLE, TRUE), Reach(5, ends=True, bounded=True)),
-        (Join(windowed(None), TABLE, TRUE), Reach(None, ends=False, bounded=False)),
-        (SetOperation(windowed(5), windowed(7), SetRule.EXCEPT), Reach(5, ends=True, bounded=True)),
-        (SetOperation(windowed(5), windowed(7), SetRule.INTERSECT), Reach(5, ends=True, bounded=True)),
-        (SetOperation(windowed(5), windowed(7), SetRule.MAX_UNION), Reach(7, ends=True, bounded=True)),
-        (SemiJoin(windowed(5), windowed(7), TRUE), Reach(5, ends=True, bounded=True)),
+        (RAW, ValidityExtent(1, ends=True, bounded=True)),
+        (LASTING, ValidityExtent(None, ends=True, bounded=True)),
+        (TABLE, ValidityExtent(None, ends=False, bounded=True)),
+        (windowed(None), ValidityExtent(None, ends=False, bounded=False)),
+        (CountWindow(RAW, 3), ValidityExtent(None, ends=False, bounded=True)),
+        (CountWindow(RAW, None), ValidityExtent(None, ends=False, bounded=False)),
+        (Granularity(windowed(5), 4), ValidityExtent(8, ends=True, bounded=True)),
+        (Split(windowed(5), 2), ValidityExtent(2, ends=True, bounded=True)),
+        (Split(LASTING, 2), ValidityExtent(2, ends=True, bounded=True)),
+        (Changes(windowed(None), Change.DELETED), ValidityExtent(1, ends=True, bounded=True)),
+        (Join(windowed(5), TABLE, TRUE), ValidityExtent(5, ends=True, bounded=True)),
+        (Join(windowed(None), TABLE, TRUE), ValidityExtent(None, ends=False, bounded=False)),
+        (SetOperation(windowed(5), windowed(7), SetRule.EXCEPT), ValidityExtent(5, ends=True, bounded=True)),
+        (SetOperation(windowed(5), windowed(7), SetRule.INTERSECT), ValidityExtent(5, ends=True, bounded=True)),
+        (SetOperation(windowed(5), windowed(7), SetRule.MAX_UNION), ValidityExtent(7, ends=True, bounded=True)),
+        (SemiJoin(windowed(5), windowed(7), TRUE), ValidityExtent(5, ends=True, bounded=True)),
     ],
 )
-def test_it_is_known_how_long_elements_are_valid_and_whether_they_are_few(plan: Plan, expected: Reach) -> None:
-    assert reach(plan) == expected
+def test_it_is_known_how_long_elements_are_valid_and_whether_they_are_few(plan: Plan, expected: ValidityExtent) -> None:
+    assert validity_extent(plan) == expected
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_a_stamp_takes_the_rows_of_a_source_as_they_are_and_those_of_others_inst
 
 
 def test_durations_are_in_the_largest_whole_unit() -> None:
-    assert [in_words(n) for n in (1, 7, 1000, 90_000_000, HOUR, 5 * HOUR, 48 * HOUR)] == [
+    assert [duration_text(n) for n in (1, 7, 1000, 90_000_000, HOUR, 5 * HOUR, 48 * HOUR)] == [
         "1 microsecond",
         "7 microseconds",
         "1 millisecond",

@@ -13,7 +13,7 @@ from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
 from benchmarks.baselines.tracking_heaps import TOTAL
 from benchmarks.baselines.tracking_signals import DIRECT
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 TRACKERS = [DistributedTracker, StabbingTracker, ScanTracker]
 
@@ -23,11 +23,11 @@ def closed(*spans, threshold, first=0):
     ends = np.array(spans, np.float64)
     ids = np.arange(first, first + len(ends))
     is_open = np.zeros((len(ends), 1), np.bool_)
-    return Ranges(ids, ends[:, :1], ends[:, 1:], is_open, is_open, np.full(len(ends), threshold))
+    return Subscriptions(ids, ends[:, :1], ends[:, 1:], is_open, is_open, np.full(len(ends), threshold))
 
 
 def points(*values, weight=1):
-    return Elements(np.array(values, np.float64)[:, np.newaxis], np.full(len(values), weight))
+    return WeightedElements(np.array(values, np.float64)[:, np.newaxis], np.full(len(values), weight))
 
 
 def rows(matured):
@@ -44,7 +44,7 @@ STAIRS = [(k, k + 7) for k in range(16)]
 
 @pytest.mark.parametrize("tracker", TRACKERS)
 def test_the_element_that_completes_a_query_is_reported_with_the_exact_total(tracker):
-    trades = Elements(np.array([[100.0], [103.0], [107.0], [105.0]]), np.array([40, 30, 500, 60]))
+    trades = WeightedElements(np.array([[100.0], [103.0], [107.0], [105.0]]), np.array([40, 30, 500, 60]))
     live, matured = tracker().register(closed((100, 105), threshold=100)).absorb(trades)
     assert rows(matured) == [(0, 3, 130)]
     assert len(live) == 0
@@ -67,8 +67,8 @@ def test_a_query_counts_from_its_registration_on(tracker):
 @pytest.mark.parametrize("tracker", TRACKERS)
 def test_the_next_number_after_an_open_end_is_outside_and_the_one_before_it_inside(tracker):
     no, yes = np.zeros((1, 1), np.bool_), np.ones((1, 1), np.bool_)
-    below_one = Ranges(np.array([0]), np.array([[0.0]]), np.array([[1.0]]), yes, yes, np.array([2]))
-    up_to_one = Ranges(np.array([1]), np.array([[0.0]]), np.array([[1.0]]), no, no, np.array([2]))
+    below_one = Subscriptions(np.array([0]), np.array([[0.0]]), np.array([[1.0]]), yes, yes, np.array([2]))
+    up_to_one = Subscriptions(np.array([1]), np.array([[0.0]]), np.array([[1.0]]), no, no, np.array([2]))
     least, last = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
     live = tracker().register(below_one).register(up_to_one)
     live, matured = live.absorb(points(math.nextafter(0.0, -1.0), math.nextafter(1.0, 2.0), 0.0, 1.0))
@@ -148,7 +148,7 @@ def test_what_a_node_holds_back_when_it_signals_is_not_forgotten():
     values, slack = one_value_of_each_node(live, query), int(rounds(live).slack[query])
     assert len(values) == np.diff(rounds(live).entries_at)[query] > 3
     weight = np.array([2 * slack - 1] * (len(values) - 1) + [slack - 1] * len(values))
-    _, matured = live.absorb(Elements(np.array([*values[1:], *values])[:, np.newaxis], weight))
+    _, matured = live.absorb(WeightedElements(np.array([*values[1:], *values])[:, np.newaxis], weight))
     completed = int(np.argmax(weight.cumsum() >= 1000))
     assert (query, completed, int(weight[: completed + 1].sum())) in rows(matured)
 

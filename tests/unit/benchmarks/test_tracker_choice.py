@@ -9,8 +9,8 @@ from benchmarks.baselines.choice import Method, better_method, cost, moved
 from benchmarks.baselines.tracking import DistributedTracker
 from tidegate.language.bind.program import bind
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
-from tidegate.physical.subscriptions.kernels.batch_model import Settings
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.batch_model import BatchSettings
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 from tidegate.runtime.answers import explain_program
 
 STREAMS = """CREATE STREAM trade (price DOUBLE, shares INT, at TIMESTAMP) FROM 'trade.csv' TIMESTAMP BY at;
@@ -21,7 +21,7 @@ LIVE, BATCH = (0, 100, 10_000, 1_000_000), (0, 1, 100, 10_000, 250_000)
 
 def empty(method, repeats):
     if method is Method.BATCH:
-        return BatchTracker.empty(2, Settings(fresh=20), keyed=True, repeats=repeats)
+        return BatchTracker.empty(2, BatchSettings(fresh=20), keyed=True, repeats=repeats)
     return DistributedTracker(repeats=repeats)
 
 
@@ -36,9 +36,9 @@ def test_queries_go_on_where_they_were_when_they_move(first, repeats):
     key, low = rng.integers(0, 4, (100, 1)), rng.integers(0, 50, (100, 1))
     closed = np.zeros((100, 2), np.bool_)
     ends = np.hstack([key, low]), np.hstack([key, low + 30])
-    ranges = Ranges(np.arange(100), *ends, closed, closed, rng.integers(1, 400, 100))
+    ranges = Subscriptions(np.arange(100), *ends, closed, closed, rng.integers(1, 400, 100))
     value = np.column_stack([rng.integers(0, 4, 300), rng.integers(0, 80, 300)])
-    parts = [Elements(value[begin : begin + 100], np.full(100, 5)) for begin in (0, 100, 200)]
+    parts = [WeightedElements(value[begin : begin + 100], np.full(100, 5)) for begin in (0, 100, 200)]
     stays, moves = empty(Method.BATCH, repeats).register(ranges), empty(first, repeats).register(ranges)
     for number, part in enumerate(parts):
         stays, expected = stays.absorb(part)

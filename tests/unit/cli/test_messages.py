@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidegate.cli.output import Printer
-from tidegate.cli.table import aligned
+from tidegate.cli.table import align_table
 from tidegate.errors import DataError, printable
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.runtime.port import DEAD_LETTERS
@@ -38,12 +38,12 @@ def test_writing_is_not_turned_around():
 
 
 def test_a_table_keeps_its_lines_whatever_its_values_are():
-    assert aligned(pa.table({"note": ["two\nlines"]})) == "note\ntwo\\nlines\n"
+    assert align_table(pa.table({"note": ["two\nlines"]})) == "note\ntwo\\nlines\n"
 
 
 def test_a_time_beyond_the_year_9999_is_shown_in_tables_and_dead_letters():
     times = pa.array([FAR, FAR], pa.int64()).cast(Type.TIMESTAMP.arrow)
-    assert aligned(pa.table({"at": times[:1]})) == "at\n+12000-01-01T00:00:00Z\n"
+    assert align_table(pa.table({"at": times[:1]})) == "at\n+12000-01-01T00:00:00Z\n"
     session = Session(runtime="embedded")
     session.stream("s", pa.table({"at": times, "v": [0, 0], "big": [2**62, 2**62]}), time="at")
     sums = "SUM(big) AS x, MEDIAN(big) AS y"  # each way to aggregate has dead letters of its own

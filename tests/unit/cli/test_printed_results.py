@@ -38,7 +38,7 @@ def test_a_table_has_one_header_however_many_batches_come(capsys, at_once):
     for rows in ([(2, 3, "hall"), (1, 2, "attic")], [(30, 31, "hall")]):
         printer.add("q", batch(*rows))
     printer.close()
-    printer.complete()
+    printer.print_missing_headers()
     assert capsys.readouterr().out == (
         "valid_from  valid_to  place\n"
         "         1         2  attic\n"
@@ -64,7 +64,7 @@ def test_a_table_of_several_queries_says_whose_rows_follow(capsys):
     for name in ("one", "one", "two", "one"):
         printer.add(name, batch((1, 2, name)))
     printer.close()
-    printer.complete()
+    printer.print_missing_headers()
     header, row = "valid_from  valid_to  place\n", "         1         2  "
     assert capsys.readouterr().out == (
         f"one:\n{header}{row}one\n{row}one\ntwo:\n{header}{row}two\none:\n{row}one\nnone:\n{header}"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.csv_text import CsvParser, Dialect
-from tidegate.connectors.decode import Decoder, Ingested, make_decoder
+from tidegate.connectors.decode import DecodedBatch, Decoder, make_decoder
 from tidegate.connectors.source import open_source
 from tidegate.errors import DataError
 from tidegate.physical.common.batch import concat
@@ -44,11 +44,11 @@ def decoder(columns: frozenset[str] = EVERY, *, dialect: Dialect | None = None) 
     return make_decoder(stream(), columns, parser)
 
 
-def rows(ingested: Ingested) -> list[tuple]:
+def rows(ingested: DecodedBatch) -> list[tuple]:
     return [tuple(row.values()) for row in ingested.batch.columns.to_pylist()]
 
 
-def dead(ingested: Ingested) -> list[tuple]:
+def dead(ingested: DecodedBatch) -> list[tuple]:
     assert ingested.rows == len(ingested.batch) + ingested.dead.num_rows
     return [tuple(letter.values())[1:5] for letter in ingested.dead.to_pylist()]
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, Ingested, Parsed, make_decoder
+from tidegate.connectors.decode import DecodedBatch, Decoder, ParsedRows, make_decoder
 from tidegate.connectors.jsonl import JsonParser
 from tidegate.connectors.lines import Lines
 from tidegate.connectors.source import open_source
@@ -33,17 +33,17 @@ def decoder(*columns: str) -> Decoder:
     return open_source(STREAM).decoder(frozenset(columns or SCHEMA.names))
 
 
-def values(ingested: Ingested) -> list:
+def values(ingested: DecodedBatch) -> list:
     """Of decoders of one column, its values."""
     return ingested.batch.columns.column(0).to_pylist()
 
 
-def dead(ingested: Ingested) -> list[tuple]:
+def dead(ingested: DecodedBatch) -> list[tuple]:
     assert ingested.rows == len(ingested.batch) + ingested.dead.num_rows
     return [tuple(letter.values())[1:5] for letter in ingested.dead.to_pylist()]
 
 
-def of_column(name: str, *jsons: str) -> Ingested:
+def of_column(name: str, *jsons: str) -> DecodedBatch:
     return decoder(name).decode(raw(*(f'{{"t": 1, "{name}": {value}}}' for value in jsons)), BEGINNING)
 
 
@@ -161,7 +161,7 @@ def test_a_decoder_travels_to_a_worker():
     assert sent == decoder()
 
 
-def as_lists(parsed: Parsed) -> tuple:
+def as_lists(parsed: ParsedRows) -> tuple:
     columns = {n: ([repr(v) for v in c.values.to_pylist()], c.bad.tolist()) for n, c in parsed.columns.items()}
     return columns, dict(parsed.broken)
 

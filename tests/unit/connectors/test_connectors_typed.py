@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Ingested
+from tidegate.connectors.decode import DecodedBatch
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.source import open_source
 from tidegate.connectors.typed import cast_column, typed_decoder
@@ -30,7 +30,7 @@ def stream(location="dataframe://d", *, schema: Schema = SCHEMA, **options: str)
     return SourceStream("s", schema, str(location), "t", options=tuple(options.items()))
 
 
-def dead(ingested: Ingested) -> list[tuple]:
+def dead(ingested: DecodedBatch) -> list[tuple]:
     assert ingested.rows == len(ingested.batch) + ingested.dead.num_rows
     return [tuple(letter.values())[1:5] for letter in ingested.dead.to_pylist()]
 

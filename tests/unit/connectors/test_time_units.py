@@ -13,7 +13,7 @@ from support.micros import in_micros
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.source import open_source
-from tidegate.connectors.time_values import unlikely_unit
+from tidegate.connectors.time_values import unlikely_unit_warning
 from tidegate.connectors.typed import typed_decoder
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
@@ -234,7 +234,7 @@ def test_a_table_whose_times_cannot_have_the_unit_is_refused(column, unit, error
     ],
 )
 def test_times_of_january_1970_of_the_far_future_or_of_another_unit_are_warned_of(unit, first, last, message):
-    warning = unlikely_unit(stream(unit), (first, last))
+    warning = unlikely_unit_warning(stream(unit), (first, last))
     assert warning is not None
     assert warning.code == "W301"
     assert message in warning.message
@@ -255,23 +255,23 @@ def test_times_of_january_1970_of_the_far_future_or_of_another_unit_are_warned_o
     ],
 )
 def test_other_times_are_not_warned_of(unit, first, last):
-    assert unlikely_unit(stream(unit), (first, last)) is None
+    assert unlikely_unit_warning(stream(unit), (first, last)) is None
 
 
 def test_the_warning_says_what_to_write():
-    warning = unlikely_unit(stream(None), (NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3))
+    warning = unlikely_unit_warning(stream(None), (NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3))
     assert warning is not None
     assert warning.hint == (
         'write TIMESTAMP BY at UNIT MILLISECONDS (in Python: unit="milliseconds"); '
         "if they are microseconds, UNIT MICROSECONDS"
     )
-    small = unlikely_unit(stream(None), (0, 100))
+    small = unlikely_unit_warning(stream(None), (0, 100))
     assert small is not None
     assert small.hint == (
         'write TIMESTAMP BY at UNIT SECONDS or MILLISECONDS or NANOSECONDS (in Python: unit="seconds"); '
         "if they are microseconds, UNIT MICROSECONDS"
     )
-    valid = unlikely_unit(stream(TimeUnit.SECONDS, end="until"), (NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3))
+    valid = unlikely_unit_warning(stream(TimeUnit.SECONDS, end="until"), (NOVEMBER_2023 * 10**3, NOVEMBER_2023 * 10**3))
     assert valid is not None
     assert valid.hint == 'write VALID FROM at TO until UNIT MILLISECONDS (in Python: unit="milliseconds")'
 

@@ -11,11 +11,11 @@ import pytest
 from support.paths import ROOT
 
 from tidegate.catalog.catalog import Catalog
-from tidegate.cli.table import aligned
+from tidegate.cli.table import align_table
 from tidegate.errors import QueryError
 from tidegate.expressions.functions.resolve import function_names
 from tidegate.language.bind.program import bind
-from tidegate.runtime.outputs import in_time_order
+from tidegate.runtime.outputs import sort_by_time
 from tidegate.session import Session
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,7 +47,7 @@ def test_the_query_of_the_readme_gives_the_result_shown_there(monkeypatch):
         running = session.sql(query, once=True)
         assert running is not None
         running.wait()
-        shown = aligned(in_time_order(running.results()))
+        shown = align_table(sort_by_time(running.results()))
     assert "closing.sql --once --quiet\n" + shown in (ROOT / "README.md").read_text()
 
 

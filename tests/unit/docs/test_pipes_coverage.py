@@ -60,7 +60,7 @@ def test_elements_have_a_validity_and_start_at_or_after_the_watermark_that_was_p
     times = [5, 3, 4, 9, 7, 6, 12, 2, 10, 11, 40]
     with Session(runtime="embedded") as session:
         session.stream("s", pa.table({"at": times, "value": times}), time="at", delay="3 us")
-        source = session._named_sources()["s"]
+        source = session._sources_by_name()["s"]
         job = compile_job(bind(query, session.catalog), sinks={}, sources={"s": source})
         engine, took, late, gave = Engine(job), [], [], []
         for raw, _ in source.read(None, 2, columns=job.graph.columns("s")):

@@ -12,7 +12,7 @@ from support.paths import ROOT
 
 from tidegate.edge import KeyedThresholdFilter, ThresholdFilter
 from tidegate.errors import DataError, QueryError
-from tidegate.physical.threshold_alert.kernels.brackets import bracketed
+from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed
 
 QUIET = [(0, 1.0), (1, 5.0), (2, 3.0), (3, 1.0), (4, 5.0)]
 
@@ -137,7 +137,7 @@ def test_what_is_sent_of_a_long_stream_is_what_the_kernel_keeps():
     sent = [outbox.offer_many(times[i : i + 777], values[i : i + 777])[0] for i in range(0, 50_000, 777)]
     sent.append(np.array([t for t, _ in outbox.flush()], np.int64))
     same = np.zeros(50_000, np.int64)
-    omitted = bracketed(same, times, values, window=300, strict=True, above=True, below=True)
+    omitted = find_bracketed(same, times, values, window=300, strict=True, above=True, below=True)
     assert np.concatenate(sent).tolist() == times[~omitted].tolist()
 
 

@@ -12,7 +12,7 @@ from support.micros import in_micros
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Plan, walk
 from tidegate.errors import NOWHERE, QueryError
-from tidegate.expressions.functions.aggregates import AGGREGATE_ALIASES, AGGREGATES, aggregate_named, type_of
+from tidegate.expressions.functions.aggregates import AGGREGATE_ALIASES, AGGREGATES, aggregate_named, result_type
 from tidegate.language.bind.program import bind
 from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.batch import Batch
@@ -35,7 +35,7 @@ def call(function: str, *columns: str, name: str = "result", **more: object) -> 
         function,
         columns[0] if columns else None,
         name,
-        type_of(AGGREGATES[function], types, NOWHERE),
+        result_type(AGGREGATES[function], types, NOWHERE),
         columns[1:],
         **more,
     )

@@ -17,7 +17,7 @@ import pytest
 from support.wrong import cases, said_of, write_anew
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.cli.table import aligned
+from tidegate.cli.table import align_table
 from tidegate.connectors.generator import generate
 from tidegate.connectors.sinks import open_sink
 from tidegate.connectors.source import open_source
@@ -75,14 +75,14 @@ def read(location, schema=SCHEMA):
 
 def test_a_type_is_known_by_what_it_is_made_of():
     for type_ in COLLECTIONS:
-        assert Type.named(type_.name) is type_
-        assert Type.named(type_.name.lower().replace(" ", "")) is type_
+        assert Type.from_name(type_.name) is type_
+        assert Type.from_name(type_.name.lower().replace(" ", "")) is type_
         assert Type.of_arrow(type_.arrow) is type_
-        assert Type.made_of(*type_.parts) is type_
+        assert Type.of_parts(*type_.parts) is type_
         assert pickle.loads(pickle.dumps(type_)) is type_
-    assert Type.named("Map< text ,\n long >") is Type.MAP_STRING_BIGINT
-    assert Type.made_of() is None
-    assert Type.made_of(Type.ARRAY_INT) is None
+    assert Type.from_name("Map< text ,\n long >") is Type.MAP_STRING_BIGINT
+    assert Type.of_parts() is None
+    assert Type.of_parts(Type.ARRAY_INT) is None
 
 
 @pytest.mark.parametrize(("statement", "message"), cases(TEXTS))
@@ -256,7 +256,7 @@ def test_users_functions_take_and_give_them():
 
 def test_tables_show_them_as_json():
     table = pa.table({"a": pa.array([[1, None], None]), "m": pa.array([[("x", 1.5)], []], WORDS)})
-    assert aligned(table) == 'a          m\n[1, null]  {"x": 1.5}\nNULL       {}\n'
+    assert align_table(table) == 'a          m\n[1, null]  {"x": 1.5}\nNULL       {}\n'
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from support.micros import in_micros
 from tidegate.algebra.plan import Scan, walk
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import SourceStream
-from tidegate.catalog.domains import in_words
-from tidegate.connectors.decode import Ingested
+from tidegate.catalog.domains import describe_domain
+from tidegate.connectors.decode import DecodedBatch
 from tidegate.connectors.typed import typed_decoder
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
@@ -109,7 +109,7 @@ def test_other_checks_are_refused(declaration, message):
 # ---- what becomes of rows
 
 
-def decoded(values: pa.Array, type_: Type, found: Domain) -> Ingested:
+def decoded(values: pa.Array, type_: Type, found: Domain) -> DecodedBatch:
     schema = Schema.of(x=type_, t=Type.BIGINT)
     stream = SourceStream("s", schema, "nowhere", "t", domains=(("x", found),))
     raw = pa.RecordBatch.from_pydict({"x": values, "t": pa.array(range(len(values)), pa.int64())})
@@ -251,7 +251,7 @@ def test_generated_rows_are_checked_too():
     ],
 )
 def test_domains_are_said_as_they_were_written(found, words):
-    assert in_words(found) == words
+    assert describe_domain(found) == words
 
 
 def test_describe_says_what_is_declared_of_columns():

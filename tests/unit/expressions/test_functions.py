@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tidegate.errors import NOWHERE, QueryError, Span
-from tidegate.expressions.coercion import cast, cast_can_fail, castable
+from tidegate.expressions.coercion import can_cast, cast, cast_can_fail
 from tidegate.expressions.evaluate import KERNELS
 from tidegate.expressions.functions.aggregates import AGGREGATES, aggregate_type
 from tidegate.expressions.functions.resolve import can_fail, coerce, common_type, function_names, resolve, unify
@@ -256,11 +256,11 @@ def test_casts_that_make_no_sense_are_refused_with_a_way_out():
 
 
 def test_nothing_is_cast_to_null():
-    assert [t for t in Type if castable(t, Type.NULL)] == [Type.NULL]
+    assert [t for t in Type if can_cast(t, Type.NULL)] == [Type.NULL]
 
 
 def test_which_casts_can_fail():
-    plain = {(s.name, t.name) for s in PLAIN for t in PLAIN if castable(s, t) and cast_can_fail(s, t)}
+    plain = {(s.name, t.name) for s in PLAIN for t in PLAIN if can_cast(s, t) and cast_can_fail(s, t)}
     assert plain == {
         *(("STRING", t.name) for t in PLAIN if t not in (Type.STRING, Type.NULL)),
         ("BIGINT", "INT"),
@@ -271,15 +271,15 @@ def test_which_casts_can_fail():
 def test_casts_of_arrays_and_maps_can_fail_as_those_of_what_they_hold():
     for source, target in product((t for t in Type if t.is_array), repeat=2):
         (one,), (other,) = source.parts, target.parts
-        assert castable(source, target) is castable(one, other)
-        assert not castable(source, target) or cast_can_fail(source, target) is cast_can_fail(one, other)
-    assert castable(Type.MAP_INT_DOUBLE, Type.MAP_BIGINT_INT)
+        assert can_cast(source, target) is can_cast(one, other)
+        assert not can_cast(source, target) or cast_can_fail(source, target) is cast_can_fail(one, other)
+    assert can_cast(Type.MAP_INT_DOUBLE, Type.MAP_BIGINT_INT)
     assert cast_can_fail(Type.MAP_INT_DOUBLE, Type.MAP_BIGINT_INT)
     assert not cast_can_fail(Type.MAP_INT_INT, Type.MAP_BIGINT_DOUBLE)
     # Two keys could become one.
-    assert not castable(Type.MAP_STRING_INT, Type.MAP_INT_INT)
-    assert not castable(Type.ARRAY_INT, Type.INT)
-    assert not castable(Type.ARRAY_INT, Type.MAP_INT_INT)
+    assert not can_cast(Type.MAP_STRING_INT, Type.MAP_INT_INT)
+    assert not can_cast(Type.ARRAY_INT, Type.INT)
+    assert not can_cast(Type.ARRAY_INT, Type.MAP_INT_INT)
 
 
 @pytest.mark.parametrize(

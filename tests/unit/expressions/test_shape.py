@@ -11,7 +11,7 @@ from support.written import expression as written
 
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify
-from tidegate.language.bind.names import Visible
+from tidegate.language.bind.names import VisibleStream
 from tidegate.language.bind.query.expressions import bind_expression, without_aggregates
 from tidegate.schema import Domain, Field, Type
 
@@ -130,7 +130,7 @@ PROVED = [
 def formula(text, type_=Type.DOUBLE):
     names = sorted(set(re.findall(r"\b[A-Za-z]\b", text)))
     fields = tuple(Field(name, type_) for name in names)
-    scope = (Visible("f", "f", fields, tuple(names)),)
+    scope = (VisibleStream("f", "f", fields, tuple(names)),)
     return bind_expression(written(text), without_aggregates(scope, "a formula"))
 
 

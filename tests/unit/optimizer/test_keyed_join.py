@@ -23,16 +23,16 @@ from support.keyed import (
     why_plain,
 )
 
-from tidegate.algebra.count_windows import counted
+from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_keyed_join import join_graphs
-from tidegate.algebra.join_graph import common_key, covers, shape
-from tidegate.algebra.keyed_join import JoinEdge, Kind
+from tidegate.algebra.explain_keyed_join import describe_join_graphs
+from tidegate.algebra.join_graph import common_key, covers, graph_shape
+from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge
 from tidegate.algebra.plan import Filter, Scan, Window, walk
 from tidegate.algebra.properties import has_own_times, is_chronon, unique_keys, validity_bound
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import share
+from tidegate.optimizer.sharing import share_subplans
 from tidegate.schema import Schema, Type
 from tidegate.time import MICROSECONDS
 
@@ -91,7 +91,7 @@ def test_an_equality_that_follows_is_an_edge_where_a_reference_is_declared_of_it
     said = P + stream("o", "KEY (pid) FOREIGN KEY (pid) REFERENCES s (pid) WITHIN 5 SECONDS") + stream("s", "KEY (pid)")
     join = the_join(said + STAR)
     assert join.edges[-1] == JoinEdge(1, 2, ("o.pid",), ("s.pid",))
-    assert [(each.edge, each.kind) for each in join.used] == [(2, Kind.ARRIVING)]
+    assert [(each.edge, each.kind) for each in join.used_constraints] == [(2, ConstraintKind.ARRIVING)]
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_an_equality_that_follows_does_not_bring_a_stream_into_a_graph() -> None
 def test_there_is_no_way_back_where_all_is_reached_anyway_and_nothing_is_known_of_it() -> None:
     said = P + stream("q", "KEY (pid)") + O_KEYED
     where = "p.pid = q.pid AND q.pid = o.pid"
-    assert shape(3, the_join(said + query("p", "q", "o", where=where)).edges) == "tree"
-    assert shape(3, the_join(said + query("p", "q", "o", where=where), MONITORED).edges) == "cyclic"
+    assert graph_shape(3, the_join(said + query("p", "q", "o", where=where)).edges) == "tree"
+    assert graph_shape(3, the_join(said + query("p", "q", "o", where=where), MONITORED).edges) == "cyclic"
 
 
 def test_a_key_may_be_widened_for_the_comparison() -> None:
     join = the_join(P + stream("o", "KEY (size)") + query("p", "o", where="p.pid = o.size"))
     assert join.edges == (JoinEdge(0, 1, ("p.pid",), ("key:1:0",)),)
-    assert "  p → o on p.pid = o.size" in join_graphs(join)
+    assert "  p → o on p.pid = o.size" in describe_join_graphs(join)
 
 
 def test_a_cast_that_makes_different_keys_equal_is_no_key() -> None:
@@ -187,13 +187,15 @@ Map p.note AS note
       Rename to o
         Scan o\
 """)
-    assert join_graphs(plan)[-1] == "  in one bucket: rows of windows are counted, and all of them must be there"
+    assert (
+        describe_join_graphs(plan)[-1] == "  in one bucket: rows of windows are counted, and all of them must be there"
+    )
 
 
 def test_a_filter_below_a_window_of_rows_stays_there() -> None:
     inner = "(SELECT pid, note FROM p WHERE size > 3) p WINDOW(ROWS 50)"
     join = the_join(P + O_KEYED + f"SELECT p.note FROM {inner}, o WINDOW(RANGE 5) WHERE p.pid = o.pid;")
-    window = counted(join.inputs[0])
+    window = count_window_below(join.inputs[0])
     assert window is not None
     assert window.rows == 50
     assert any(isinstance(node, Filter) for node in walk(window.source))
@@ -239,7 +241,7 @@ def test_a_reach_in_rows_is_compared_with_a_window_of_rows(rows: int, is_worth_i
 
 def test_what_may_be_found_makes_it_worth_to_watch() -> None:
     join = the_join(P + Q + O_KEYED + TO_O, MONITORED)
-    assert join.watched == tuple((edge, kind) for edge in (0, 1) for kind in Kind)
+    assert join.watched == tuple((edge, kind) for edge in (0, 1) for kind in ConstraintKind)
 
 
 # ---- graphs and properties
@@ -249,9 +251,9 @@ def test_graphs_have_shapes_and_covers() -> None:
     def edges(*pairs: tuple[int, int]) -> list[JoinEdge]:
         return [JoinEdge(a, b, ("k",), ("k",)) for a, b in pairs]
 
-    assert shape(3, edges((0, 1), (0, 2))) == "tree"
-    assert shape(3, edges((0, 1), (1, 2), (0, 2))) == "acyclic"
-    assert shape(2, edges((0, 1), (1, 0))) == "cyclic"
+    assert graph_shape(3, edges((0, 1), (0, 2))) == "tree"
+    assert graph_shape(3, edges((0, 1), (1, 2), (0, 2))) == "acyclic"
+    assert graph_shape(2, edges((0, 1), (1, 0))) == "cyclic"
     assert covers(3, edges((0, 2), (1, 2))) == ((0, 1),)
     assert covers(3, edges((0, 1), (1, 0), (1, 2))) == ((0,), (1,))
 
@@ -277,5 +279,5 @@ def test_joins_of_two_queries_that_mean_the_same_are_one() -> None:
     renamed = "SELECT x.note AS n FROM p x WINDOW(RANGE 10 MINUTES), o y WINDOW(RANGE 10 MINUTES) WHERE x.pid = y.pid;"
     said = stream("p", "CLUSTERED BY (pid) WITHIN 20 MINUTES") + O_KEYED
     queries = bind(said + P_TO_O + renamed).queries
-    one, other = share([optimize(each.plan)[0] for each in queries])
+    one, other = share_subplans([optimize(each.plan)[0] for each in queries])
     assert joins(one) == joins(other)

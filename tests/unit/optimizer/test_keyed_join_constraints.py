@@ -22,9 +22,9 @@ from support.keyed import (
     why_plain,
 )
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.explain_keyed_join import what_differs
-from tidegate.algebra.keyed_join import Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.explain_keyed_join import describe_wrong_results
+from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.language.bind.program import bind
 from tidegate.runtime.explain import ExplainFormat
 from tidegate.session import explain_program
@@ -33,7 +33,7 @@ from tidegate.time import MICROSECONDS
 
 def constraints(
     parent: str, child: str = "KEY (pid)", *, where: str = "p.pid = o.pid"
-) -> list[tuple[Kind, str | None]]:
+) -> list[tuple[ConstraintKind, str | None]]:
     join = the_join(stream("p", parent) + stream("o", child) + query("p", "o", where=where))
     return [(each.kind, each.unused) for each in join.constraints]
 
@@ -41,14 +41,14 @@ def constraints(
 @pytest.mark.parametrize(
     ("parent", "child", "kind"),
     [
-        ("CONSTRAINT FOREIGN KEY (pid) REFERENCES o (pid) WITHIN 5 ROWS", "KEY (pid)", Kind.ARRIVING),
-        ("CONSTRAINT (pid) REFERENCES o (pid) WITHIN 5 SECONDS", "KEY (pid)", Kind.ARRIVING),
-        ("CLUSTERED BY (pid) WITHIN 5 ROWS", "KEY (pid)", Kind.CLUSTERED),
-        ("ORDERED BY (pid) WITHIN 5 ROWS", "KEY (pid)", Kind.ORDERED_PARENTS),
-        ("", "KEY (pid) ORDERED BY (pid) WITHIN 5 SECONDS", Kind.ORDERED_CHILDREN),
+        ("CONSTRAINT FOREIGN KEY (pid) REFERENCES o (pid) WITHIN 5 ROWS", "KEY (pid)", ConstraintKind.ARRIVING),
+        ("CONSTRAINT (pid) REFERENCES o (pid) WITHIN 5 SECONDS", "KEY (pid)", ConstraintKind.ARRIVING),
+        ("CLUSTERED BY (pid) WITHIN 5 ROWS", "KEY (pid)", ConstraintKind.CLUSTERED),
+        ("ORDERED BY (pid) WITHIN 5 ROWS", "KEY (pid)", ConstraintKind.ORDERED_PARENTS),
+        ("", "KEY (pid) ORDERED BY (pid) WITHIN 5 SECONDS", ConstraintKind.ORDERED_CHILDREN),
     ],
 )
-def test_constraints_on_the_columns_of_an_edge_are_made_use_of(parent: str, child: str, kind: Kind) -> None:
+def test_constraints_on_the_columns_of_an_edge_are_made_use_of(parent: str, child: str, kind: ConstraintKind) -> None:
     assert constraints(parent, child) == [(kind, None)]
 
 
@@ -100,7 +100,7 @@ def test_rows_of_a_stream_are_compared_with_a_window_of_its_rows(window: str, wh
 
 def test_in_time_rows_that_agree_in_more_columns_are_no_further_apart() -> None:
     found = constraints("CLUSTERED BY (pid) WITHIN 5 SECONDS", where="p.pid = o.pid AND p.oid = o.oid")
-    assert found == [(Kind.CLUSTERED, None)]
+    assert found == [(ConstraintKind.CLUSTERED, None)]
 
 
 def test_of_constraints_in_one_unit_the_shortest_counts() -> None:
@@ -112,13 +112,13 @@ def test_of_constraints_in_one_unit_the_shortest_counts() -> None:
 
 def test_of_texts_only_clusters_are_watched() -> None:
     join = the_join(P + stream("o", "KEY (note)") + query("p", "o", where="p.note = o.note"), MONITORED)
-    assert join.watched == ((0, Kind.ARRIVING), (0, Kind.CLUSTERED))
+    assert join.watched == ((0, ConstraintKind.ARRIVING), (0, ConstraintKind.CLUSTERED))
 
 
 def test_what_is_declared_and_used_is_not_watched() -> None:
     join = the_join(stream("p", "CLUSTERED BY (pid) WITHIN 5 ROWS") + O_KEYED + P_TO_O, MONITORED)
-    assert (0, Kind.CLUSTERED) not in join.watched
-    assert (0, Kind.ARRIVING) in join.watched
+    assert (0, ConstraintKind.CLUSTERED) not in join.watched
+    assert (0, ConstraintKind.ARRIVING) in join.watched
 
 
 def test_rows_stay_while_another_source_may_join_them() -> None:
@@ -149,8 +149,8 @@ def test_complete_rows_of_a_cover_need_no_constraint() -> None:
     text = stream("p", "KEY (pid) ORDERED BY (pid) WITHIN 5 ROWS") + O_KEYED + P_TO_O
     unused = {(each.edge, each.kind): each.unused for each in the_join(text).constraints}
     assert unused == {
-        (0, Kind.ORDERED_PARENTS): "complete rows of o are not kept anyway",
-        (1, Kind.ORDERED_CHILDREN): None,
+        (0, ConstraintKind.ORDERED_PARENTS): "complete rows of o are not kept anyway",
+        (1, ConstraintKind.ORDERED_CHILDREN): None,
     }
 
 
@@ -220,7 +220,7 @@ def test_a_program_is_explained_with_its_graphs_and_why_joins_are_plain() -> Non
 
 # ---- above a lean join
 
-LEAN = Settings(Use.DECLARED, exact=False)
+LEAN = ConstraintSettings(ConstraintUse.DECLARED, exact=False)
 REFERRING = stream("p", "CONSTRAINT (pid) REFERENCES o (pid) WITHIN 5 SECONDS") + O_KEYED + Q
 FROM = "FROM p WINDOW(RANGE 10 MINUTES), o WINDOW(RANGE 10 MINUTES) WHERE p.pid = o.pid"
 JOINED, OTHERS = f"SELECT p.pid {FROM}", "SELECT q.pid FROM q WINDOW(RANGE 10 MINUTES)"
@@ -239,8 +239,8 @@ JOINED, OTHERS = f"SELECT p.pid {FROM}", "SELECT q.pid FROM q WINDOW(RANGE 10 MI
 )
 def test_what_is_wrong_above_a_join_that_misses_results_is_said(above: str, what: str) -> None:
     said = f"mode lean: where results of a join are missing, those of {what} above it are wrong, not only fewer"
-    assert what_differs(optimized(REFERRING + above, LEAN)) == [said]
-    assert what_differs(optimized(REFERRING + above)) == []
+    assert describe_wrong_results(optimized(REFERRING + above, LEAN)) == [said]
+    assert describe_wrong_results(optimized(REFERRING + above)) == []
     explained = explain_program(bind("SET constraints = declared MODE lean;" + REFERRING + above), ExplainFormat.TEXT)
     assert f"\n  {said}\n" in explained
 
@@ -259,10 +259,10 @@ def test_what_is_wrong_above_a_join_that_misses_results_is_said(above: str, what
 def test_where_there_are_only_fewer_results_nothing_is_said(above: str) -> None:
     plan = optimized(REFERRING + above, LEAN)
     assert joins(plan)
-    assert what_differs(plan) == []
+    assert describe_wrong_results(plan) == []
 
 
 def test_a_lean_join_that_makes_use_of_nothing_misses_nothing() -> None:
     plan = optimized(P + O_KEYED + f"SELECT COUNT(*) AS n {FROM}", LEAN)
     assert joins(plan)
-    assert what_differs(plan) == []
+    assert describe_wrong_results(plan) == []

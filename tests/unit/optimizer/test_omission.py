@@ -7,7 +7,7 @@ import pytest
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan, walk
-from tidegate.algebra.threshold_alert import Alert, Demand, Link, Whole
+from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import TRUE
 from tidegate.language.bind.program import bind
@@ -27,7 +27,7 @@ def alert(*links: Link, members: int, step: int = 1) -> Alert:
 
 def windows(of: Alert) -> list[tuple[int, bool] | None]:
     found = [omission_window(of, position) for position in range(len(of.members))]
-    return [None if isinstance(each, Whole) else each for each in found]
+    return [None if isinstance(each, KeepAll) else each for each in found]
 
 
 def optimized(*statements: str) -> list[Plan]:
@@ -35,7 +35,7 @@ def optimized(*statements: str) -> list[Plan]:
     return [each.optimized for each in compiled]
 
 
-def demands(statement: str) -> tuple[Demand | Whole, ...]:
+def demands(statement: str) -> tuple[Demand | KeepAll, ...]:
     (join,) = [node for node in walk(optimized(statement)[0]) if isinstance(node, ThresholdJoin)]
     return join.alerts[0].demands
 
@@ -109,7 +109,7 @@ def test_the_value_is_the_largest_part_that_reads_one_stream():
     first, second = demands("CREATE ALERT x FROM h, a WITHIN 5 SECONDS WHEN ln(h.v / 100) + sin(a.v) * a.v > 0;")
     assert isinstance(first, Demand)
     assert isinstance(second, Demand)
-    assert (first.shown, second.shown) == ("ln(h.v / 100.0)", "sin(a.v) * a.v")
+    assert (first.value_text, second.value_text) == ("ln(h.v / 100.0)", "sin(a.v) * a.v")
 
 
 def test_a_condition_over_several_streams_keeps_them_whole():

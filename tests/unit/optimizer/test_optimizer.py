@@ -7,11 +7,11 @@ import pytest
 from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import Join, Map, Output, Scan, SemiJoin, walk
-from tidegate.algebra.subscriptions import Dimension, Subscribed, Waiting
+from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.expressions.nodes import TRUE, Call, Column
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import shape, share
+from tidegate.optimizer.sharing import plan_key, share_subplans
 from tidegate.schema import Schema, Type
 
 STREAMS = """
@@ -125,8 +125,8 @@ def test_what_means_the_same_under_other_names_becomes_the_same_plan():
         )
     )
     assert one != other
-    assert shape(one) == shape(other)
-    first, second = share([one, other])
+    assert plan_key(one) == plan_key(other)
+    first, second = share_subplans([one, other])
     assert first == one
     assert isinstance(first, Map)
     assert isinstance(second, Map)
@@ -143,14 +143,14 @@ def test_what_differs_in_more_than_names_does_not():
         "SELECT DISTINCT k, v AS top FROM s WINDOW(RANGE 9)",
     ]
     plans = [optimize(bind(STREAMS + query).queries[0].plan)[0] for query in queries]
-    assert len({shape(plan) for plan in plans}) == len(plans)
-    assert share(plans) == tuple(plans)
+    assert len({plan_key(plan) for plan in plans}) == len(plans)
+    assert share_subplans(plans) == tuple(plans)
 
 
 def test_all_columns_of_what_is_counted_stay_since_they_decide_which_element_is_the_last():
     elements = Scan("trade", Schema.of(other=Type.STRING, x=Type.INT, w=Type.BIGINT))
     rows = Scan("subscription", Schema.of(id=Type.INT, low=Type.INT, n=Type.BIGINT, note=Type.STRING))
-    waiting, subscribed = Waiting("watch", "w"), Subscribed("id", "n", (Dimension("x", "low", None),))
+    waiting, subscribed = TotalCompletion("watch", "w"), SubscriptionColumns("id", "n", (Dimension("x", "low", None),))
     for alarms in (
         RangeThreshold(elements, rows, ((), ()), waiting, subscribed),
         TotalThreshold(elements, (), waiting, 5),

@@ -10,12 +10,12 @@ from inline_snapshot import snapshot
 from support.alike import COLUMNS, ON, STREAMS, joins, optimized, plan_of, text_of, the_join, typed, why_plain
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Measure, Policy
+from tidegate.algebra.similarity_join import NO_SHEDDING, SECOND, Measure, Policy, SimilarityCondition
 from tidegate.expressions.nodes import TRUE
 from tidegate.expressions.sql_text import to_sql
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import LAWS, optimize
-from tidegate.optimizer.similarity_join import plain_pairs
+from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.schema import Type
 
 # ---- what becomes what
@@ -27,57 +27,59 @@ PRODUCT, DISTANCE = Measure.PRODUCT, Measure.DISTANCE
 @pytest.mark.parametrize(
     ("where", "likeness"),
     [
-        ("OVERLAP(a.ids, b.ids) >= 3", Likeness(OVERLAP, "a.ids", "b.ids", 3)),
-        ("OVERLAP(b.ids, a.ids) > 3", Likeness(OVERLAP, "a.ids", "b.ids", 4)),
-        ("2 <= OVERLAP(a.flags, b.flags)", Likeness(OVERLAP, "a.flags", "b.flags", 2)),
-        ("1.5 < OVERLAP(a.times, b.times)", Likeness(OVERLAP, "a.times", "b.times", 2)),
-        ("OVERLAP(a.ids, b.ids) >= 1 + 1", Likeness(OVERLAP, "a.ids", "b.ids", 2)),
-        ("JACCARD(a.longs, b.longs) >= 0.5", Likeness(JACCARD, "a.longs", "b.longs", 0.5)),
-        ("1 <= JACCARD(b.longs, a.longs)", Likeness(JACCARD, "a.longs", "b.longs", 1.0)),
-        ("a.ids SUBSET OF b.ids", Likeness(SUBSET, "a.ids", "b.ids")),
-        ("b.ids SUBSET OF a.ids", Likeness(SUPERSET, "a.ids", "b.ids")),
-        ("a.ids SUPERSET OF b.ids", Likeness(SUPERSET, "a.ids", "b.ids")),
-        ("b.ids SUPERSET OF a.ids", Likeness(SUBSET, "a.ids", "b.ids")),
+        ("OVERLAP(a.ids, b.ids) >= 3", SimilarityCondition(OVERLAP, "a.ids", "b.ids", 3)),
+        ("OVERLAP(b.ids, a.ids) > 3", SimilarityCondition(OVERLAP, "a.ids", "b.ids", 4)),
+        ("2 <= OVERLAP(a.flags, b.flags)", SimilarityCondition(OVERLAP, "a.flags", "b.flags", 2)),
+        ("1.5 < OVERLAP(a.times, b.times)", SimilarityCondition(OVERLAP, "a.times", "b.times", 2)),
+        ("OVERLAP(a.ids, b.ids) >= 1 + 1", SimilarityCondition(OVERLAP, "a.ids", "b.ids", 2)),
+        ("JACCARD(a.longs, b.longs) >= 0.5", SimilarityCondition(JACCARD, "a.longs", "b.longs", 0.5)),
+        ("1 <= JACCARD(b.longs, a.longs)", SimilarityCondition(JACCARD, "a.longs", "b.longs", 1.0)),
+        ("a.ids SUBSET OF b.ids", SimilarityCondition(SUBSET, "a.ids", "b.ids")),
+        ("b.ids SUBSET OF a.ids", SimilarityCondition(SUPERSET, "a.ids", "b.ids")),
+        ("a.ids SUPERSET OF b.ids", SimilarityCondition(SUPERSET, "a.ids", "b.ids")),
+        ("b.ids SUPERSET OF a.ids", SimilarityCondition(SUBSET, "a.ids", "b.ids")),
     ],
 )
-def test_what_kernels_decide_as_the_language_does_leaves_the_predicate(where: str, likeness: Likeness) -> None:
+def test_what_kernels_decide_as_the_language_does_leaves_the_predicate(
+    where: str, likeness: SimilarityCondition
+) -> None:
     join = the_join(where)
-    assert (join.likeness, join.predicate) == (likeness, TRUE)
-    assert isinstance(join.likeness.bound if join.likeness else None, type(likeness.bound))
+    assert (join.similarity, join.predicate) == (likeness, TRUE)
+    assert isinstance(join.similarity.bound if join.similarity else None, type(likeness.bound))
 
 
 @pytest.mark.parametrize(
     ("where", "likeness"),
     [
-        ("OVERLAP(a.words, b.words) >= 3", Likeness(OVERLAP, "a.words", "b.words", 3)),
-        ("OVERLAP(a.points, b.points) >= 3", Likeness(OVERLAP, "a.points", "b.points", 3)),
-        ("JACCARD(a.words, b.words) >= 0.5", Likeness(JACCARD, "a.words", "b.words", 0.5)),
-        ("JACCARD(a.ids, b.ids) > 0.5", Likeness(JACCARD, "a.ids", "b.ids", 0.5)),
-        ("b.words SUBSET OF a.words", Likeness(SUPERSET, "a.words", "b.words")),
-        ("INNER_PRODUCT(b.weights, a.weights) >= 0.5", Likeness(PRODUCT, "a.weights", "b.weights", 0.5)),
-        ("INNER_PRODUCT(a.weights, b.weights) > 0.5", Likeness(PRODUCT, "a.weights", "b.weights", 0.5)),
-        ("ABS(a.x - b.x) <= 0.5", Likeness(DISTANCE, "a.x", "b.x", 0.5)),
-        ("0.5 > ABS(b.x - a.x)", Likeness(DISTANCE, "a.x", "b.x", 0.5)),
-        ("ABS(a.x - b.x) <= 0.0", Likeness(DISTANCE, "a.x", "b.x", 0.0)),
-        ("ABS(a.few - b.few) <= 3", Likeness(DISTANCE, "a.few", "b.few", 3)),
-        ("ABS(a.few - b.few) < 3", Likeness(DISTANCE, "a.few", "b.few", 2)),
-        ("ABS(a.few - b.few) <= 3.5", Likeness(DISTANCE, "a.few", "b.few", 3)),
-        ("ABS(a.few - b.few) < 3.5", Likeness(DISTANCE, "a.few", "b.few", 3)),
+        ("OVERLAP(a.words, b.words) >= 3", SimilarityCondition(OVERLAP, "a.words", "b.words", 3)),
+        ("OVERLAP(a.points, b.points) >= 3", SimilarityCondition(OVERLAP, "a.points", "b.points", 3)),
+        ("JACCARD(a.words, b.words) >= 0.5", SimilarityCondition(JACCARD, "a.words", "b.words", 0.5)),
+        ("JACCARD(a.ids, b.ids) > 0.5", SimilarityCondition(JACCARD, "a.ids", "b.ids", 0.5)),
+        ("b.words SUBSET OF a.words", SimilarityCondition(SUPERSET, "a.words", "b.words")),
+        ("INNER_PRODUCT(b.weights, a.weights) >= 0.5", SimilarityCondition(PRODUCT, "a.weights", "b.weights", 0.5)),
+        ("INNER_PRODUCT(a.weights, b.weights) > 0.5", SimilarityCondition(PRODUCT, "a.weights", "b.weights", 0.5)),
+        ("ABS(a.x - b.x) <= 0.5", SimilarityCondition(DISTANCE, "a.x", "b.x", 0.5)),
+        ("0.5 > ABS(b.x - a.x)", SimilarityCondition(DISTANCE, "a.x", "b.x", 0.5)),
+        ("ABS(a.x - b.x) <= 0.0", SimilarityCondition(DISTANCE, "a.x", "b.x", 0.0)),
+        ("ABS(a.few - b.few) <= 3", SimilarityCondition(DISTANCE, "a.few", "b.few", 3)),
+        ("ABS(a.few - b.few) < 3", SimilarityCondition(DISTANCE, "a.few", "b.few", 2)),
+        ("ABS(a.few - b.few) <= 3.5", SimilarityCondition(DISTANCE, "a.few", "b.few", 3)),
+        ("ABS(a.few - b.few) < 3.5", SimilarityCondition(DISTANCE, "a.few", "b.few", 3)),
     ],
 )
-def test_what_they_decide_otherwise_stays_in_it(where: str, likeness: Likeness) -> None:
+def test_what_they_decide_otherwise_stays_in_it(where: str, likeness: SimilarityCondition) -> None:
     join = the_join(where)
-    assert join.likeness == likeness
+    assert join.similarity == likeness
     assert to_sql(join.predicate).lower() == where.lower()
 
 
 def test_distances_of_singles_are_asked_for_with_what_may_have_been_rounded_down() -> None:
     join = the_join("ABS(a.r - b.r) <= 0.1")
-    assert join.likeness is not None
+    assert join.similarity is not None
     one, other = np.float32(0.4), np.float32(0.3)
-    assert np.float32(0.1) < join.likeness.bound < 0.100_001
-    assert join.likeness.bound >= float(np.nextafter(np.float32(0.1), np.float32(1)))
-    assert abs(float(one) - float(other)) <= join.likeness.bound
+    assert np.float32(0.1) < join.similarity.bound < 0.100_001
+    assert join.similarity.bound >= float(np.nextafter(np.float32(0.1), np.float32(1)))
+    assert abs(float(one) - float(other)) <= join.similarity.bound
 
 
 def test_other_conditions_stay() -> None:
@@ -87,7 +89,7 @@ def test_other_conditions_stay() -> None:
 
 def test_sets_are_chosen_before_distances() -> None:
     join = the_join("ABS(a.x - b.x) <= 0.5 AND OVERLAP(a.ids, b.ids) >= 3")
-    assert join.likeness == Likeness(OVERLAP, "a.ids", "b.ids", 3)
+    assert join.similarity == SimilarityCondition(OVERLAP, "a.ids", "b.ids", 3)
     assert to_sql(join.predicate) == "abs(a.x - b.x) <= 0.5"
 
 
@@ -109,13 +111,13 @@ Map a.k AS k
 
 def test_integers_that_meet_doubles_are_compared_as_doubles() -> None:
     join = the_join("ABS(a.x - b.n) <= 0.5")
-    assert join.likeness == Likeness(DISTANCE, "a.x", "like:right", 0.5)
+    assert join.similarity == SimilarityCondition(DISTANCE, "a.x", "like:right", 0.5)
     assert join.right.schema.type_of("like:right") is Type.DOUBLE
 
 
 def test_integers_whose_difference_cannot_overflow_are_compared_as_such() -> None:
     join = the_join("ABS(CAST(a.n AS BIGINT) - CAST(b.n AS BIGINT)) <= 5")
-    assert join.likeness == Likeness(DISTANCE, "like:left", "like:right", 5)
+    assert join.similarity == SimilarityCondition(DISTANCE, "like:left", "like:right", 5)
 
 
 def test_the_rule_has_a_name_and_a_law() -> None:
@@ -185,42 +187,42 @@ def test_equal_keys_are_found_by_hash() -> None:
 
 def test_any_join_without_equalities_may_be_shed() -> None:
     join = the_join("a.k < b.k AND a.x / b.x > 1", ON)
-    assert (join.likeness, join.shedding, to_sql(join.predicate)) == (None, ON, "a.k < b.k AND a.x / b.x > 1.0")
+    assert (join.similarity, join.shedding, to_sql(join.predicate)) == (None, ON, "a.k < b.k AND a.x / b.x > 1.0")
     assert the_join("TRUE", ON).predicate == TRUE
     assert the_join("a.ids SUBSET OF b.ids", ON).shedding == ON
 
 
 def test_it_is_said_why_pairs_that_are_alike_are_compared_one_by_one() -> None:
     plan = optimized("ABS(a.n - b.n) <= 5", ON)
-    assert joins(plan)[0].likeness is None
-    assert plain_pairs(plan, ON) == [
+    assert joins(plan)[0].similarity is None
+    assert describe_missed_similarity(plan, ON) == [
         "a, b: not a similarity join, since a.n - b.n can overflow, as far as declared domains tell"
     ]
 
 
 def test_what_may_not_be_shed_has_no_budget() -> None:
     off = replace(ON, policy=Policy.OFF, budget=10)
-    assert the_join("a.ids SUBSET OF b.ids", off).shedding == NEVER
+    assert the_join("a.ids SUBSET OF b.ids", off).shedding == NO_SHEDDING
 
 
 def test_a_query_without_joins_has_nothing_to_shed() -> None:
     plan = plan_of("SELECT k FROM a", ON)
-    assert plain_pairs(plan, ON) == ["nothing to shed: there is no join"]
-    assert plain_pairs(plan, NEVER) == []
+    assert describe_missed_similarity(plan, ON) == ["nothing to shed: there is no join"]
+    assert describe_missed_similarity(plan, NO_SHEDDING) == []
 
 
 def test_many_one_joins_are_not_shed() -> None:
     keyed = f"CREATE STREAM d ({COLUMNS}) FROM 'd.csv' TIMESTAMP BY ts KEY (k);"
     text = f"{keyed} SELECT a.x FROM a WINDOW(RANGE 1 HOUR), d WINDOW(RANGE 1 HOUR) WHERE a.k = d.k"
     plan = plan_of(text, ON)
-    assert plain_pairs(plan, ON) == ["a, d: not shed: rows with equal keys are found by hash"]
+    assert describe_missed_similarity(plan, ON) == ["a, d: not shed: rows with equal keys are found by hash"]
 
 
 def test_a_side_with_one_row_at_a_time_leaves_nothing_to_shed() -> None:
     text = "SELECT k FROM a WINDOW(RANGE 9) WHERE x > (SELECT AVG(x) AS usual FROM b WINDOW(RANGE 9))"
     plan = plan_of(text, ON)
     assert not joins(plan)
-    assert [line.partition(": ")[2] for line in plain_pairs(plan, ON)] == [
+    assert [line.partition(": ")[2] for line in describe_missed_similarity(plan, ON)] == [
         "not shed: one side has at most one row at a time"
     ]
 

@@ -31,7 +31,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 def test_a_folder_that_is_not_there_belongs_to_nobody(checkpoint):
     assert checkpoint.identity() is None
-    assert checkpoint.last() is None
+    assert checkpoint.last_record() is None
 
 
 def test_a_program_takes_a_folder_and_finds_it_again(checkpoint):
@@ -59,7 +59,7 @@ def test_another_program_is_refused(checkpoint, other):
 def test_a_record_is_read_as_it_was_written(checkpoint):
     record = Record(4, {"s": -(2**62), "t": 7}, {"2/0": "file"}, {"s": {"row": 3}})
     checkpoint.write(record)
-    assert checkpoint.read(4) == checkpoint.last() == record
+    assert checkpoint.read(4) == checkpoint.last_record() == record
 
 
 def test_a_step_without_a_record_is_an_error(checkpoint):
@@ -74,13 +74,13 @@ def test_only_the_last_records_are_kept(checkpoint):
         checkpoint.write(Record(step, {"s": step}))
     names = sorted(p.name for p in Path(checkpoint.root, "steps").iterdir())
     assert names == [f"{step:010d}.json" for step in range(20 - KEPT_RECORDS, 20)]
-    assert checkpoint.last() == Record(19, {"s": 19})
+    assert checkpoint.last_record() == Record(19, {"s": 19})
 
 
 def test_the_newest_record_is_that_of_the_largest_step_not_the_largest_name(checkpoint):
     for step in [9, 10, 11]:
         checkpoint.write(Record(step, {}))
-    assert checkpoint.last() == Record(11, {})
+    assert checkpoint.last_record() == Record(11, {})
 
 
 def test_a_record_written_again_is_replaced(checkpoint):
@@ -92,7 +92,7 @@ def test_a_record_written_again_is_replaced(checkpoint):
 def test_a_draft_that_a_crash_left_behind_is_no_record(checkpoint):
     checkpoint.write(Record(0, {}))
     Path(checkpoint.root, "steps", "0000000001.json.part").write_text('{"step":')
-    assert checkpoint.last() == Record(0, {})
+    assert checkpoint.last_record() == Record(0, {})
 
 
 def test_no_draft_is_left_behind(checkpoint):
@@ -106,7 +106,7 @@ def test_a_checkpoint_may_be_at_a_uri(tmp_path):
     checkpoint.claim(IDENTITY)
     for step in range(5):
         checkpoint.write(Record(step, {}))
-    assert checkpoint.last() == Record(4, {})
+    assert checkpoint.last_record() == Record(4, {})
     assert Checkpoint(str(tmp_path)).identity() == IDENTITY
 
 

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from tidegate.algebra.constraints import Clustered, Reach
 from tidegate.catalog.catalog import SourceStream
-from tidegate.catalog.constraints import identity
+from tidegate.catalog.constraints import declaration_identity
 from tidegate.cli.main import app
 from tidegate.cli.watch import summary
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import DataError
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.control import Losses, found_rows
+from tidegate.runtime.control import Losses, constraint_findings
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.port import Job, Progress
@@ -55,7 +55,7 @@ def lasting(times: Iterable[int], checkpoint: Path) -> tuple[Record, Progress]:
         job(times), on_rows=lambda *_: None, once=True, checkpoint=str(checkpoint), rows_per_step=PER_STEP
     )
     run.wait()
-    last = Checkpoint(str(checkpoint)).last()
+    last = Checkpoint(str(checkpoint)).last_record()
     assert last is not None
     return last, run.progress
 
@@ -127,7 +127,7 @@ def test_a_stage_with_a_steered_operator_can_be_warmed_up(monkeypatch):
 
 def test_what_was_found_is_in_the_orders(tmp_path):
     record, _ = lasting(range(9), tmp_path)
-    assert [row["within"] for row in found_rows(record.orders)] == ["9 rows", "9 rows"]
+    assert [row["within"] for row in constraint_findings(record.orders)] == ["9 rows", "9 rows"]
 
 
 def test_a_session_shows_what_its_runs_found():
@@ -160,7 +160,7 @@ def test_constraints_are_shown_when_the_run_has_ended(query):
 
 
 def test_constraints_of_a_checkpoint_are_shown_without_running(query, tmp_path):
-    declaration = identity(Clustered(("id",), Reach(rows=5)))
+    declaration = declaration_identity(Clustered(("id",), Reach(rows=5)))
     found = [
         {"stream": "b", "constraint": "clustered by id", "within": "5 rows", "used": "7", "declaration": declaration},
         {"stream": "b", "constraint": "ordered by id", "used": "9"},

@@ -40,9 +40,11 @@ def test_the_command_takes_the_format(form: str, start: str, tmp_path: Path) -> 
 
 def awkward() -> Diagram:
     diagram = Diagram()
-    group = diagram.group('a "group" & more')
+    group = diagram.add_group('a "group" & more')
     label = "name LIKE '\"%\\_#1;<b>`' \n next"
-    diagram.arrow(diagram.box(label, group, Form.SOURCE), diagram.box("results", None, Form.RESULT), 'by "k" | x')
+    diagram.add_arrow(
+        diagram.add_box(label, group, Form.SOURCE), diagram.add_box("results", None, Form.RESULT), 'by "k" | x'
+    )
     return diagram
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Map, Output, Scan, Union
 from tidegate.expressions.nodes import Call, Column
 from tidegate.language.bind.program import bind
@@ -50,9 +50,9 @@ def test_durations_are_written_as_people_do():
     assert "window 1 minute 30 seconds, sliding by 1 second 500 milliseconds" in explain_program(bind(PROGRAM))
     seconds = {10: "10 seconds", 90: "1 minute 30 seconds", 3600: "1 hour", 129_600: "1 day 12 hours"}
     seconds |= {90 * 86_400: "90 days", 14 * 86_400: "2 weeks", 0: "0 seconds"}
-    assert {each: in_words(each * 1_000_000) for each in seconds} == seconds
-    assert in_words(1) == "1 microsecond"
-    assert in_words(61_002_003) == "1 minute 1 second 2 milliseconds 3 microseconds"
+    assert {each: duration_text(each * 1_000_000) for each in seconds} == seconds
+    assert duration_text(1) == "1 microsecond"
+    assert duration_text(61_002_003) == "1 minute 1 second 2 milliseconds 3 microseconds"
 
 
 def test_a_column_with_two_meanings_keeps_its_name():

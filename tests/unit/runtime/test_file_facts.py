@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tidegate.runtime.file_facts import FileFacts, FileWatch, from_report, merge, to_report
+from tidegate.runtime.file_facts import FileFacts, FileWatch, from_report, merge_facts, to_report
 
 SECOND = 1_000_000
 
@@ -21,7 +21,7 @@ def test_a_report_travels_as_json_and_leaves_out_files_without_news():
     found = {"s": {"plain": plain, "furthest": furthest, "late": late, "lacking": lacking}}
     told = from_report(json.loads(json.dumps(to_report(found))))
     assert told == {"s": {"furthest": furthest, "late": late, "lacking": lacking}}
-    assert merge([{"s": {"plain": plain}}, {"s": {"late": late}}]) == {"s": {"plain": plain, "late": late}}
+    assert merge_facts([{"s": {"plain": plain}}, {"s": {"late": late}}]) == {"s": {"plain": plain, "late": late}}
 
 
 @pytest.mark.parametrize(("late", "expected"), [(5, []), (6, ["W310"])])

@@ -17,8 +17,8 @@ from tidegate.errors import DataError
 from tidegate.language.bind.program import bind
 from tidegate.runtime import pieces
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.extents import Extent, Waiting
-from tidegate.runtime.spark.tasks import told_of_memory
+from tidegate.runtime.extents import Extent, WaitingElements
+from tidegate.runtime.spark.tasks import convert_memory_errors
 from tidegate.runtime.work import Inbox
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
@@ -91,7 +91,7 @@ SELECT a.price FROM (SELECT price, COUNT(*) AS n FROM bid WINDOW(RANGE 50) GROUP
 
 def test_a_piece_is_cut_by_what_arrived_not_by_what_stages_sent_each_other(monkeypatch):
     """Else a cut may be chosen before everything that waits, and the same pieces are tried for ever."""
-    attempt, sizes = pieces._attempt, []
+    attempt, sizes = pieces._run_once, []
 
     def recorded(part, inboxes, states, most):
         sizes.append(_sizes(inboxes))
@@ -100,7 +100,7 @@ def test_a_piece_is_cut_by_what_arrived_not_by_what_stages_sent_each_other(monke
         finally:
             sizes.append(_sizes(inboxes))
 
-    monkeypatch.setattr(pieces, "_attempt", recorded)
+    monkeypatch.setattr(pieces, "_run_once", recorded)
     results(NESTED, list(range(100)), [FOREVER], MOST)
     assert len(sizes) > 2
     assert sizes[::2] == sizes[1::2]
@@ -109,9 +109,9 @@ def test_a_piece_is_cut_by_what_arrived_not_by_what_stages_sent_each_other(monke
 def test_time_without_rows_goes_to_its_end_in_few_pieces():
     """Groups that stay as they are may make too many pairs in every piece, however much time it has."""
     port = (0, 0)
-    waiting, extent, count = Waiting((Inbox(watermarks={port: FOREVER}),), {port: 4}, at=4), Extent(5), 0
+    waiting, extent, count = WaitingElements((Inbox(watermarks={port: FOREVER}),), {port: 4}, at=4), Extent(5), 0
     while (piece := waiting.cut(extent)).rest is not None:
-        extent, waiting, count = waiting.following(piece, used=4.0), piece.rest, count + 1
+        extent, waiting, count = waiting.next_extent(piece, used=4.0), piece.rest, count + 1
         assert count < 100
 
 
@@ -125,7 +125,7 @@ def test_a_worker_that_lacks_memory_says_so_in_words_of_ours():
         np.empty(1 << 56, np.int64)
 
     with pytest.raises(DataError) as error:
-        list(told_of_memory(greedy)(iter([pa.record_batch({"a": [1]})])))
+        list(convert_memory_errors(greedy)(iter([pa.record_batch({"a": [1]})])))
     assert error.value.code == "D420"
     assert "shorter windows" in error.value.hint
 

@@ -10,9 +10,9 @@ from support.harness import batch_of, job_of, rows_of
 
 from tidegate.language.bind.program import bind
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.embedded.runner import Engine
-from tidegate.runtime.reload import forget, is_reloadable
+from tidegate.runtime.reload import forget_tables, is_reloadable
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
@@ -44,7 +44,7 @@ def test_a_join_forgets_the_table_but_not_what_has_met_it():
     engine.advance([("item", table)], {"a": 0, "b": 0, "item": FOREVER})
     assert step(10, a=[(10, 11, element)]) == []
     for (number, bucket), version in engine.state.items():
-        chunks = forget(job.graph, job.graph.stages[number], version.chunks, ["item"], ["item"])
+        chunks = forget_tables(job.graph, job.graph.stages[number], version.chunks, ["item"], ["item"])
         engine.state[number, bucket] = replace(version, chunks=chunks)
     assert step(20, b=[(20, 21, element)]) == [20]  # a has met the table, and is remembered with it
     assert step(30, a=[(200, 201, element)], b=[(200, 201, element)]) == []  # there is no such row in the table now
@@ -62,5 +62,5 @@ def test_a_join_forgets_the_table_but_not_what_has_met_it():
     ],
 )
 def test_a_table_is_read_again_if_all_who_read_it_can_forget_it(query, expected):
-    graph = cut([("query", lower(plan_of(query)))])
+    graph = cut_into_stages([("query", lower(plan_of(query)))])
     assert is_reloadable(graph, "item", ["item"]) is expected

@@ -24,9 +24,9 @@ from tidegate.physical.lower import lower
 from tidegate.physical.stateless.operators import UnionOperator
 from tidegate.physical.stateless.validities import SplitOperator
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.cut import cut
+from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
-from tidegate.runtime.work import port_schemas, runs_in, split
+from tidegate.runtime.work import port_schemas, runs_in, split_by_bucket
 from tidegate.schema import Schema, Type
 
 STREAMS = """
@@ -37,7 +37,7 @@ CREATE STREAM c (k INT, x INT, u DOUBLE, at BIGINT) FROM 'c' TIMESTAMP BY at;
 
 
 def graph_of(queries: str) -> StageGraph:
-    return cut([(query.name, lower(query.plan)) for query in bind(STREAMS + queries).queries])
+    return cut_into_stages([(query.name, lower(query.plan)) for query in bind(STREAMS + queries).queries])
 
 
 def operators(node: Node | Port) -> Iterator[object]:
@@ -332,7 +332,7 @@ def test_a_graph_with_shared_parts_survives_the_way_to_a_worker():
 @given(st.data())
 def test_whatever_the_plan_stages_fit_together(data):
     plan = data.draw(plans(data.draw(streams())))
-    graph = cut([("query", lower(plan))])
+    graph = cut_into_stages([("query", lower(plan))])
     assert [s.number for s in graph.stages] == list(range(len(graph.stages)))
     for stage in graph.stages:
         assert_fits(graph, stage)
@@ -399,7 +399,7 @@ def key_of(row: dict[str, object], names: tuple[str, ...]) -> tuple[object, ...]
 
 @given(batches(), keys, st.integers(1, 7))
 def test_every_row_goes_to_exactly_one_bucket(batch, names, buckets):
-    parts = list(split(batch, names, buckets))
+    parts = list(split_by_bucket(batch, names, buckets))
     numbers = [number for number, _ in parts]
     assert len(set(numbers)) == len(numbers)
     assert all(0 <= number < buckets and len(part) for number, part in parts)
@@ -411,7 +411,7 @@ def test_every_row_goes_to_exactly_one_bucket(batch, names, buckets):
 def test_equal_keys_go_to_the_same_bucket_in_every_batch(given_batches, names, buckets):
     where: dict[tuple[object, ...], int] = {}
     for batch in given_batches:
-        for number, part in split(batch, names, buckets):
+        for number, part in split_by_bucket(batch, names, buckets):
             for row in part.columns.to_pylist():
                 assert where.setdefault(key_of(row, names), number) == number
 
@@ -421,20 +421,20 @@ def test_the_bucket_does_not_depend_on_how_rows_are_cut_into_batches(given_batch
     whole = concat(given_batches)
     begin = data.draw(st.integers(0, len(whole)))
     part = Batch(whole.start[begin:], whole.end[begin:], whole.columns.slice(begin))
-    expected = {key_of(r, names): n for n, p in split(whole, names, buckets) for r in p.columns.to_pylist()}
-    found = {key_of(r, names): n for n, p in split(part, names, buckets) for r in p.columns.to_pylist()}
+    expected = {key_of(r, names): n for n, p in split_by_bucket(whole, names, buckets) for r in p.columns.to_pylist()}
+    found = {key_of(r, names): n for n, p in split_by_bucket(part, names, buckets) for r in p.columns.to_pylist()}
     assert found.items() <= expected.items()
 
 
 @given(batches(), st.integers(1, 7))
 def test_without_keys_all_rows_go_to_the_first_bucket(batch, buckets):
-    assert {number for number, _ in split(batch, (), buckets)} <= {0}
+    assert {number for number, _ in split_by_bucket(batch, (), buckets)} <= {0}
 
 
 def test_integers_of_both_widths_and_both_zeros_are_equal_keys():
     def bucket(column: pa.Array) -> list[int]:
         rows = Batch(np.zeros(len(column), np.int64), np.ones(len(column), np.int64), pa.record_batch({"k": column}))
-        return [number for number, part in split(rows, ("k",), 1000) for _ in range(len(part))]
+        return [number for number, part in split_by_bucket(rows, ("k",), 1000) for _ in range(len(part))]
 
     for value in range(-20, 20):
         assert bucket(pa.array([value], pa.int32())) == bucket(pa.array([value], pa.int64()))
@@ -446,6 +446,6 @@ def test_many_keys_are_spread_over_all_buckets():
     rows = Batch(
         np.zeros(count, np.int64), np.ones(count, np.int64), pa.record_batch({"k": pa.array(np.arange(count))})
     )
-    sizes = {number: len(part) for number, part in split(rows, ("k",), 8)}
+    sizes = {number: len(part) for number, part in split_by_bucket(rows, ("k",), 8)}
     assert set(sizes) == set(range(8))
     assert all(800 < size < 1200 for size in sizes.values())

@@ -7,22 +7,22 @@ The schema is a property of every node.
 """
 
 from tidegate.algebra.properties.keys import is_unique, unique_keys
-from tidegate.algebra.properties.reach import (
-    Reach,
+from tidegate.algebra.properties.regions import Region, has_own_times, is_reducible, regions, sees_own_times
+from tidegate.algebra.properties.validities import (
+    ValidityExtent,
     ends_in_order,
     granule,
     have_common_validities,
     is_bounded,
     is_chronon,
     is_source,
-    reach,
     validity_bound,
+    validity_extent,
 )
-from tidegate.algebra.properties.regions import Region, has_own_times, is_reducible, regions, sees_own_times
 
 __all__ = [
-    "Reach",
     "Region",
+    "ValidityExtent",
     "ends_in_order",
     "granule",
     "has_own_times",
@@ -32,9 +32,9 @@ __all__ = [
     "is_reducible",
     "is_source",
     "is_unique",
-    "reach",
     "regions",
     "sees_own_times",
     "unique_keys",
     "validity_bound",
+    "validity_extent",
 ]

@@ -10,7 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Fold, Measured, Rank
+from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Fold, Rank, SlotValues
 from tidegate.schema import Type
 
 
@@ -41,7 +41,7 @@ def call_can_fail(call: AggregateCall) -> bool:
 
 def _traits(call: AggregateCall) -> Traits:
     columns = (*call.columns, "own time") if sees_own_times(call) else call.columns
-    return _watched(_definition(call), columns, call.options)
+    return _record_traits(_definition(call), columns, call.options)
 
 
 def _definition(call: AggregateCall) -> AggregateFunction:
@@ -49,45 +49,45 @@ def _definition(call: AggregateCall) -> AggregateFunction:
 
 
 @lru_cache(maxsize=256)
-def _watched(function: AggregateFunction, columns: tuple[str, ...], options: tuple[object, ...]) -> Traits:
-    watch = _Watch()
+def _record_traits(function: AggregateFunction, columns: tuple[str, ...], options: tuple[object, ...]) -> Traits:
+    watch = _TraitRecorder()
     function.compute(watch, *columns, *options)
     return watch.traits
 
 
 @dataclass(slots=True)
-class _Watch:
+class _TraitRecorder:
     """Placeholder elements that record what an aggregate asks of them."""
 
     traits: Traits = field(default_factory=Traits)
 
-    def count(self, column: str | None = None) -> Measured:
+    def count(self, column: str | None = None) -> SlotValues:
         return self._of_all(column)
 
-    def total(self, column: str) -> Measured:
+    def total(self, column: str) -> SlotValues:
         self.traits.totals = True
         return self._of_all(column)
 
-    def average(self, column: str) -> Measured:
+    def average(self, column: str) -> SlotValues:
         return self._of_all(column)
 
-    def variance(self, column: str, *, sample: bool) -> Measured:
+    def variance(self, column: str, *, sample: bool) -> SlotValues:
         return self._of_all(column, sample)
 
-    def quantile(self, column: str, share: Fraction) -> Measured:
+    def quantile(self, column: str, share: Fraction) -> SlotValues:
         return self._of_all(column, share)
 
-    def chosen(self, column: str, *order: Rank, known: str) -> Measured:
-        return _nothing(column, known)
+    def first_in_order(self, column: str, *order: Rank, known: str) -> SlotValues:
+        return _no_values(column, known)
 
-    def folded(self, columns: Sequence[str], fold: Fold) -> Measured:
+    def fold_values(self, columns: Sequence[str], fold: Fold) -> SlotValues:
         self.traits.runs_user_code = True
         return self._of_all(columns, fold)
 
-    def _of_all(self, *_: object) -> Measured:
+    def _of_all(self, *_: object) -> SlotValues:
         self.traits.sees_copies = True
-        return _nothing()
+        return _no_values()
 
 
-def _nothing(*_: object) -> Measured:
-    return Measured(pa.array([], pa.float64()))
+def _no_values(*_: object) -> SlotValues:
+    return SlotValues(pa.array([], pa.float64()))

@@ -15,7 +15,7 @@ _WHOLE = {Type.INT: Domain(-(2.0**31), 2.0**31 - 1), Type.BIGINT: Domain(-(2.0**
 
 def domain_of(plan: Plan, column: str) -> Domain:
     """Return the declared domain of a column of a plan; that of its type if none is declared."""
-    return _declared(plan, column) or _WHOLE.get(plan.schema.type_of(column), Domain())
+    return _declared_domain(plan, column) or _WHOLE.get(plan.schema.type_of(column), Domain())
 
 
 def range_of(expression: Expression, domains: Mapping[str, Domain]) -> Domain:
@@ -27,7 +27,7 @@ def range_of(expression: Expression, domains: Mapping[str, Domain]) -> Domain:
     return Domain() if math.isnan(low) or math.isnan(high) else Domain(low, high)
 
 
-def _declared(plan: Plan, column: str) -> Domain | None:
+def _declared_domain(plan: Plan, column: str) -> Domain | None:
     match plan:
         case Scan(domains=domains):
             return dict(domains).get(column)
@@ -37,4 +37,4 @@ def _declared(plan: Plan, column: str) -> Domain | None:
         case Union():
             return None
     # All other operators pass on values of their inputs under the same names.
-    return next((_declared(each, column) for each in inputs(plan) if column in each.schema), None)
+    return next((_declared_domain(each, column) for each in inputs(plan) if column in each.schema), None)

@@ -66,17 +66,17 @@ def unique_keys(plan: Plan) -> Keys:
             alone = [frozenset(keys)] if count <= 1 and not ties else []
             return _smallest([*unique_keys(source), *alone])
         case Map(source=source):
-            return _smallest(k for key in unique_keys(source) if (k := _after(plan, key)) is not None)
+            return _smallest(k for key in unique_keys(source) if (k := _key_after_map(plan, key)) is not None)
         case Aggregate(keys=keys):
             return frozenset({frozenset(keys)})
         case Distinct(source=source):
             return _smallest([*unique_keys(source), frozenset(source.schema.names)])
         case Join(left=left, right=right) | SimilarityJoin(left=left, right=right):
-            return _of_pairs(plan, unique_keys(left), unique_keys(right))
+            return _keys_of_pairs(plan, unique_keys(left), unique_keys(right))
         case KeyedJoin():
-            return _of_edges(plan)
+            return _keys_of_edges(plan)
         case SetOperation(left=left, right=right, rule=rule):
-            return _of_rule(left, right, rule)
+            return _keys_of_set_operation(left, right, rule)
         case SemiJoin(left=left):
             return unique_keys(left)
         case (
@@ -103,7 +103,7 @@ def equal_columns(predicate: Expression, left: Plan, right: Plan) -> tuple[tuple
     return tuple(pairs)
 
 
-def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
+def _keys_of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
     pairs = equal_columns(join.predicate, join.left, join.right)
     lefts, rights = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
     found = [a | b for a in left for b in right]
@@ -115,7 +115,7 @@ def _of_pairs(join: Join | SimilarityJoin, left: Keys, right: Keys) -> Keys:
     return _smallest(found)
 
 
-def _of_edges(join: KeyedJoin) -> Keys:
+def _keys_of_edges(join: KeyedJoin) -> Keys:
     """Return the keys of a keyed join: the rows of a cover determine the combination."""
     below = [unique_keys(each) for each in join.inputs]
     return _smallest(
@@ -125,7 +125,7 @@ def _of_edges(join: KeyedJoin) -> Keys:
     )
 
 
-def _of_rule(left: Plan, right: Plan, rule: SetRule) -> Keys:
+def _keys_of_set_operation(left: Plan, right: Plan, rule: SetRule) -> Keys:
     names = dict(zip(right.schema.names, left.schema.names, strict=True))
     rights = [frozenset(names[n] for n in key) for key in unique_keys(right)]
     everything = frozenset(left.schema.names)
@@ -143,7 +143,7 @@ def _of_rule(left: Plan, right: Plan, rule: SetRule) -> Keys:
             return frozenset({everything}) if unique_keys(left) and rights else _NONE
 
 
-def _after(plan: Map, key: frozenset[str]) -> frozenset[str] | None:
+def _key_after_map(plan: Map, key: frozenset[str]) -> frozenset[str] | None:
     """Return the key under the names that the map gives its columns; None if the map drops one."""
     names: dict[str, str] = {}
     for output in plan.outputs:

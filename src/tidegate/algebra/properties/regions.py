@@ -75,17 +75,17 @@ def regions(plan: Plan) -> tuple[Region, ...]:
     """Return the maximal snapshot-reducible parts of a plan, from the root; conventional rules hold inside each."""
     if not is_reducible(plan):
         return tuple(r for each in inputs(plan) for r in regions(each))
-    operators, below = _grown(plan)
+    operators, below = _grow_region(plan)
     return (Region(plan, operators), *(r for each in below for r in regions(each)))
 
 
-def _grown(plan: Plan) -> tuple[tuple[Plan, ...], tuple[Plan, ...]]:
+def _grow_region(plan: Plan) -> tuple[tuple[Plan, ...], tuple[Plan, ...]]:
     """Return the operators of the region below this top, and the plans at which the region ends."""
     operators: tuple[Plan, ...] = (plan,)
     below: tuple[Plan, ...] = ()
     for each in inputs(plan):
         if is_reducible(each):
-            more, ends = _grown(each)
+            more, ends = _grow_region(each)
             operators, below = operators + more, below + ends
         else:
             below += (each,)

@@ -23,15 +23,15 @@ FINEST_SHARE = 10**9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class SlotValues:
     """A value for each time slot; `details` state why slots have none, and are NULL for all other slots."""
 
     values: pa.Array
     reason: str = ""
     details: pa.Array | None = None
 
-    def map(self, function: Callable[[pa.Array], pa.Array]) -> Measured:
-        return Measured(function(self.values), self.reason, self.details)
+    def map(self, function: Callable[[pa.Array], pa.Array]) -> SlotValues:
+        return SlotValues(function(self.values), self.reason, self.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +51,36 @@ class Fold:
     result: Callable[[Any], Any] = field(hash=False)
     type: Type
 
-    def __call__(self, live: Live, *columns: str) -> Measured:
-        return live.folded(columns, self)
+    def __call__(self, live: Live, *columns: str) -> SlotValues:
+        return live.fold_values(columns, self)
 
 
 class Live(Protocol):
     """The elements that are live in each time slot, for aggregates to measure; NULLs do not count."""
 
-    def count(self, column: str | None = None) -> Measured:
+    def count(self, column: str | None = None) -> SlotValues:
         """Count the elements, or the values of a column."""
         ...
 
-    def total(self, column: str) -> Measured:
+    def total(self, column: str) -> SlotValues:
         """Return the exact sum, rounded once."""
         ...
 
-    def average(self, column: str) -> Measured: ...
+    def average(self, column: str) -> SlotValues: ...
 
-    def variance(self, column: str, *, sample: bool) -> Measured:
+    def variance(self, column: str, *, sample: bool) -> SlotValues:
         """Return the exact variance, rounded once; a sample needs at least two values."""
         ...
 
-    def quantile(self, column: str, share: Fraction) -> Measured:
+    def quantile(self, column: str, share: Fraction) -> SlotValues:
         """Return the value at a share of the way through the ordered values, interpolated."""
         ...
 
-    def chosen(self, column: str, *order: Rank, known: str) -> Measured:
+    def first_in_order(self, column: str, *order: Rank, known: str) -> SlotValues:
         """Return the column of the first element in an order, among elements in which `known` has a value."""
         ...
 
-    def folded(self, columns: Sequence[str], fold: Fold) -> Measured:
+    def fold_values(self, columns: Sequence[str], fold: Fold) -> SlotValues:
         """Fold the values with Python functions."""
         ...
 
@@ -99,7 +99,7 @@ class AggregateFunction:
 
     name: str
     result: Result
-    compute: Callable[..., Measured]
+    compute: Callable[..., SlotValues]
     takes: str
     arguments: int = 1
     options: int = 0
@@ -123,42 +123,42 @@ def _whole_or_double(argument: Type) -> Type | None:
     return Type.BIGINT if argument.is_integer else Type.DOUBLE if argument.is_floating else None
 
 
-def _double(argument: Type) -> Type | None:
+def _double_if_numeric(argument: Type) -> Type | None:
     return Type.DOUBLE if argument.is_numeric else None
 
 
-def _same(argument: Type, *_: Type) -> Type | None:
+def _same_type(argument: Type, *_: Type) -> Type | None:
     return None if argument is Type.NULL else argument
 
 
-def _ordered(argument: Type) -> Type | None:
-    return _same(argument) if argument.is_ordered else None
+def _type_if_ordered(argument: Type) -> Type | None:
+    return _same_type(argument) if argument.is_ordered else None
 
 
-def _chosen(argument: Type, by: Type) -> Type | None:
-    return _same(argument) if by.is_ordered else None
+def _type_if_by_ordered(argument: Type, by: Type) -> Type | None:
+    return _same_type(argument) if by.is_ordered else None
 
 
-def _boolean(argument: Type) -> Type | None:
+def _boolean_only(argument: Type) -> Type | None:
     return Type.BOOLEAN if argument is Type.BOOLEAN else None
 
 
 # ---- formulas
 
 
-def _best(live: Live, column: str, *, greatest: bool) -> Measured:
-    return live.chosen(column, Rank(column, greatest), known=column)
+def _extreme_value(live: Live, column: str, *, greatest: bool) -> SlotValues:
+    return live.first_in_order(column, Rank(column, greatest), known=column)
 
 
-def _by_time(live: Live, column: str, time: str, *, last: bool) -> Measured:
-    return live.chosen(column, Rank(time, last), Rank(column, last), known=column)
+def _value_by_time(live: Live, column: str, time: str, *, last: bool) -> SlotValues:
+    return live.first_in_order(column, Rank(time, last), Rank(column, last), known=column)
 
 
-def _argument(live: Live, column: str, by: str, *, greatest: bool) -> Measured:
-    return live.chosen(column, Rank(by, greatest), Rank(column), known=by)
+def _argument_of_extreme(live: Live, column: str, by: str, *, greatest: bool) -> SlotValues:
+    return live.first_in_order(column, Rank(by, greatest), Rank(column), known=by)
 
 
-def _root(measured: Measured) -> Measured:
+def _square_root(measured: SlotValues) -> SlotValues:
     return measured.map(pc.sqrt)
 
 
@@ -181,33 +181,57 @@ _TABLE = (
         "count", lambda *_: Type.BIGINT, lambda live, *column: live.count(*column), _VALUE + " or *", sweep="count"
     ),
     AggregateFunction("sum", _whole_or_double, lambda live, x: live.total(x), _NUMBER, sweep="sum"),
-    AggregateFunction("avg", _double, lambda live, x: live.average(x), _NUMBER, sweep="avg"),
-    AggregateFunction("min", _ordered, lambda live, x: _best(live, x, greatest=False), _ORDERED, sweep="min"),
-    AggregateFunction("max", _ordered, lambda live, x: _best(live, x, greatest=True), _ORDERED, sweep="max"),
+    AggregateFunction("avg", _double_if_numeric, lambda live, x: live.average(x), _NUMBER, sweep="avg"),
     AggregateFunction(
-        "bool_and", _boolean, lambda live, x: _best(live, x, greatest=False), "a truth value", sweep="min"
-    ),
-    AggregateFunction("bool_or", _boolean, lambda live, x: _best(live, x, greatest=True), "a truth value", sweep="max"),
-    AggregateFunction("first", _same, lambda live, x, t: _by_time(live, x, t, last=False), _VALUE, by_time=True),
-    AggregateFunction("last", _same, lambda live, x, t: _by_time(live, x, t, last=True), _VALUE, by_time=True),
-    AggregateFunction("variance", _double, lambda live, x: live.variance(x, sample=True), _NUMBER),
-    AggregateFunction("var_pop", _double, lambda live, x: live.variance(x, sample=False), _NUMBER),
-    AggregateFunction("stddev", _double, lambda live, x: _root(live.variance(x, sample=True)), _NUMBER),
-    AggregateFunction("stddev_pop", _double, lambda live, x: _root(live.variance(x, sample=False)), _NUMBER),
-    AggregateFunction("median", _double, lambda live, x: live.quantile(x, Fraction(1, 2)), _NUMBER),
-    AggregateFunction(
-        "quantile", _double, lambda live, x, share: live.quantile(x, share_of(share)),
-        "a number and a constant share from 0 to 1", options=1, check=_check_share,
+        "min", _type_if_ordered, lambda live, x: _extreme_value(live, x, greatest=False), _ORDERED, sweep="min"
     ),
     AggregateFunction(
-        "arg_max", _chosen, lambda live, x, by: _argument(live, x, by, greatest=True),
-        "a value, and another that is to be the greatest", arguments=2,
+        "max", _type_if_ordered, lambda live, x: _extreme_value(live, x, greatest=True), _ORDERED, sweep="max"
     ),
     AggregateFunction(
-        "arg_min", _chosen, lambda live, x, by: _argument(live, x, by, greatest=False),
-        "a value, and another that is to be the smallest", arguments=2,
+        "bool_and", _boolean_only, lambda live, x: _extreme_value(live, x, greatest=False), "a truth value", sweep="min"
     ),
-)  # fmt: skip
+    AggregateFunction(
+        "bool_or", _boolean_only, lambda live, x: _extreme_value(live, x, greatest=True), "a truth value", sweep="max"
+    ),
+    AggregateFunction(
+        "first", _same_type, lambda live, x, t: _value_by_time(live, x, t, last=False), _VALUE, by_time=True
+    ),
+    AggregateFunction(
+        "last", _same_type, lambda live, x, t: _value_by_time(live, x, t, last=True), _VALUE, by_time=True
+    ),
+    AggregateFunction("variance", _double_if_numeric, lambda live, x: live.variance(x, sample=True), _NUMBER),
+    AggregateFunction("var_pop", _double_if_numeric, lambda live, x: live.variance(x, sample=False), _NUMBER),
+    AggregateFunction(
+        "stddev", _double_if_numeric, lambda live, x: _square_root(live.variance(x, sample=True)), _NUMBER
+    ),
+    AggregateFunction(
+        "stddev_pop", _double_if_numeric, lambda live, x: _square_root(live.variance(x, sample=False)), _NUMBER
+    ),
+    AggregateFunction("median", _double_if_numeric, lambda live, x: live.quantile(x, Fraction(1, 2)), _NUMBER),
+    AggregateFunction(
+        "quantile",
+        _double_if_numeric,
+        lambda live, x, share: live.quantile(x, share_of(share)),
+        "a number and a constant share from 0 to 1",
+        options=1,
+        check=_check_share,
+    ),
+    AggregateFunction(
+        "arg_max",
+        _type_if_by_ordered,
+        lambda live, x, by: _argument_of_extreme(live, x, by, greatest=True),
+        "a value, and another that is to be the greatest",
+        arguments=2,
+    ),
+    AggregateFunction(
+        "arg_min",
+        _type_if_by_ordered,
+        lambda live, x, by: _argument_of_extreme(live, x, by, greatest=False),
+        "a value, and another that is to be the smallest",
+        arguments=2,
+    ),
+)
 
 AGGREGATES: Mapping[str, AggregateFunction] = {function.name: function for function in _TABLE}
 
@@ -239,10 +263,10 @@ def aggregate_type(function: str, argument: Type | None, span: Span, others: Seq
     >>> aggregate_type("sum", Type.INT, Span(0, 6)).name
     'BIGINT'
     """
-    return type_of(AGGREGATES[function], () if argument is None else (argument, *others), span)
+    return result_type(AGGREGATES[function], () if argument is None else (argument, *others), span)
 
 
-def type_of(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
+def result_type(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
     """Return the type of an aggregate for these argument types; raise a QueryError if it does not accept them."""
     if arguments or function.name == "count":
         result = function.result(*arguments)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, nulls, numbers, outcome
-from tidegate.expressions.failures import Failure, Mask, failing, merge
+from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, make_outcome, null_mask, numbers
+from tidegate.expressions.failures import Failure, Mask, errors_where, merge
 from tidegate.schema import Type
 
 Checked = Callable[..., Any]
@@ -23,7 +23,7 @@ Overflows = Callable[[Numbers, Numbers, Numbers], Mask]
 """A function that returns whether an operation on two numbers overflowed, given its result."""
 
 
-def _binary(checked: Checked, wrapped: Wrapped, overflows: Overflows) -> Kernel:
+def _binary_kernel(checked: Checked, wrapped: Wrapped, overflows: Overflows) -> Kernel:
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
         left, right = arguments
         try:
@@ -32,7 +32,7 @@ def _binary(checked: Checked, wrapped: Wrapped, overflows: Overflows) -> Kernel:
             a, b = numbers(left), numbers(right)
             with np.errstate(over="ignore"):
                 result = wrapped(a, b)
-            return outcome(result, nulls(left, right), overflows(a, b, result), Failure.OVERFLOW, type_)
+            return make_outcome(result, null_mask(left, right), overflows(a, b, result), Failure.OVERFLOW, type_)
 
     return kernel
 
@@ -55,7 +55,7 @@ def _product_overflows(a: Numbers, b: Numbers, result: Numbers) -> Mask:
         return np.asarray(((a == -1) & (b == least)) | ((a != 0) & (result // some != b)))
 
 
-def _unary(checked: Checked, wrapped: Callable[[Numbers], Numbers]) -> Kernel:
+def _unary_kernel(checked: Checked, wrapped: Callable[[Numbers], Numbers]) -> Kernel:
     """Make a kernel for negation or absolute value, which overflow for the least integer only."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
@@ -69,7 +69,7 @@ def _unary(checked: Checked, wrapped: Callable[[Numbers], Numbers]) -> Kernel:
             a = numbers(value)
             with np.errstate(over="ignore"):
                 result = wrapped(a)
-            return outcome(result, nulls(value), a == np.iinfo(a.dtype).min, Failure.OVERFLOW, type_)
+            return make_outcome(result, null_mask(value), a == np.iinfo(a.dtype).min, Failure.OVERFLOW, type_)
 
     return kernel
 
@@ -82,7 +82,9 @@ def _divide(arguments: Sequence[Value], type_: Type) -> Outcome:
         zero = numbers(right) == 0
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # as in IEEE 754
             quotient = numbers(left) / np.where(zero, 1.0, numbers(right))
-        return outcome(quotient, nulls(left, right), _rows(zero, quotient), Failure.DIVISION_BY_ZERO, type_)
+        return make_outcome(
+            quotient, null_mask(left, right), _broadcast_mask(zero, quotient), Failure.DIVISION_BY_ZERO, type_
+        )
 
 
 def _integer_divide(arguments: Sequence[Value], type_: Type) -> Outcome:
@@ -91,11 +93,11 @@ def _integer_divide(arguments: Sequence[Value], type_: Type) -> Outcome:
         return pc.divide_checked(left, right), None
     except pa.ArrowInvalid:
         a, b = np.broadcast_arrays(numbers(left), numbers(right))
-        missing, zero = nulls(left, right), b == 0
+        missing, zero = null_mask(left, right), b == 0
         wide = (b == -1) & (a == np.iinfo(a.dtype).min) & ~missing
         quotient = pc.divide(pa.array(a), pa.array(np.where(zero | wide, a.dtype.type(1), b)))
-        errors = merge(failing(zero & ~missing, Failure.DIVISION_BY_ZERO), failing(wide, Failure.OVERFLOW))
-        return column(quotient.to_numpy(), missing | zero | wide, type_), errors
+        errors = merge(errors_where(zero & ~missing, Failure.DIVISION_BY_ZERO), errors_where(wide, Failure.OVERFLOW))
+        return make_column(quotient.to_numpy(), missing | zero | wide, type_), errors
 
 
 def _modulo(arguments: Sequence[Value], type_: Type) -> Outcome:
@@ -104,20 +106,20 @@ def _modulo(arguments: Sequence[Value], type_: Type) -> Outcome:
     zero = b == 0
     with np.errstate(invalid="ignore"):  # infinity modulo a number is NaN
         rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
-    return outcome(rest, nulls(left, right), _rows(zero, rest), Failure.DIVISION_BY_ZERO, type_)
+    return make_outcome(rest, null_mask(left, right), _broadcast_mask(zero, rest), Failure.DIVISION_BY_ZERO, type_)
 
 
-def _rows(mask: Mask, like: Numbers) -> Mask:
+def _broadcast_mask(mask: Mask, like: Numbers) -> Mask:
     return np.broadcast_to(mask, like.shape)
 
 
 ARITHMETIC: dict[str, Kernel] = {
-    "+": _binary(pc.add_checked, np.add, _sum_overflows),
-    "-": _binary(pc.subtract_checked, np.subtract, _difference_overflows),
-    "*": _binary(pc.multiply_checked, np.multiply, _product_overflows),
+    "+": _binary_kernel(pc.add_checked, np.add, _sum_overflows),
+    "-": _binary_kernel(pc.subtract_checked, np.subtract, _difference_overflows),
+    "*": _binary_kernel(pc.multiply_checked, np.multiply, _product_overflows),
     "/": _divide,
     "div": _integer_divide,
     "%": _modulo,
-    "negate": _unary(pc.negate_checked, np.negative),
-    "abs": _unary(pc.abs_checked, np.abs),
+    "negate": _unary_kernel(pc.negate_checked, np.negative),
+    "abs": _unary_kernel(pc.abs_checked, np.abs),
 }

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from tidegate.entries import Entries, entries_of, without_rows
 from tidegate.errors import InternalError
 from tidegate.expressions.column_texts import column_texts
-from tidegate.expressions.columns import Outcome, Value, column, nulls, numbers, outcome
-from tidegate.expressions.failures import Failure, failing, merge
+from tidegate.expressions.columns import Outcome, Value, make_column, make_outcome, null_mask, numbers
+from tidegate.expressions.failures import Failure, errors_where, merge
 from tidegate.expressions.parse.times import format_intervals, format_timestamps
 from tidegate.expressions.parse.values import parse_column
 from tidegate.schema import Type
@@ -28,23 +28,23 @@ def cast(arguments: Sequence[Value], target: Type) -> Outcome:
         case (Type.NULL, _):
             return values.cast(target.arrow), None
         case (Type.STRING, _):
-            return _parsed(values, target)
+            return _parse_texts(values, target)
         case _ if source is not None and source.parts:
-            return (column_texts(values), None) if target is Type.STRING else _entries(values, target)
+            return (column_texts(values), None) if target is Type.STRING else _cast_entries(values, target)
         case (Type.TIMESTAMP, Type.STRING):
             return format_timestamps(values), None
         case (Type.INTERVAL, Type.STRING):
             return format_intervals(values), None
         case ((Type.REAL | Type.DOUBLE), (Type.INT | Type.BIGINT)):
-            return _truncated(values, target)
+            return _truncate(values, target)
         case (Type.BIGINT, Type.INT):
-            return _narrowed(values)
+            return _narrow_to_int(values)
         case ((Type.BOOLEAN | Type.INT | Type.BIGINT | Type.REAL | Type.DOUBLE), _) if not _is_time(target):
             return values.cast(target.arrow, safe=False), None
     raise InternalError("I120", f"no cast from {values.type} to {target.name}")
 
 
-def _entries(values: pa.Array, target: Type) -> Outcome:
+def _cast_entries(values: pa.Array, target: Type) -> Outcome:
     """Cast arrays and maps entry by entry; a row fails if one of its entries does."""
     found = entries_of(values)
     items, failed = cast([found.values], target.parts[-1])
@@ -62,33 +62,35 @@ def _is_time(type_: Type) -> bool:
     return type_ in (Type.TIMESTAMP, Type.INTERVAL)
 
 
-def _parsed(texts: pa.Array, target: Type) -> Outcome:
+def _parse_texts(texts: pa.Array, target: Type) -> Outcome:
     values, bad = parse_column(texts, target)
-    return values, failing(bad, Failure.INVALID_CAST)
+    return values, errors_where(bad, Failure.INVALID_CAST)
 
 
-def _narrowed(values: pa.Array) -> Outcome:
+def _narrow_to_int(values: pa.Array) -> Outcome:
     try:
         return values.cast(pa.int32()), None
     except pa.ArrowInvalid:
         wide = numbers(values)
         bad = (wide < -(2**31)) | (wide >= 2**31)
-        return outcome(wide, nulls(values), bad, Failure.OVERFLOW, Type.INT)
+        return make_outcome(wide, null_mask(values), bad, Failure.OVERFLOW, Type.INT)
 
 
-def _truncated(values: pa.Array, target: Type) -> Outcome:
+def _truncate(values: pa.Array, target: Type) -> Outcome:
     """Truncate towards zero first, because Arrow's safe cast refuses fractions."""
     try:
         return pc.trunc(values).cast(target.arrow), None
     except pa.ArrowInvalid:
-        return _truncated_where_possible(values, target)
+        return _truncate_each(values, target)
 
 
-def _truncated_where_possible(values: pa.Array, target: Type) -> Outcome:
-    missing, whole = nulls(values), np.trunc(numbers(values).astype(np.float64))
+def _truncate_each(values: pa.Array, target: Type) -> Outcome:
+    missing, whole = null_mask(values), np.trunc(numbers(values).astype(np.float64))
     limit = 2.0**31 if target is Type.INT else 2.0**63
     strange = ~np.isfinite(whole)
     large = ~strange & ((whole < -limit) | (whole >= limit))
-    errors = merge(failing(strange & ~missing, Failure.INVALID_CAST), failing(large & ~missing, Failure.OVERFLOW))
+    errors = merge(
+        errors_where(strange & ~missing, Failure.INVALID_CAST), errors_where(large & ~missing, Failure.OVERFLOW)
+    )
     fine = np.where(strange | large, 0.0, whole).astype(np.int64)
-    return column(fine, missing | strange | large, target), errors
+    return make_column(fine, missing | strange | large, target), errors

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidegate.entries import Entries, codes_of, entries_of, with_repeated_keys, without_rows
-from tidegate.expressions.columns import Kernel, Outcome, Value, column, is_constant, nulls, numbers, spread
-from tidegate.expressions.failures import Failure, failing
+from tidegate.entries import Entries, codes_of, entries_of, rows_with_repeated_keys, without_rows
+from tidegate.expressions.columns import Kernel, Outcome, Value, as_array, is_constant, make_column, null_mask, numbers
+from tidegate.expressions.failures import Failure, errors_where
 from tidegate.schema import Type
 
 
-def spread_all(arguments: Sequence[Value]) -> list[pa.Array]:
+def as_arrays(arguments: Sequence[Value]) -> list[pa.Array]:
     """Return all arguments as arrays; at least one must be an array."""
     rows = next(len(argument) for argument in arguments if not is_constant(argument))
-    return [spread(argument, rows) for argument in arguments]
+    return [as_array(argument, rows) for argument in arguments]
 
 
 def _array(arguments: Sequence[Value], type_: Type) -> Outcome:
     """Make one array per row, with the arguments as its elements."""
-    columns = spread_all(arguments)
+    columns = as_arrays(arguments)
     width, rows = len(columns), len(columns[0])
     places = np.arange(width * rows).reshape(width, rows).T.ravel()
     elements = pa.concat_arrays(columns).take(pa.array(places))
@@ -31,30 +31,30 @@ def _array(arguments: Sequence[Value], type_: Type) -> Outcome:
 
 def _map(arguments: Sequence[Value], type_: Type) -> Outcome:
     """Make a map from keys and values in order; NULL keys, repeated keys and different lengths fail."""
-    keys, values = (entries_of(argument) for argument in spread_all(arguments))
+    keys, values = (entries_of(argument) for argument in as_arrays(arguments))
     missing = keys.missing | values.missing
     wrong = np.diff(keys.bounds) != np.diff(values.bounds)
-    wrong[keys.owners[nulls(keys.values)]] = True
+    wrong[keys.owners[null_mask(keys.values)]] = True
     keys, values = without_rows(keys, missing | wrong), without_rows(values, missing | wrong)
     made = Entries(keys.bounds, values.values, keys.values, keys.missing)
-    repeated = with_repeated_keys(made)
-    return without_rows(made, repeated).column(type_.arrow), failing((wrong | repeated) & ~missing, Failure.DOMAIN)
+    repeated = rows_with_repeated_keys(made)
+    return without_rows(made, repeated).column(type_.arrow), errors_where((wrong | repeated) & ~missing, Failure.DOMAIN)
 
 
 def _element(arguments: Sequence[Value], _: Type) -> Outcome:
     """Return the element with a number, from 1 on, or the value of a key; NULL if there is none."""
-    collection, place = spread_all(arguments)
+    collection, place = as_arrays(arguments)
     found = entries_of(collection)
-    at = _numbered(found, place) if found.keys is None else _keyed(found, found.keys, place)
+    at = _find_by_number(found, place) if found.keys is None else _find_by_key(found, found.keys, place)
     return found.values.take(pa.array(at, mask=at < 0)), None
 
 
-def _numbered(found: Entries, place: pa.Array) -> np.ndarray:
+def _find_by_number(found: Entries, place: pa.Array) -> np.ndarray:
     number = numbers(place)  # 0 where NULL, which is the number of no element
     return np.where((number >= 1) & (number <= np.diff(found.bounds)), found.bounds[:-1] + number - 1, -1)
 
 
-def _keyed(found: Entries, keys: pa.Array, wanted: pa.Array) -> np.ndarray:
+def _find_by_key(found: Entries, keys: pa.Array, wanted: pa.Array) -> np.ndarray:
     codes, _ = codes_of(pa.concat_arrays([keys, wanted]))
     own, asked = codes[: len(keys)], codes[len(keys) :]
     at, owners = np.full(found.rows, -1), found.owners
@@ -65,7 +65,7 @@ def _keyed(found: Entries, keys: pa.Array, wanted: pa.Array) -> np.ndarray:
 
 def _cardinality(arguments: Sequence[Value], type_: Type) -> Outcome:
     found = entries_of(*arguments)
-    return column(np.diff(found.bounds), found.missing, type_), None
+    return make_column(np.diff(found.bounds), found.missing, type_), None
 
 
 ARRAY_FUNCTIONS: dict[str, Kernel] = {

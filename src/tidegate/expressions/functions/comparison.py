@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity, is_collection
+from tidegate.entries import identity_bytes, is_collection
 from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant
 from tidegate.schema import Type
 
@@ -27,7 +27,7 @@ def _comparable(value: Value) -> Value:
     """Convert arrays and maps to bytes, which Arrow can compare."""
     if not is_collection(value.type):
         return value
-    return identity(pa.repeat(value, 1))[0] if is_constant(value) else identity(value)
+    return identity_bytes(pa.repeat(value, 1))[0] if is_constant(value) else identity_bytes(value)
 
 
 def equal(left: Value, right: Value) -> Value:
@@ -52,11 +52,11 @@ def greater(left: Value, right: Value) -> Value:
     return less(right, left)
 
 
-def _comparison(compare: Comparison) -> Kernel:
+def _comparison_kernel(compare: Comparison) -> Kernel:
     return lambda arguments, _: (compare(*arguments), None)
 
 
-def _extreme(better: Comparison) -> Kernel:
+def _extreme_kernel(better: Comparison) -> Kernel:
     """Make a kernel for the greatest or least of the arguments that are not NULL."""
 
     def choose(best: Value, other: Value) -> Value:
@@ -85,17 +85,17 @@ def is_in(value: pa.Array, options: Sequence[Any], type_: Type) -> pa.Array:
 
 
 COMPARISONS: dict[str, Kernel] = {
-    "=": _comparison(equal),
-    "<>": _comparison(lambda a, b: pc.invert(equal(a, b))),
-    "<": _comparison(less),
-    ">": _comparison(greater),
-    "<=": _comparison(lambda a, b: pc.invert(greater(a, b))),
-    ">=": _comparison(lambda a, b: pc.invert(less(a, b))),
+    "=": _comparison_kernel(equal),
+    "<>": _comparison_kernel(lambda a, b: pc.invert(equal(a, b))),
+    "<": _comparison_kernel(less),
+    ">": _comparison_kernel(greater),
+    "<=": _comparison_kernel(lambda a, b: pc.invert(greater(a, b))),
+    ">=": _comparison_kernel(lambda a, b: pc.invert(less(a, b))),
     "not": lambda arguments, _: (pc.invert(arguments[0]), None),
     "is_null": lambda arguments, _: (pc.is_null(arguments[0]), None),
     "is_true": lambda arguments, _: (pc.fill_null(arguments[0], False), None),  # noqa: FBT003
     "is_false": lambda arguments, _: (pc.fill_null(pc.invert(arguments[0]), False), None),  # noqa: FBT003
-    "greatest": _extreme(greater),
-    "least": _extreme(less),
+    "greatest": _extreme_kernel(greater),
+    "least": _extreme_kernel(less),
     "nullif": _null_if,
 }

@@ -28,7 +28,7 @@ def tokens(pattern: str, escape: str = DEFAULT_ESCAPE) -> Iterator[tuple[str, bo
             yield character, character in (ANY, ONE)
 
 
-def misuse(pattern: str, escape: str) -> str | None:
+def find_misuse(pattern: str, escape: str) -> str | None:
     """Return what is wrong with a pattern, or None: an escape must precede a wildcard or itself."""
     if len(escape) > 1:
         return "the escape must be one character"
@@ -58,9 +58,9 @@ def match_like(texts: Any, pattern: str, escape: str = DEFAULT_ESCAPE) -> Any:
 
 def _regex(parts: list[tuple[str, bool]]) -> str:
     wildcards = {ANY: ".*", ONE: "."}
-    body = "".join(wildcards[c] if is_wild else _quoted(c) for c, is_wild in parts)
+    body = "".join(wildcards[c] if is_wild else _quote(c) for c, is_wild in parts)
     return rf"(?s)\A{body}\z"
 
 
-def _quoted(character: str) -> str:
+def _quote(character: str) -> str:
     return "\\" + character if character in punctuation else character

@@ -52,24 +52,24 @@ class Function:
         return self.takes or " or ".join(dict.fromkeys(str(s) for s in self.signatures))
 
 
-def _numeric(*, integers: tuple[Failure, ...] = (), always: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
+def _binary_numeric(*, integers: tuple[Failure, ...] = (), always: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
     """Return signatures from two numbers of one type to a number of that type."""
     whole = tuple(Signature((t, t), t, (*always, *integers)) for t in (INT, BIGINT))
     return whole + tuple(Signature((t, t), t, always) for t in (REAL, DOUBLE))
 
 
-def _same(*, integers: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
+def _unary_numeric(*, integers: tuple[Failure, ...] = ()) -> tuple[Signature, ...]:
     """Return signatures from a number to a number of its type."""
     whole = tuple(Signature((t,), t, integers) for t in (INT, BIGINT))
     return whole + tuple(Signature((t,), t) for t in (REAL, DOUBLE))
 
 
-def _sets(result: Type) -> tuple[Signature, ...]:
+def _set_pairs(result: Type) -> tuple[Signature, ...]:
     """Return signatures for two arrays of one type, treated as sets."""
     return tuple(Signature((t, t), result) for t in ARRAYS)
 
 
-def _one(parameters: Iterable[Type], result: Type, *fails: Failure) -> tuple[Signature, ...]:
+def _signature(parameters: Iterable[Type], result: Type, *fails: Failure) -> tuple[Signature, ...]:
     return (Signature(tuple(parameters), result, fails),)
 
 
@@ -78,44 +78,44 @@ _TWO_ARRAYS = "two arrays of a common type"
 _OPERATORS = (
     Function(
         "+",
-        _numeric(integers=(OVERFLOW,))
-        + _one((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
-        + _one((INTERVAL, TIMESTAMP), TIMESTAMP, OVERFLOW)
-        + _one((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
+        _binary_numeric(integers=(OVERFLOW,))
+        + _signature((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
+        + _signature((INTERVAL, TIMESTAMP), TIMESTAMP, OVERFLOW)
+        + _signature((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
     ),
     Function(
         "-",
-        _numeric(integers=(OVERFLOW,))
-        + _one((TIMESTAMP, TIMESTAMP), INTERVAL, OVERFLOW)
-        + _one((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
-        + _one((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
+        _binary_numeric(integers=(OVERFLOW,))
+        + _signature((TIMESTAMP, TIMESTAMP), INTERVAL, OVERFLOW)
+        + _signature((TIMESTAMP, INTERVAL), TIMESTAMP, OVERFLOW)
+        + _signature((INTERVAL, INTERVAL), INTERVAL, OVERFLOW),
     ),
     Function(
         "*",
-        _numeric(integers=(OVERFLOW,))
-        + _one((INTERVAL, BIGINT), INTERVAL, OVERFLOW)
-        + _one((BIGINT, INTERVAL), INTERVAL, OVERFLOW),
+        _binary_numeric(integers=(OVERFLOW,))
+        + _signature((INTERVAL, BIGINT), INTERVAL, OVERFLOW)
+        + _signature((BIGINT, INTERVAL), INTERVAL, OVERFLOW),
     ),
-    Function("/", _one((DOUBLE, DOUBLE), DOUBLE, DIVISION_BY_ZERO)),
+    Function("/", _signature((DOUBLE, DOUBLE), DOUBLE, DIVISION_BY_ZERO)),
     Function("div", tuple(Signature((t, t), t, (DIVISION_BY_ZERO, OVERFLOW)) for t in (INT, BIGINT))),
-    Function("%", _numeric(always=(DIVISION_BY_ZERO,))),
-    Function("negate", _same(integers=(OVERFLOW,)) + _one((INTERVAL,), INTERVAL, OVERFLOW)),
+    Function("%", _binary_numeric(always=(DIVISION_BY_ZERO,))),
+    Function("negate", _unary_numeric(integers=(OVERFLOW,)) + _signature((INTERVAL,), INTERVAL, OVERFLOW)),
     Function("||", takes="two or more values, which become texts"),
     *(Function(name, takes="two values of a common type") for name in ("=", "<>", "<", "<=", ">", ">=")),
-    Function("and", _one((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
-    Function("or", _one((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
-    Function("not", _one((BOOLEAN,), BOOLEAN)),
+    Function("and", _signature((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
+    Function("or", _signature((BOOLEAN, BOOLEAN), BOOLEAN), nulls=Nulls.KLEENE),
+    Function("not", _signature((BOOLEAN,), BOOLEAN)),
     Function("is_null", takes="one value", nulls=Nulls.SEE),
-    Function("is_true", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
-    Function("is_false", _one((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
-    *(Function(name, _sets(BOOLEAN), takes=_TWO_ARRAYS) for name in ("subset of", "superset of")),
+    Function("is_true", _signature((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
+    Function("is_false", _signature((BOOLEAN,), BOOLEAN), nulls=Nulls.SEE),
+    *(Function(name, _set_pairs(BOOLEAN), takes=_TWO_ARRAYS) for name in ("subset of", "superset of")),
     Function("array", takes="one or more values of a common type"),
     Function(
         "map",
         tuple(
             Signature((keys, values), map_, (DOMAIN,))
             for keys, values in product(ARRAYS, repeat=2)
-            if (map_ := Type.made_of(*keys.parts, *values.parts))
+            if (map_ := Type.of_parts(*keys.parts, *values.parts))
         ),
         takes="an array of INT, BIGINT or STRING keys and an array of INT, BIGINT or DOUBLE values",
     ),
@@ -137,48 +137,51 @@ _CHOICES = (
 )
 
 _MATHEMATICS = (
-    Function("abs", _same(integers=(OVERFLOW,)) + _one((INTERVAL,), INTERVAL, OVERFLOW)),
-    Function("sign", _same()),
+    Function("abs", _unary_numeric(integers=(OVERFLOW,)) + _signature((INTERVAL,), INTERVAL, OVERFLOW)),
+    Function("sign", _unary_numeric()),
     Function(
         "round",
-        _same()
+        _unary_numeric()
         + tuple(Signature((t, INT), t, (OVERFLOW,)) for t in (INT, BIGINT))
         + tuple(Signature((t, INT), t) for t in (REAL, DOUBLE)),
     ),
-    *(Function(name, _same()) for name in ("floor", "ceil", "trunc")),
-    *(Function(name, _one((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sqrt", "ln", "log10", "log2")),
-    *(Function(name, _one((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sin", "cos", "tan")),
-    *(Function(name, _one((DOUBLE,), DOUBLE)) for name in ("exp", "atan")),
-    Function("atan2", _one((DOUBLE, DOUBLE), DOUBLE)),
-    *(Function(name, _one((DOUBLE, DOUBLE), DOUBLE, DOMAIN)) for name in ("log", "power")),
-    Function("pi", _one((), DOUBLE)),
+    *(Function(name, _unary_numeric()) for name in ("floor", "ceil", "trunc")),
+    *(Function(name, _signature((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sqrt", "ln", "log10", "log2")),
+    *(Function(name, _signature((DOUBLE,), DOUBLE, DOMAIN)) for name in ("sin", "cos", "tan")),
+    *(Function(name, _signature((DOUBLE,), DOUBLE)) for name in ("exp", "atan")),
+    Function("atan2", _signature((DOUBLE, DOUBLE), DOUBLE)),
+    *(Function(name, _signature((DOUBLE, DOUBLE), DOUBLE, DOMAIN)) for name in ("log", "power")),
+    Function("pi", _signature((), DOUBLE)),
 )
 
 _TEXTS = (
     Function("concat", takes="one or more values, which become texts"),
-    Function("length", _one((STRING,), INT)),
-    *(Function(name, _one((STRING,), STRING)) for name in ("upper", "lower", "trim", "ltrim", "rtrim", "reverse")),
-    Function("substring", _one((STRING, INT), STRING) + _one((STRING, INT, INT), STRING, DOMAIN)),
-    Function("replace", _one((STRING, STRING, STRING), STRING)),
-    *(Function(name, _one((STRING, STRING), BOOLEAN)) for name in ("starts_with", "ends_with", "contains")),
-    Function("strpos", _one((STRING, STRING), INT)),
-    Function("position", _one((STRING, STRING), INT)),
-    *(Function(name, _one((STRING, INT), STRING)) for name in ("left", "right")),
+    Function("length", _signature((STRING,), INT)),
+    *(
+        Function(name, _signature((STRING,), STRING))
+        for name in ("upper", "lower", "trim", "ltrim", "rtrim", "reverse")
+    ),
+    Function("substring", _signature((STRING, INT), STRING) + _signature((STRING, INT, INT), STRING, DOMAIN)),
+    Function("replace", _signature((STRING, STRING, STRING), STRING)),
+    *(Function(name, _signature((STRING, STRING), BOOLEAN)) for name in ("starts_with", "ends_with", "contains")),
+    Function("strpos", _signature((STRING, STRING), INT)),
+    Function("position", _signature((STRING, STRING), INT)),
+    *(Function(name, _signature((STRING, INT), STRING)) for name in ("left", "right")),
 )
 
 _TIMES = (
-    *(Function(name, _one((TIMESTAMP,), INT)) for name in PARTS),
+    *(Function(name, _signature((TIMESTAMP,), INT)) for name in PARTS),
     Function("date_part", takes="a constant part of a time and a TIMESTAMP"),
     Function("date_trunc", takes="a constant unit and a TIMESTAMP"),
-    Function("epoch_micros", _one((TIMESTAMP,), BIGINT) + _one((INTERVAL,), BIGINT)),
-    Function("epoch_seconds", _one((TIMESTAMP,), DOUBLE) + _one((INTERVAL,), DOUBLE)),
-    Function("from_epoch_micros", _one((BIGINT,), TIMESTAMP)),
+    Function("epoch_micros", _signature((TIMESTAMP,), BIGINT) + _signature((INTERVAL,), BIGINT)),
+    Function("epoch_seconds", _signature((TIMESTAMP,), DOUBLE) + _signature((INTERVAL,), DOUBLE)),
+    Function("from_epoch_micros", _signature((BIGINT,), TIMESTAMP)),
 )
 
 _COLLECTIONS = (
     Function("cardinality", tuple(Signature((t,), BIGINT) for t in ARRAYS + MAPS), takes="an array or a map"),
-    Function("overlap", _sets(BIGINT), takes=_TWO_ARRAYS),
-    Function("jaccard", _sets(DOUBLE), takes=_TWO_ARRAYS),
+    Function("overlap", _set_pairs(BIGINT), takes=_TWO_ARRAYS),
+    Function("jaccard", _set_pairs(DOUBLE), takes=_TWO_ARRAYS),
     Function(
         "inner_product",
         tuple(Signature((t, t), DOUBLE) for t in MAPS if t.parts[1] is DOUBLE),

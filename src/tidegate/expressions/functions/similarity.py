@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.entries import Entries, codes_of, entries_of
-from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, nulls, numbers
-from tidegate.expressions.functions.collections import spread_all
+from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, null_mask, numbers
+from tidegate.expressions.functions.collections import as_arrays
 from tidegate.schema import Type
 
 Ints = npt.NDArray[np.int64]
@@ -31,24 +31,24 @@ class Sizes(NamedTuple):
     common: Ints
 
 
-def _of_sizes(function: Callable[[Sizes], Numbers]) -> Kernel:
+def _kernel_of_sizes(function: Callable[[Sizes], Numbers]) -> Kernel:
     """Make a kernel for a function of two sets that depends on their sizes alone."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
-        left, right = (entries_of(argument) for argument in spread_all(arguments))
-        return column(function(_sizes(left, right)), left.missing | right.missing, type_), None
+        left, right = (entries_of(argument) for argument in as_arrays(arguments))
+        return make_column(function(_set_sizes(left, right)), left.missing | right.missing, type_), None
 
     return kernel
 
 
-def _sizes(left: Entries, right: Entries) -> Sizes:
+def _set_sizes(left: Entries, right: Entries) -> Sizes:
     codes, size = codes_of(pa.concat_arrays([left.values, right.values]))
-    ours, theirs = _members(left, codes[: len(left)], size), _members(right, codes[len(left) :], size)
+    ours, theirs = _set_members(left, codes[: len(left)], size), _set_members(right, codes[len(left) :], size)
     both = np.intersect1d(ours, theirs, assume_unique=True)
     return Sizes(*(np.bincount(part // max(size, 1), minlength=left.rows) for part in (ours, theirs, both)))
 
 
-def _members(found: Entries, codes: Ints, size: int) -> Ints:
+def _set_members(found: Entries, codes: Ints, size: int) -> Ints:
     """Return one number for each member of each row's set, in ascending order."""
     known = codes >= 0
     every = np.sort(found.owners[known] * size + codes[known])  # np.unique would hash, which is much slower
@@ -66,17 +66,17 @@ def _inner_product(arguments: Sequence[Value], type_: Type) -> Outcome:
 
     Each product is rounded; their sum is exact and rounded once.
     """
-    left, right = (entries_of(argument) for argument in spread_all(arguments))
+    left, right = (entries_of(argument) for argument in as_arrays(arguments))
     assert left.keys is not None
     assert right.keys is not None
     codes, size = codes_of(pa.concat_arrays([left.keys, right.keys]))
     ours, theirs = left.owners * size + codes[: len(left)], right.owners * size + codes[len(left) :]
     both, mine, yours = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    known = ~(nulls(left.values)[mine] | nulls(right.values)[yours])
+    known = ~(null_mask(left.values)[mine] | null_mask(right.values)[yours])
     with np.errstate(over="ignore", invalid="ignore"):
         products = (numbers(left.values)[mine] * numbers(right.values)[yours])[known]
     sums = _row_sums(both[known] // max(size, 1), products, left.rows)
-    return column(sums, left.missing | right.missing, type_), None
+    return make_column(sums, left.missing | right.missing, type_), None
 
 
 def _row_sums(rows: Ints, values: Floats, count: int) -> Floats:
@@ -102,10 +102,10 @@ def exact_sum(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
     except OverflowError:  # an intermediate sum overflowed, perhaps not the result
-        return _rounded(sum(map(Fraction, values), Fraction(0)))
+        return _to_float(sum(map(Fraction, values), Fraction(0)))
 
 
-def _rounded(exact: Fraction) -> float:
+def _to_float(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
@@ -113,9 +113,9 @@ def _rounded(exact: Fraction) -> float:
 
 
 SIMILARITY: dict[str, Kernel] = {
-    "overlap": _of_sizes(lambda sizes: sizes.common),
-    "jaccard": _of_sizes(_jaccard),
-    "subset of": _of_sizes(lambda sizes: sizes.common == sizes.left),
-    "superset of": _of_sizes(lambda sizes: sizes.common == sizes.right),
+    "overlap": _kernel_of_sizes(lambda sizes: sizes.common),
+    "jaccard": _kernel_of_sizes(_jaccard),
+    "subset of": _kernel_of_sizes(lambda sizes: sizes.common == sizes.left),
+    "superset of": _kernel_of_sizes(lambda sizes: sizes.common == sizes.right),
     "inner_product": _inner_product,
 }

@@ -9,19 +9,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.columns import Kernel, Outcome, Value, constant, is_constant, nulls, numbers, spread, without
-from tidegate.expressions.failures import Failure, failing
+from tidegate.expressions.columns import (
+    Kernel,
+    Outcome,
+    Value,
+    as_array,
+    constant_value,
+    is_constant,
+    null_mask,
+    null_where,
+    numbers,
+)
+from tidegate.expressions.failures import Failure, errors_where
 from tidegate.expressions.functions.like_patterns import match_like
 from tidegate.schema import Type
 
 _MOST = 2**31 - 1
 
 
-def _plain(function: Callable[..., Any]) -> Kernel:
+def _plain_kernel(function: Callable[..., Any]) -> Kernel:
     return lambda arguments, _: (function(*arguments), None)
 
 
-def _with_constants(function: Callable[..., Any], each: Callable[..., Any]) -> Kernel:
+def _constants_kernel(function: Callable[..., Any], each: Callable[..., Any]) -> Kernel:
     """Make a kernel for a function whose later arguments Arrow requires to be constant; `each` handles other cases."""
 
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
@@ -38,7 +48,7 @@ def _with_constants(function: Callable[..., Any], each: Callable[..., Any]) -> K
 def _row_by_row(each: Callable[..., Any], arguments: Sequence[Value], type_: Type) -> pa.Array:
     # Arrow has no kernels for a pattern or position that differs from row to row.
     rows = max(len(a) for a in arguments if not is_constant(a))
-    columns = [spread(a, rows).to_pylist() for a in arguments]
+    columns = [as_array(a, rows).to_pylist() for a in arguments]
     made = [None if None in row else each(*row) for row in zip(*columns, strict=True)]
     return pa.array(made, type_.arrow)
 
@@ -76,20 +86,20 @@ def _substring(arguments: Sequence[Value], type_: Type) -> Outcome:
     if len(arguments) == 2:
         return _slice(arguments, type_)
     text, start, length = arguments
-    missing, negative = nulls(*arguments), numbers(length) < 0
-    errors = failing(negative & ~missing, Failure.DOMAIN)
+    missing, negative = null_mask(*arguments), numbers(length) < 0
+    errors = errors_where(negative & ~missing, Failure.DOMAIN)
     if errors is not None:
-        length = without(length, np.broadcast_to(negative, missing.shape))
+        length = null_where(length, np.broadcast_to(negative, missing.shape))
     return _slice((text, start, length), type_)[0], errors
 
 
-_slice = _with_constants(
-    lambda texts, start, length=_MOST: _sliced(texts, max(start - 1, 0), max(start - 1 + length, 0)),
+_slice = _constants_kernel(
+    lambda texts, start, length=_MOST: _slice_texts(texts, max(start - 1, 0), max(start - 1 + length, 0)),
     lambda text, start, length=_MOST: text[max(start - 1, 0) : max(start - 1 + length, 0)],
 )
 
 
-def _sliced(texts: pa.Array, start: int, stop: int) -> pa.Array:
+def _slice_texts(texts: pa.Array, start: int, stop: int) -> pa.Array:
     return pc.utf8_slice_codeunits(texts, start, max(start, stop))
 
 
@@ -99,29 +109,29 @@ def _concat(*texts: Value) -> Value:
 
 def _like(arguments: Sequence[Value], type_: Type) -> Outcome:
     texts, *rest = arguments
-    constants = [constant(c) for c in rest]
+    constants = [constant_value(c) for c in rest]
     if None in constants:
         return pa.nulls(len(texts), type_.arrow), None
     return match_like(texts, *constants), None
 
 
 STRINGS: dict[str, Kernel] = {
-    "||": _plain(_concat),
-    "concat": _plain(_concat),
+    "||": _plain_kernel(_concat),
+    "concat": _plain_kernel(_concat),
     "like": _like,
-    "length": _plain(pc.utf8_length),
-    "upper": _plain(pc.utf8_upper),
-    "lower": _plain(pc.utf8_lower),
-    "trim": _plain(lambda texts: pc.utf8_trim(texts, " ")),
-    "ltrim": _plain(lambda texts: pc.utf8_ltrim(texts, " ")),
-    "rtrim": _plain(lambda texts: pc.utf8_rtrim(texts, " ")),
-    "reverse": _plain(pc.utf8_reverse),
+    "length": _plain_kernel(pc.utf8_length),
+    "upper": _plain_kernel(pc.utf8_upper),
+    "lower": _plain_kernel(pc.utf8_lower),
+    "trim": _plain_kernel(lambda texts: pc.utf8_trim(texts, " ")),
+    "ltrim": _plain_kernel(lambda texts: pc.utf8_ltrim(texts, " ")),
+    "rtrim": _plain_kernel(lambda texts: pc.utf8_rtrim(texts, " ")),
+    "reverse": _plain_kernel(pc.utf8_reverse),
     "substring": _substring,
-    "replace": _with_constants(_replace, _replace_each),
-    "starts_with": _with_constants(pc.starts_with, str.startswith),
-    "ends_with": _with_constants(pc.ends_with, str.endswith),
-    "contains": _with_constants(pc.match_substring, lambda text, part: part in text),
-    "strpos": _with_constants(_position, lambda text, part: text.find(part) + 1),
-    "left": _with_constants(_left, lambda text, count: text[: max(count, 0)]),
-    "right": _with_constants(_right, _right_each),
+    "replace": _constants_kernel(_replace, _replace_each),
+    "starts_with": _constants_kernel(pc.starts_with, str.startswith),
+    "ends_with": _constants_kernel(pc.ends_with, str.endswith),
+    "contains": _constants_kernel(pc.match_substring, lambda text, part: part in text),
+    "strpos": _constants_kernel(_position, lambda text, part: text.find(part) + 1),
+    "left": _constants_kernel(_left, lambda text, count: text[: max(count, 0)]),
+    "right": _constants_kernel(_right, _right_each),
 }

@@ -9,7 +9,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, column, constant, nulls, numbers, outcome
+from tidegate.expressions.columns import (
+    Kernel,
+    Numbers,
+    Outcome,
+    Value,
+    constant_value,
+    make_column,
+    make_outcome,
+    null_mask,
+    numbers,
+)
 from tidegate.expressions.failures import Failure
 from tidegate.schema import Type
 from tidegate.time import MICROSECONDS
@@ -42,7 +52,7 @@ def _day_of_year(instants: Numbers) -> Numbers:
     return _days(instants) - _start_of_month(_months(instants) // 12 * 12) + 1
 
 
-def _clock(unit: str, count: int) -> Callable[[Numbers], Numbers]:
+def _clock_part(unit: str, count: int) -> Callable[[Numbers], Numbers]:
     """Make a function that returns the whole units elapsed within the next larger unit, which has `count` of them."""
     length = MICROSECONDS[unit]
     return lambda instants: np.floor_divide(instants, length) % count
@@ -55,33 +65,33 @@ PARTS: dict[str, Callable[[Numbers], Numbers]] = {
     "day": _day,
     "dayofweek": lambda instants: (_days(instants) + 4) % 7 + 1,  # 1970 began on a Thursday; 1 is Sunday
     "dayofyear": _day_of_year,
-    "hour": _clock("hour", 24),
-    "minute": _clock("minute", 60),
-    "second": _clock("second", 60),
+    "hour": _clock_part("hour", 24),
+    "minute": _clock_part("minute", 60),
+    "second": _clock_part("second", 60),
 }
 
 
-def _part(compute: Callable[[Numbers], Numbers]) -> Kernel:
+def _part_kernel(compute: Callable[[Numbers], Numbers]) -> Kernel:
     def kernel(arguments: Sequence[Value], type_: Type) -> Outcome:
-        return column(compute(numbers(arguments[0])), nulls(arguments[0]), type_), None
+        return make_column(compute(numbers(arguments[0])), null_mask(arguments[0]), type_), None
 
     return kernel
 
 
-def _to_months(count: int) -> Callable[[Numbers], Numbers]:
+def _truncate_to_months(count: int) -> Callable[[Numbers], Numbers]:
     return lambda instants: _start_of_month(_months(instants) // count * count) * _DAY
 
 
-def _to_units(length: int, *, offset: int = 0) -> Callable[[Numbers], Numbers]:
+def _truncate_to_units(length: int, *, offset: int = 0) -> Callable[[Numbers], Numbers]:
     return lambda instants: instants - (instants - offset) % length
 
 
 TRUNCATIONS: dict[str, Callable[[Numbers], Numbers]] = {
-    **{unit: _to_units(length) for unit, length in MICROSECONDS.items() if unit != "week"},
-    "week": _to_units(MICROSECONDS["week"], offset=4 * _DAY),  # weeks begin on Monday, as 1970-01-05 was
-    "month": _to_months(1),
-    "quarter": _to_months(3),
-    "year": _to_months(12),
+    **{unit: _truncate_to_units(length) for unit, length in MICROSECONDS.items() if unit != "week"},
+    "week": _truncate_to_units(MICROSECONDS["week"], offset=4 * _DAY),  # weeks begin on Monday, as 1970-01-05 was
+    "month": _truncate_to_months(1),
+    "quarter": _truncate_to_months(3),
+    "year": _truncate_to_months(12),
 }
 
 
@@ -89,24 +99,24 @@ def _date_trunc(arguments: Sequence[Value], type_: Type) -> Outcome:
     unit, times = arguments
     instants = numbers(times)
     with np.errstate(over="ignore"):
-        begun = TRUNCATIONS[constant(unit)](instants)
+        begun = TRUNCATIONS[constant_value(unit)](instants)
     wrapped = begun > instants  # only at the very beginning of time
-    return outcome(begun, nulls(times), wrapped, Failure.OVERFLOW, type_)
+    return make_outcome(begun, null_mask(times), wrapped, Failure.OVERFLOW, type_)
 
 
 def _epoch_seconds(arguments: Sequence[Value], type_: Type) -> Outcome:
-    return column(numbers(arguments[0]) / 1e6, nulls(arguments[0]), type_), None
+    return make_column(numbers(arguments[0]) / 1e6, null_mask(arguments[0]), type_), None
 
 
-def _reread(arguments: Sequence[Value], type_: Type) -> Outcome:
+def _reinterpret_bits(arguments: Sequence[Value], type_: Type) -> Outcome:
     """Return the same 64 bits as another type."""
     return arguments[0].view(type_.arrow), None
 
 
-INSTANTS: dict[str, Kernel] = {
-    **{name: _part(compute) for name, compute in PARTS.items()},
+TIME_FUNCTIONS: dict[str, Kernel] = {
+    **{name: _part_kernel(compute) for name, compute in PARTS.items()},
     "date_trunc": _date_trunc,
-    "epoch_micros": _reread,
+    "epoch_micros": _reinterpret_bits,
     "epoch_seconds": _epoch_seconds,
-    "from_epoch_micros": _reread,
+    "from_epoch_micros": _reinterpret_bits,
 }

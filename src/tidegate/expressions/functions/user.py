@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.functions.aggregates import AggregateFunction, Fold, aggregate_named
 from tidegate.expressions.user_function import UserFunction
 from tidegate.schema import TYPE_NAMES, Type
@@ -20,7 +20,7 @@ _KNOWN: ContextVar[Mapping[str, UserDefined]] = ContextVar("user_defined", defau
 
 
 @contextmanager
-def knowing(functions: Mapping[str, UserDefined]) -> Iterator[None]:
+def using_functions(functions: Mapping[str, UserDefined]) -> Iterator[None]:
     """Make user-defined functions known by name while a text is bound."""
     token = _KNOWN.set(functions)
     try:
@@ -52,7 +52,7 @@ def user_function(
     name: str, function: Callable[..., Any], *, arguments: Sequence[str], result: str, vectorized: bool = True
 ) -> UserFunction:
     """Make a function from a user's declaration, which gives types by name."""
-    return UserFunction(_checked(name), _types(arguments), _type(result), function, vectorized)
+    return UserFunction(_check_name(name), _types(arguments), _type(result), function, vectorized)
 
 
 def user_aggregate(
@@ -71,12 +71,12 @@ def user_aggregate(
     fold = Fold(initial, merge, result, made)
     takes = "(" + ", ".join(p.name for p in parameters) + ")"
     return AggregateFunction(
-        _checked(name), Always(made), fold, takes, arguments=len(parameters), parameters=parameters
+        _check_name(name), FixedType(made), fold, takes, arguments=len(parameters), parameters=parameters
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Always:
+class FixedType:
     """A function that returns the same type for any arguments."""
 
     type: Type
@@ -85,7 +85,7 @@ class Always:
         return self.type
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not name.isidentifier():
         raise QueryError("Q122", f"'{name}' cannot be the name of a function", hint="use letters, digits and _")
     return name.lower()
@@ -96,6 +96,6 @@ def _types(names: Sequence[str]) -> tuple[Type, ...]:
 
 
 def _type(name: str) -> Type:
-    if (found := Type.named(name)) is None:
-        raise QueryError("Q104", f"unknown type '{name}'", hint=nearest(name, TYPE_NAMES))
+    if (found := Type.from_name(name)) is None:
+        raise QueryError("Q104", f"unknown type '{name}'", hint=suggest_name(name, TYPE_NAMES))
     return found

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import Entries, Ints, Mask, entries_of, with_repeated_keys, without_rows
-from tidegate.expressions.bisect_errors import by_halves
+from tidegate.entries import Entries, Ints, Mask, entries_of, rows_with_repeated_keys, without_rows
+from tidegate.expressions.bisect_errors import apply_by_halves
 from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Type
 
@@ -34,15 +34,15 @@ _KEY = r'"[^"\\,:\x00-\x1f]*"'
 
 def parse_collections(texts: pa.Array, type_: Type, parse: Parse) -> pa.Array:
     """Parse arrays or maps of a type; NULL where a text is invalid."""
-    return by_halves(
+    return apply_by_halves(
         texts,
-        lambda part: _fast(part, type_).read(type_, parse, strict=True),
-        lambda part: _careful(part, type_).read(type_, parse, strict=False),
+        lambda part: _split_simple(part, type_).parse_entries(type_, parse, strict=True),
+        lambda part: _decode_json(part, type_).parse_entries(type_, parse, strict=False),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Written:
+class _EntryTexts:
     """Entries as text; for arrays, all keys are NULL."""
 
     bounds: Ints
@@ -50,7 +50,7 @@ class _Written:
     values: pa.Array
     missing: Mask
 
-    def read(self, type_: Type, parse: Parse, *, strict: bool) -> pa.Array:
+    def parse_entries(self, type_: Type, parse: Parse, *, strict: bool) -> pa.Array:
         """Parse the entries; a row with an invalid entry is NULL.
 
         With `strict`, repeated keys raise ArrowInvalid; otherwise their row is NULL.
@@ -64,13 +64,13 @@ class _Written:
         wrong = np.zeros(found.rows, np.bool_)
         wrong[found.owners[bad]] = True
         found = without_rows(found, wrong)
-        repeated = with_repeated_keys(found)
+        repeated = rows_with_repeated_keys(found)
         if strict and repeated.any():
             raise pa.ArrowInvalid("two keys, or one key twice?")
         return without_rows(found, repeated).column(type_.arrow)
 
 
-def _fast(texts: pa.Array, type_: Type) -> _Written:
+def _split_simple(texts: pa.Array, type_: Type) -> _EntryTexts:
     """Split simple texts at their commas; refuse others."""
     fits = pc.match_substring_regex(texts, _pattern(type_))
     if not pc.all(fits, min_count=0).as_py():
@@ -80,14 +80,14 @@ def _fast(texts: pa.Array, type_: Type) -> _Written:
     found = entries_of(pieces)
     missing = np.asarray(texts.is_null().to_numpy(zero_copy_only=False))
     if type_.is_array:
-        return _Written(found.bounds, pa.nulls(len(found), pa.string()), _plain(found.values), missing)
+        return _EntryTexts(found.bounds, pa.nulls(len(found), pa.string()), _unquote(found.values), missing)
     sides = pc.split_pattern(found.values, '":', max_splits=1).values
     first = np.arange(0, len(sides), 2)
-    keys, values = (_plain(sides.take(pa.array(first + side))) for side in range(2))
-    return _Written(found.bounds, keys, values, missing)
+    keys, values = (_unquote(sides.take(pa.array(first + side))) for side in range(2))
+    return _EntryTexts(found.bounds, keys, values, missing)
 
 
-def _plain(texts: pa.Array) -> pa.Array:
+def _unquote(texts: pa.Array) -> pa.Array:
     """Remove the quotes; return NULL for `null`."""
     trimmed = pc.utf8_trim(texts, characters=" \t\r\n")
     known = pc.if_else(pc.equal(trimmed, "null"), pa.scalar(None, pa.string()), trimmed)
@@ -96,14 +96,14 @@ def _plain(texts: pa.Array) -> pa.Array:
 
 def _pattern(type_: Type) -> str:
     """Return a pattern of texts that can be split at commas and colons."""
-    item = f"(?:{_item(type_.parts[-1])}|null)"
+    item = f"(?:{_item_pattern(type_.parts[-1])}|null)"
     entry = f"{_KEY}:{_SPACE}{item}" if type_.is_map else item
     inner = f"(?:{entry}(?:{_SPACE},{_SPACE}{entry})*)?"
     opening, closing = (r"\{", r"\}") if type_.is_map else (r"\[", r"\]")
     return rf"\A{_SPACE}{opening}{_SPACE}{inner}{_SPACE}{closing}{_SPACE}\z"
 
 
-def _item(type_: Type) -> str:
+def _item_pattern(type_: Type) -> str:
     if type_.is_integer:
         return _WHOLE
     if type_.is_floating:
@@ -111,16 +111,16 @@ def _item(type_: Type) -> str:
     return "true|false" if type_ is Type.BOOLEAN else _STRING
 
 
-def _careful(texts: pa.Array, type_: Type) -> _Written:
+def _decode_json(texts: pa.Array, type_: Type) -> _EntryTexts:
     """Decode each text as JSON."""
-    rows = [None if text is None else _pairs(text, type_) for text in texts.to_pylist()]
+    rows = [None if text is None else _parse_pairs(text, type_) for text in texts.to_pylist()]
     pairs = [pair for row in rows if row is not None for pair in row]
     bounds = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
     keys, values = (pa.array([pair[i] for pair in pairs], pa.string()) for i in range(2))
-    return _Written(bounds, keys, values, np.array([row is None for row in rows], np.bool_))
+    return _EntryTexts(bounds, keys, values, np.array([row is None for row in rows], np.bool_))
 
 
-def _pairs(text: str, type_: Type) -> list[tuple[str | None, str | None]] | None:
+def _parse_pairs(text: str, type_: Type) -> list[tuple[str | None, str | None]] | None:
     """Return the keys and values of a text; None if it is not JSON of this type."""
     try:
         value: Any = DECODER.decode(text)

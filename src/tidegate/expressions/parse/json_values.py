@@ -31,7 +31,7 @@ def text_of(value: Any, type_: Type) -> str | None:
         case str():
             return str(value)
         case _:
-            return _dumped(value)
+            return _dump_json(value)
 
 
 def is_unicode(text: str | None) -> bool:
@@ -48,14 +48,14 @@ def _integer_text(number: str) -> str:
     return str(int(exact)) if is_whole else str(number)
 
 
-def _dumped(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     """Return JSON with numbers as written, which `json.dumps` would change."""
     match value:
         case _Number():
             return str(value)
         case dict():
-            return "{" + ", ".join(f"{_dumped(k)}: {_dumped(v)}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{_dump_json(k)}: {_dump_json(v)}" for k, v in value.items()) + "}"
         case list():
-            return "[" + ", ".join(map(_dumped, value)) + "]"
+            return "[" + ", ".join(map(_dump_json, value)) + "]"
         case _:
             return json.dumps(value, ensure_ascii=False)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import QueryError
-from tidegate.expressions.bisect_errors import by_halves
+from tidegate.expressions.bisect_errors import apply_by_halves
 from tidegate.schema import Type
 from tidegate.time import MICROSECONDS, duration
 
@@ -36,7 +36,7 @@ Integers = npt.NDArray[np.int64]
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
     """Parse timestamps; NULL where a text is invalid."""
-    return by_halves(texts, _cast_like_the_first, _read_with_care)
+    return apply_by_halves(texts, _cast_like_the_first, _parse_carefully)
 
 
 def _cast_like_the_first(texts: pa.Array) -> pa.Array:
@@ -44,10 +44,10 @@ def _cast_like_the_first(texts: pa.Array) -> pa.Array:
     known = texts.drop_null()
     first = known[0].as_py() if len(known) else ""
     zone = "UTC" if _ENDS_WITH_ZONE.search(first) else None
-    return _micros(texts.cast(pa.timestamp("ns" if _NANOSECONDS.search(first) else "us", zone)))
+    return _to_micros(texts.cast(pa.timestamp("ns" if _NANOSECONDS.search(first) else "us", zone)))
 
 
-def _read_with_care(texts: pa.Array) -> pa.Array:
+def _parse_carefully(texts: pa.Array) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
     shaped = pc.if_else(pc.match_substring_regex(trimmed, _TIMESTAMP), trimmed, pa.scalar(None, pa.string()))
     try:
@@ -56,7 +56,7 @@ def _read_with_care(texts: pa.Array) -> pa.Array:
         return _from_fields(shaped)
 
 
-def _micros(times: pa.Array) -> pa.Array:
+def _to_micros(times: pa.Array) -> pa.Array:
     instants = times.cast(pa.int64())
     if times.type.unit == "ns":
         whole = np.floor_divide(instants.fill_null(0).to_numpy(zero_copy_only=False), 1000)
@@ -66,11 +66,13 @@ def _micros(times: pa.Array) -> pa.Array:
 
 def _from_fields(texts: pa.Array) -> pa.Array:
     fields = pc.extract_regex(texts, _TIMESTAMP)
-    year, month, day = (_field(fields, name) for name in ("year", "month", "day"))
-    hour, minute, second = (_field(fields, name) for name in ("hour", "minute", "second"))
-    zone_hour, zone_minute = _field(fields, "zone_hour"), _field(fields, "zone_minute")
-    micros = _field(pc.utf8_slice_codeunits(pc.utf8_rpad(_texts(fields, "fraction"), 6, padding="0"), 0, 6))
-    west = np.where(_equals(fields, "sign", "-"), -1, 1)
+    year, month, day = (_field_numbers(fields, name) for name in ("year", "month", "day"))
+    hour, minute, second = (_field_numbers(fields, name) for name in ("hour", "minute", "second"))
+    zone_hour, zone_minute = _field_numbers(fields, "zone_hour"), _field_numbers(fields, "zone_minute")
+    micros = _field_numbers(
+        pc.utf8_slice_codeunits(pc.utf8_rpad(_field_texts(fields, "fraction"), 6, padding="0"), 0, 6)
+    )
+    west = np.where(_field_equals(fields, "sign", "-"), -1, 1)
 
     months = (year - 1970) * 12 + month - 1
     first = _first_day(months)
@@ -84,17 +86,17 @@ def _from_fields(texts: pa.Array) -> pa.Array:
     return pa.array(instants, mask=bad).cast(Type.TIMESTAMP.arrow)
 
 
-def _texts(fields: pa.Array, name: str) -> pa.Array:
+def _field_texts(fields: pa.Array, name: str) -> pa.Array:
     return pc.struct_field(fields, name)
 
 
-def _equals(fields: pa.Array, name: str, text: str) -> npt.NDArray[np.bool_]:
-    return np.asarray(pc.equal(_texts(fields, name), text).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003
+def _field_equals(fields: pa.Array, name: str, text: str) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.equal(_field_texts(fields, name), text).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003
 
 
-def _field(fields: pa.Array, name: str | None = None) -> Integers:
+def _field_numbers(fields: pa.Array, name: str | None = None) -> Integers:
     """Return a field as integers; 0 where it is absent."""
-    texts = fields if name is None else _texts(fields, name)
+    texts = fields if name is None else _field_texts(fields, name)
     digits = pc.replace_substring_regex(texts.fill_null(""), r"\A\+?\z|\A\+", "0")
     return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
@@ -110,7 +112,7 @@ def parse_intervals(texts: pa.Array) -> pa.Array:
     units = pc.struct_field(fields, "unit").dictionary_encode()
     lengths = pa.array([_unit_length(u) for u in units.dictionary.to_pylist()], pa.int64())
     length = lengths.take(units.indices)
-    amount = _field(fields, "amount")
+    amount = _field_numbers(fields, "amount")
     micros = length.fill_null(0).to_numpy(zero_copy_only=False)
     fits = np.abs(amount) <= np.iinfo(np.int64).max // np.maximum(micros, 1)
     missing = np.asarray(length.is_null().to_numpy(zero_copy_only=False)) | ~fits
@@ -134,12 +136,12 @@ def format_timestamps(times: pa.Array) -> pa.Array:
     return texts if texts.null_count == times.null_count else pc.coalesce(texts, _far_texts(times, near))
 
 
-def instant_in_words(instant: int | None) -> str:
+def instant_text(instant: int | None) -> str:
     """Return an instant, in microseconds, as `format_timestamps` writes it.
 
     Examples
     --------
-    >>> instant_in_words(1_767_225_600_500_000), instant_in_words(None)
+    >>> instant_text(1_767_225_600_500_000), instant_text(None)
     ('2026-01-01T00:00:00.500000Z', 'none')
     """
     return "none" if instant is None else str(format_timestamps(pa.array([instant], Type.TIMESTAMP.arrow))[0])

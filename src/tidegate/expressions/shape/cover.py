@@ -21,7 +21,7 @@ _MAGNITUDES = 40.0  # assumed width of an unbounded interval, in magnitudes
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class BoxVerdicts:
     """Verdicts on boxes: where a claim is known to hold, the doubt elsewhere, and whether it fails somewhere."""
 
     known: Mask
@@ -29,11 +29,11 @@ class Judged:
     fails: bool = False
 
 
-Judge = Callable[[Box], Judged]
+Judge = Callable[[Box], BoxVerdicts]
 
 
 @dataclass(frozen=True, slots=True)
-class _Boxes:
+class _BoxCorners:
     """Lower and upper corners: a row per box, a column per name."""
 
     low: Numbers
@@ -42,16 +42,16 @@ class _Boxes:
     def __len__(self) -> int:
         return len(self.low)
 
-    def __getitem__(self, mask: Mask) -> _Boxes:
-        return _Boxes(self.low[mask], self.high[mask])
+    def __getitem__(self, mask: Mask) -> _BoxCorners:
+        return _BoxCorners(self.low[mask], self.high[mask])
 
-    def halved(self, sides: npt.NDArray[np.int64]) -> _Boxes:
+    def halve(self, sides: npt.NDArray[np.int64]) -> _BoxCorners:
         """Return the lower halves of all boxes, then the upper halves."""
         rows = np.arange(len(self))
-        cut = _middle(self.low[rows, sides], self.high[rows, sides])
+        cut = _cut_point(self.low[rows, sides], self.high[rows, sides])
         upper, lower = self.low.copy(), self.high.copy()
         upper[rows, sides], lower[rows, sides] = cut, cut
-        return _Boxes(np.concatenate([self.low, upper]), np.concatenate([lower, self.high]))
+        return _BoxCorners(np.concatenate([self.low, upper]), np.concatenate([lower, self.high]))
 
 
 @dataclass(slots=True)
@@ -67,32 +67,36 @@ class Budget:
 def holds_everywhere(box: Box, judge: Judge, budget: Budget) -> bool:
     """Return whether a claim is proved in all of a box, within the budget."""
     names = list(box.columns)
-    boxes = _Boxes(np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]]))
+    boxes = _BoxCorners(
+        np.array([[box[name].low[0] for name in names]]), np.array([[box[name].high[0] for name in names]])
+    )
     span = _width(boxes.low, boxes.high)
-    judged = _judged(judge, box, boxes, budget)
+    judged = _judge_boxes(judge, box, boxes, budget)
     for _ in range(_ROUNDS):
         if judged.fails or budget.left < 0:
             return False
         boxes = boxes[~judged.known]
         if not len(boxes):
             return True
-        divisible = _divisible(boxes.low, boxes.high)
+        divisible = _can_divide(boxes.low, boxes.high)
         if not divisible.any(axis=1).all():
             return False
         share = np.where(divisible, _width(boxes.low, boxes.high) / np.where(span > 0, span, 1.0), -1.0)
-        boxes, judged = _divided(boxes, share, judge, box, budget)
+        boxes, judged = _divide_boxes(boxes, share, judge, box, budget)
     return False
 
 
-def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box, budget: Budget) -> tuple[_Boxes, Judged]:
+def _divide_boxes(
+    boxes: _BoxCorners, share: Numbers, judge: Judge, around: Box, budget: Budget
+) -> tuple[_BoxCorners, BoxVerdicts]:
     """Cut each box in two where this leaves the least doubt, or at its widest side."""
     many, sides = share.shape
     widest = share.argmax(axis=1)
     if sides == 1 or many * sides > _MANY:
-        halves = boxes.halved(widest)
-        return halves, _judged(judge, around, halves, budget)
-    ways = [boxes.halved(np.full(many, i)) for i in range(sides)]
-    judged = [_judged(judge, around, way, budget) for way in ways]
+        halves = boxes.halve(widest)
+        return halves, _judge_boxes(judge, around, halves, budget)
+    ways = [boxes.halve(np.full(many, i)) for i in range(sides)]
+    judged = [_judge_boxes(judge, around, way, budget) for way in ways]
     doubt = np.stack([np.maximum(j.doubt[:many], j.doubt[many:]) for j in judged], axis=1)
     doubt = np.where(np.isnan(doubt) | (share <= 0), np.inf, doubt)
     tied = ~(doubt.min(axis=1) < _BETTER * doubt[np.arange(many), widest])
@@ -100,23 +104,23 @@ def _divided(boxes: _Boxes, share: Numbers, judge: Judge, around: Box, budget: B
     rows = np.arange(2 * many)
     known = np.stack([j.known for j in judged])[chosen, rows]
     low, high = np.stack([w.low for w in ways])[chosen, rows], np.stack([w.high for w in ways])[chosen, rows]
-    return _Boxes(low, high), Judged(known, np.zeros(0), fails=any(j.fails for j in judged))
+    return _BoxCorners(low, high), BoxVerdicts(known, np.zeros(0), fails=any(j.fails for j in judged))
 
 
-def _judged(judge: Judge, around: Box, boxes: _Boxes, budget: Budget) -> Judged:
+def _judge_boxes(judge: Judge, around: Box, boxes: _BoxCorners, budget: Budget) -> BoxVerdicts:
     budget.take(len(boxes))
     columns = {name: Interval(boxes.low[:, i], boxes.high[:, i]) for i, name in enumerate(around.columns)}
     found = judge(Box(columns, around.given))
     shape = len(boxes)
-    return Judged(np.broadcast_to(found.known, shape), np.broadcast_to(found.doubt, shape), fails=found.fails)
+    return BoxVerdicts(np.broadcast_to(found.known, shape), np.broadcast_to(found.doubt, shape), fails=found.fails)
 
 
-def _divisible(low: Numbers, high: Numbers) -> npt.NDArray[np.bool_]:
-    middle = _middle(low, high)
+def _can_divide(low: Numbers, high: Numbers) -> npt.NDArray[np.bool_]:
+    middle = _cut_point(low, high)
     return np.asarray((low < middle) & (middle < high) & (np.abs(middle) < _FARTHEST))
 
 
-def _middle(low: Numbers, high: Numbers) -> Numbers:
+def _cut_point(low: Numbers, high: Numbers) -> Numbers:
     """Return the cut: 0, ±1 or a power of ten if an end is infinite, else the middle.
 
     The middle of a wide interval is that by magnitude.

@@ -34,7 +34,7 @@ _OPPOSITES = (
 )
 
 
-def closed(facts: Fact) -> Fact:
+def add_implied(facts: Fact) -> Fact:
     """Return the facts with all that they imply."""
     if DIRECTION in facts:
         return CONSTANT
@@ -47,7 +47,7 @@ def closed(facts: Fact) -> Fact:
     return facts
 
 
-def flipped(facts: Fact) -> Fact:
+def negate_facts(facts: Fact) -> Fact:
     """Return the facts of the negated function."""
     result = facts & Fact.MONOTONE
     for one, other in _OPPOSITES:
@@ -55,20 +55,20 @@ def flipped(facts: Fact) -> Fact:
     return result
 
 
-def composed(outer: Fact, inner: Fact) -> Fact:
+def compose_facts(outer: Fact, inner: Fact) -> Fact:
     """Return the facts of outer(inner(x)), if those of outer hold on an interval with all values of inner."""
     result = NOTHING
     if Fact.RISING in outer:
         result |= inner & ORDER
     if Fact.FALLING in outer:
-        result |= flipped(inner & ORDER)
+        result |= negate_facts(inner & ORDER)
     if Fact.MONOTONE in inner:
         result |= outer & (Fact.MONOTONE | Fact.QUASICONVEX | Fact.QUASICONCAVE)
     if _is_convex(outer, inner):
         result |= Fact.CONVEX
-    if _is_convex(flipped(outer), inner):
+    if _is_convex(negate_facts(outer), inner):
         result |= Fact.CONCAVE
-    return closed(result)
+    return add_implied(result)
 
 
 def _is_convex(outer: Fact, inner: Fact) -> bool:
@@ -81,10 +81,10 @@ def _is_convex(outer: Fact, inner: Fact) -> bool:
     )
 
 
-def scaled(facts: Fact, *, positive: bool, negative: bool) -> Fact:
+def scale_facts(facts: Fact, *, positive: bool, negative: bool) -> Fact:
     """Return the facts of a function times a factor that is not negative, or not positive, or of either sign."""
     if positive:
         return facts
     if negative:
-        return flipped(facts)
-    return closed(facts & (AFFINE if CURVATURE in facts else Fact.MONOTONE))
+        return negate_facts(facts)
+    return add_implied(facts & (AFFINE if CURVATURE in facts else Fact.MONOTONE))

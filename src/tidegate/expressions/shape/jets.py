@@ -12,9 +12,9 @@ from functools import reduce
 import numpy as np
 
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, Literal, columns_of
-from tidegate.expressions.shape.enclose import Box, enclose, exponent_of, is_null, never_null
+from tidegate.expressions.shape.enclose import Box, constant_number, enclose, is_never_null, is_null_literal
 from tidegate.expressions.shape.intervals import ONE, WHOLE, ZERO, Interval, between, point
-from tidegate.expressions.shape.smooth import SMOOTH, Smooth, of_power
+from tidegate.expressions.shape.smooth import SMOOTH, Smooth, power_function
 from tidegate.schema import Type
 
 _TWO, _SIGNS = point(2.0), between(-1.0, 1.0)
@@ -59,13 +59,13 @@ class Jet:
         if a.is_constant and b.is_constant:
             return Jet(value, ZERO, ZERO)
         slope = (a.slope - value * b.slope) * inverse
-        slope = slope.meet((a.slope * b.value - a.value * b.slope) * inverse.square())
+        slope = slope.intersect((a.slope * b.value - a.value * b.slope) * inverse.square())
         bend = (a.bend - _TWO * slope * b.slope - value * b.bend) * inverse
         # With a pole inside, nothing is known on either side of it.
         pole = b.value.has_zero
         return Jet(value, WHOLE.where(pole, slope), WHOLE.where(pole, bend))
 
-    def into(self, function: Smooth) -> Jet:
+    def apply(self, function: Smooth) -> Jet:
         """Return the jet of the function of this."""
         slope = function.slope(self.value)
         bend = function.bend(self.value) * self.slope.square() + slope * self.bend
@@ -75,7 +75,7 @@ class Jet:
         return Jet(self.value.hull(other.value), self.slope.hull(other.slope), self.bend.hull(other.bend))
 
 
-def jet(expression: Expression, variable: str, box: Box) -> Jet:
+def jet_of(expression: Expression, variable: str, box: Box) -> Jet:
     """Return the jet of an expression by a variable."""
     match expression:
         case Literal():
@@ -83,67 +83,67 @@ def jet(expression: Expression, variable: str, box: Box) -> Jet:
         case Column(name=name):
             return Jet(enclose(expression, box), ONE if name == variable else ZERO, ZERO)
         case Call("+", (a, b), user=None):
-            return jet(a, variable, box) + jet(b, variable, box)
+            return jet_of(a, variable, box) + jet_of(b, variable, box)
         case Call("-", (a, b), user=None) if a != b:
-            return jet(a, variable, box) + -jet(b, variable, box)
+            return jet_of(a, variable, box) + -jet_of(b, variable, box)
         case Call("*", (a, b), user=None) if a != b:
-            return jet(a, variable, box) * jet(b, variable, box)
+            return jet_of(a, variable, box) * jet_of(b, variable, box)
         case Call("/", (a, b), user=None):
-            return jet(a, variable, box) / jet(b, variable, box)
+            return jet_of(a, variable, box) / jet_of(b, variable, box)
     # This check comes after the cases above, so that a long sum makes it only for its terms.
     if variable not in columns_of(expression):
         return Jet(enclose(expression, box), ZERO, ZERO)
     match expression:
-        case Cast(argument=argument, type=type_) if widens(argument.type, type_):
-            return jet(argument, variable, box)
+        case Cast(argument=argument, type=type_) if is_lossless_cast(argument.type, type_):
+            return jet_of(argument, variable, box)
         case Case(branches=branches, otherwise=otherwise):
             if any(variable in columns_of(condition) for condition, _ in branches):
-                return _unknown(expression, box)
-            return _one_of([value for _, value in branches] + [otherwise], variable, box)
+                return _unknown_jet(expression, box)
+            return _hull_of_choices([value for _, value in branches] + [otherwise], variable, box)
         case Call(user=None, function=name, arguments=arguments):
-            return _call(expression, name, arguments, variable, box)
-    return _unknown(expression, box)
+            return _jet_of_call(expression, name, arguments, variable, box)
+    return _unknown_jet(expression, box)
 
 
-def widens(source: Type, target: Type) -> bool:
+def is_lossless_cast(source: Type, target: Type) -> bool:
     """Return whether a cast keeps numbers unchanged."""
     return source.is_numeric and (target is Type.DOUBLE or (source.is_integer and target.is_integer))
 
 
-def _unknown(expression: Expression, box: Box) -> Jet:
+def _unknown_jet(expression: Expression, box: Box) -> Jet:
     return Jet(enclose(expression, box), WHOLE, WHOLE)
 
 
-def _call(call: Call, name: str, arguments: tuple[Expression, ...], variable: str, box: Box) -> Jet:
+def _jet_of_call(call: Call, name: str, arguments: tuple[Expression, ...], variable: str, box: Box) -> Jet:
     if smooth := SMOOTH.get(name):
-        return jet(arguments[0], variable, box).into(smooth)
+        return jet_of(arguments[0], variable, box).apply(smooth)
     match name, arguments:
         case "-", _:  # equal operands
             return Jet(ZERO, ZERO, ZERO)
         case "*", (a, _):  # equal operands
-            return jet(a, variable, box).into(of_power(2.0))
+            return jet_of(a, variable, box).apply(power_function(2.0))
         case "negate", (a,):
-            return -jet(a, variable, box)
+            return -jet_of(a, variable, box)
         case "abs", (a,):
-            return _magnitude(jet(a, variable, box))
+            return _magnitude(jet_of(a, variable, box))
         case "power", (base, exponent):
             return _power(base, exponent, variable, box)
         case "log", (base, value):
             natural = SMOOTH["ln"]
-            return jet(value, variable, box).into(natural) / jet(base, variable, box).into(natural)
+            return jet_of(value, variable, box).apply(natural) / jet_of(base, variable, box).apply(natural)
         case "atan2", (y, x) if (enclose(x, box).low > 0).all():
-            return (jet(y, variable, box) / jet(x, variable, box)).into(SMOOTH["atan"])
+            return (jet_of(y, variable, box) / jet_of(x, variable, box)).apply(SMOOTH["atan"])
         case "greatest", _:
-            return _greatest(call, [jet(a, variable, box) for a in arguments], enclose(call, box), box)
+            return _greatest(call, [jet_of(a, variable, box) for a in arguments], enclose(call, box), box)
         case "least", _:
-            return -_greatest(call, [-jet(a, variable, box) for a in arguments], -enclose(call, box), box)
+            return -_greatest(call, [-jet_of(a, variable, box) for a in arguments], -enclose(call, box), box)
         case "coalesce", _:
-            return _one_of(list(arguments), variable, box)
-    return _unknown(call, box)
+            return _hull_of_choices(list(arguments), variable, box)
+    return _unknown_jet(call, box)
 
 
-def _one_of(choices: list[Expression], variable: str, box: Box) -> Jet:
-    jets = [jet(c, variable, box) for c in choices if not is_null(c)]
+def _hull_of_choices(choices: list[Expression], variable: str, box: Box) -> Jet:
+    jets = [jet_of(c, variable, box) for c in choices if not is_null_literal(c)]
     return reduce(Jet.hull, jets) if jets else Jet(WHOLE, WHOLE, WHOLE)
 
 
@@ -155,16 +155,16 @@ def _magnitude(of: Jet) -> Jet:
 
 
 def _power(base: Expression, exponent: Expression, variable: str, box: Box) -> Jet:
-    of = jet(base, variable, box)
-    if (constant := exponent_of(exponent)) is not None:
-        return of.into(of_power(constant))
-    return (jet(exponent, variable, box) * of.into(SMOOTH["ln"])).into(SMOOTH["exp"])
+    of = jet_of(base, variable, box)
+    if (constant := constant_number(exponent)) is not None:
+        return of.apply(power_function(constant))
+    return (jet_of(exponent, variable, box) * of.apply(SMOOTH["ln"])).apply(SMOOTH["exp"])
 
 
 def _greatest(call: Call, jets: list[Jet], value: Interval, box: Box) -> Jet:
     """Return the hull of the jets that can be the greatest; with more than one there may be an edge."""
-    given = [(a, j) for a, j in zip(call.arguments, jets, strict=True) if not is_null(a)]
-    sure = reduce(np.maximum, [j.value.low for a, j in given if never_null(a, box)], np.array([-np.inf]))
+    given = [(a, j) for a, j in zip(call.arguments, jets, strict=True) if not is_null_literal(a)]
+    sure = reduce(np.maximum, [j.value.low for a, j in given if is_never_null(a, box)], np.array([-np.inf]))
     empty = between(np.inf, -np.inf)
     slope = bend = empty
     many = np.zeros(1, np.int64)

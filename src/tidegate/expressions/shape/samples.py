@@ -11,21 +11,21 @@ _FAR = 1e6
 _SEED = 20
 
 
-def points(box: Box, many: int) -> Box:
+def sample_points(box: Box, many: int) -> Box:
     """Return random points, alternately inside a box and at its corners; nothing is NULL there."""
     random = np.random.default_rng(_SEED)
     columns = {}
     for name, own in box.columns.items():
         inside, corner = random.choice(np.linspace(0.0, 1.0, many + 1), many), random.integers(0, 2, many)
-        columns[name] = _at(spread(own, np.where(np.arange(many) % 2 == 0, inside, corner)))
+        columns[name] = _as_points(points_at_shares(own, np.where(np.arange(many) % 2 == 0, inside, corner)))
     return Box(columns, frozenset(columns))
 
 
-def _at(values: Numbers) -> Interval:
+def _as_points(values: Numbers) -> Interval:
     return Interval(values, values)
 
 
-def spread(own: Interval, share: Numbers) -> Numbers:
+def points_at_shares(own: Interval, share: Numbers) -> Numbers:
     """Return the points at given shares of the way through an interval; by order of magnitude if it is very long."""
     low, high = float(own.low[0]), float(own.high[0])
     if high - low <= _FAR:

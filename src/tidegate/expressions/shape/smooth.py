@@ -19,10 +19,10 @@ from tidegate.expressions.shape.intervals import (
     Mask,
     Numbers,
     between,
-    down,
+    enclose_rising,
+    next_down,
+    next_up,
     point,
-    rising,
-    up,
 )
 
 Enclosure = Callable[[Interval], Interval]
@@ -43,46 +43,46 @@ class Smooth:
     bend: Enclosure
 
 
-def power(base: Interval, exponent: float) -> Interval:
+def enclose_power(base: Interval, exponent: float) -> Interval:
     """Return the base to a constant exponent."""
-    return _power(base, exponent, exponent)
+    return _power_between(base, exponent, exponent)
 
 
-def of_power(exponent: float) -> Smooth:
+def power_function(exponent: float) -> Smooth:
     """Return the function x to the power of a constant."""
     whole = float(exponent).is_integer()
 
     def slope(of: Interval) -> Interval:
-        return point(exponent) * _less(of, exponent, 1, whole=whole)
+        return point(exponent) * _lower_power(of, exponent, 1, whole=whole)
 
     def bend(of: Interval) -> Interval:
         factor = point(exponent) * (point(exponent) - ONE)
-        return factor * _less(of, exponent, 2, whole=whole)
+        return factor * _lower_power(of, exponent, 2, whole=whole)
 
-    return Smooth(lambda of: power(of, exponent), slope, bend)
+    return Smooth(lambda of: enclose_power(of, exponent), slope, bend)
 
 
-def _less(base: Interval, exponent: float, less: int, *, whole: bool) -> Interval:
+def _lower_power(base: Interval, exponent: float, less: int, *, whole: bool) -> Interval:
     """Return the base to the exponent minus 1 or 2, a difference that floats may round."""
     rest = exponent - less
     if whole and abs(exponent) < 2**53:
-        return power(base, rest)
-    return _power(base, float(down(rest)), float(up(rest)), fraction=True)
+        return enclose_power(base, rest)
+    return _power_between(base, float(next_down(rest)), float(next_up(rest)), fraction=True)
 
 
-def _power(base: Interval, least: float, most: float, *, fraction: bool = False) -> Interval:
+def _power_between(base: Interval, least: float, most: float, *, fraction: bool = False) -> Interval:
     """Return the base to an exponent between two numbers."""
     if least == most == 0:
         return ONE.where(np.ones(base.low.shape, np.bool_), ONE)
     if not fraction and least == most and float(least).is_integer():
         return _whole_power(base, least)
-    positive = base.clipped(0.0)
-    corners = [_raised(end, exponent) for end in (positive.low, positive.high) for exponent in (least, most)]
-    return reduce(Interval.hull, corners).clipped(0.0)
+    positive = base.clip(0.0)
+    corners = [_raise_to(end, exponent) for end in (positive.low, positive.high) for exponent in (least, most)]
+    return reduce(Interval.hull, corners).clip(0.0)
 
 
-def _raised(base: Numbers, exponent: float) -> Interval:
-    return rising(lambda x: np.power(x, exponent), Interval(base, base))
+def _raise_to(base: Numbers, exponent: float) -> Interval:
+    return enclose_rising(lambda x: np.power(x, exponent), Interval(base, base))
 
 
 def _whole_power(base: Interval, exponent: float) -> Interval:
@@ -94,34 +94,34 @@ def _whole_power(base: Interval, exponent: float) -> Interval:
     if exponent == 2:
         return base.square()
     if exponent % 2 == 0:
-        return rising(lambda x: np.power(x, exponent), base.magnitude()).clipped(0.0)
-    return rising(lambda x: np.power(x, exponent), base, (0.0, 0.0))
+        return enclose_rising(lambda x: np.power(x, exponent), base.magnitude()).clip(0.0)
+    return enclose_rising(lambda x: np.power(x, exponent), base, (0.0, 0.0))
 
 
 def _exp(of: Interval) -> Interval:
-    return rising(np.exp, of, (0.0, 1.0)).clipped(0.0)
+    return enclose_rising(np.exp, of, (0.0, 1.0)).clip(0.0)
 
 
-def _inverse(of: Interval) -> Interval:
-    return of.clipped(0.0).reciprocal()
+def _positive_reciprocal(of: Interval) -> Interval:
+    return of.clip(0.0).reciprocal()
 
 
 def _logarithm(function: Callable[[Numbers], Numbers], base: float) -> Smooth:
-    natural = ONE if base == np.e else rising(np.log, point(base))
+    natural = ONE if base == np.e else enclose_rising(np.log, point(base))
     return Smooth(
-        lambda of: rising(function, of.clipped(0.0), (1.0, 0.0)),
-        lambda of: _inverse(of) / natural,
-        lambda of: -(_inverse(of).square() / natural),
+        lambda of: enclose_rising(function, of.clip(0.0), (1.0, 0.0)),
+        lambda of: _positive_reciprocal(of) / natural,
+        lambda of: -(_positive_reciprocal(of).square() / natural),
     )
 
 
-def _reaches(of: Interval, angle: float, period: float) -> Mask:
+def _may_contain_angle(of: Interval, angle: float, period: float) -> Mask:
     """Return whether an angle that recurs with a period may lie within."""
     first = np.ceil((of.low - angle) / period - _NEAR)
-    return np.asarray((first <= (of.high - angle) / period + _NEAR) | _far(of))
+    return np.asarray((first <= (of.high - angle) / period + _NEAR) | _is_far(of))
 
 
-def _far(of: Interval) -> Mask:
+def _is_far(of: Interval) -> Mask:
     return np.asarray((of.low < -_FARTHEST_ANGLE) | (of.high > _FARTHEST_ANGLE))
 
 
@@ -138,27 +138,27 @@ def _cosine(of: Interval) -> Interval:
 
 
 def _wave(function: Callable[[Numbers], Numbers], of: Interval, top: float) -> Interval:
-    within = of.clipped(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
+    within = of.clip(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
     left, right = (
-        rising(function, Interval(within.low, within.low)),
-        rising(function, Interval(within.high, within.high)),
+        enclose_rising(function, Interval(within.low, within.low)),
+        enclose_rising(function, Interval(within.high, within.high)),
     )
     ends = left.hull(right) + between(-_NOISE, _NOISE)
-    low = np.where(_reaches(of, top + np.pi, 2 * np.pi), -1.0, ends.low)
-    high = np.where(_reaches(of, top, 2 * np.pi), 1.0, ends.high)
-    return Interval(low, high).clipped(-1.0, 1.0)
+    low = np.where(_may_contain_angle(of, top + np.pi, 2 * np.pi), -1.0, ends.low)
+    high = np.where(_may_contain_angle(of, top, 2 * np.pi), 1.0, ends.high)
+    return Interval(low, high).clip(-1.0, 1.0)
 
 
 def _tangent(of: Interval) -> Interval:
-    within = of.clipped(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
-    return WHOLE.where(_reaches(of, np.pi / 2, np.pi), rising(np.tan, within))
+    within = of.clip(-_FARTHEST_ANGLE, _FARTHEST_ANGLE)
+    return WHOLE.where(_may_contain_angle(of, np.pi / 2, np.pi), enclose_rising(np.tan, within))
 
 
 def _tangent_slope(of: Interval) -> Interval:
-    return WHOLE.where(_reaches(of, np.pi / 2, np.pi), ONE + _tangent(of).square())
+    return WHOLE.where(_may_contain_angle(of, np.pi / 2, np.pi), ONE + _tangent(of).square())
 
 
-def _flatness(of: Interval) -> Interval:
+def _arctangent_slope(of: Interval) -> Interval:
     """Return the slope of the arc tangent."""
     return (ONE + of.square()).reciprocal()
 
@@ -168,18 +168,20 @@ SMOOTH: dict[str, Smooth] = {
     "ln": _logarithm(np.log, np.e),
     "log10": _logarithm(np.log10, 10.0),
     "log2": _logarithm(np.log2, 2.0),
-    "sqrt": of_power(0.5),
+    "sqrt": power_function(0.5),
     "sin": Smooth(_sine, _cosine, lambda of: -_sine(of)),
     "cos": Smooth(_cosine, lambda of: -_sine(of), lambda of: -_cosine(of)),
     "tan": Smooth(_tangent, _tangent_slope, lambda of: _TWO * _tangent(of) * _tangent_slope(of)),
     "atan": Smooth(
-        lambda of: rising(np.arctan, of, (0.0, 0.0)).meet(between(-1.5707963267948968, 1.5707963267948968)),
-        _flatness,
-        lambda of: -(_TWO * of * _flatness(of).square()),
+        lambda of: enclose_rising(np.arctan, of, (0.0, 0.0)).intersect(
+            between(-1.5707963267948968, 1.5707963267948968)
+        ),
+        _arctangent_slope,
+        lambda of: -(_TWO * of * _arctangent_slope(of).square()),
     ),
 }
 
 
-def domain_of_tangent(of: Interval) -> Mask:
+def has_no_pole(of: Interval) -> Mask:
     """Return whether no pole lies within."""
-    return ~_reaches(of, np.pi / 2, np.pi)
+    return ~_may_contain_angle(of, np.pi / 2, np.pi)

@@ -19,45 +19,47 @@ from tidegate.catalog.catalog import (
     ShowTables,
     SourceStream,
 )
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.constraints.declared import referrers
 from tidegate.language.bind.create import kind_of, with_article
-from tidegate.language.bind.names import same
-from tidegate.language.syntax import Kind, Name
+from tidegate.language.bind.names import is_same_name
+from tidegate.language.syntax import Name, ObjectKind
 
 
-def shown(kind: Kind, catalog: Catalog, queries: Sequence[Query]) -> Command:
+def bind_show(kind: ObjectKind, catalog: Catalog, queries: Sequence[Query]) -> Command:
     """Return the command for SHOW."""
     match kind:
-        case Kind.STREAM:
+        case ObjectKind.STREAM:
             return ShowStreams(tuple(s for s in catalog if kind_of(s) == "stream"))
-        case Kind.TABLE:
+        case ObjectKind.TABLE:
             tables = (s for s in catalog if isinstance(s, SourceStream) and s.validity is Validity.RELATION)
             return ShowTables(tuple(tables))
-        case Kind.QUERY:
+        case ObjectKind.QUERY:
             return ShowQueries(tuple(q for q in queries if not q.is_alert))
-        case Kind.ALERT:
+        case ObjectKind.ALERT:
             return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
-        case Kind.CONSTRAINT:
+        case ObjectKind.CONSTRAINT:
             return ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table))
-        case Kind.SHEDDING:
+        case ObjectKind.SHEDDING:
             return ShowShedding(tuple(queries))
 
 
-def described(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
+def bind_describe(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
     """Return the command for DESCRIBE of a stream, a table, an alert or a query."""
-    query = next((q for q in queries if same(q.name, name.text)), None)
+    query = next((q for q in queries if is_same_name(q.name, name.text)), None)
     subject = query if query is not None and query.is_alert else catalog.find(name.text) or query
     if subject is None:
-        raise _unknown("stream, table, alert or query", name, [*(s.name for s in catalog), *(q.name for q in queries)])
+        raise _unknown_object(
+            "stream, table, alert or query", name, [*(s.name for s in catalog), *(q.name for q in queries)]
+        )
     return Describe(subject)
 
 
-def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]) -> Catalog:
+def drop_from(catalog: Catalog, kind: ObjectKind, name: Name, queries: Iterable[Query]) -> Catalog:
     """Return the catalog without a stream, table or alert; refuse if anything still reads or references it."""
     found = catalog.find(name.text)
     if found is None:
-        raise _unknown(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
+        raise _unknown_object(kind.value, name, (s.name for s in catalog if kind_of(s) == kind.value))
     if kind_of(found) != kind.value:
         hint = f"write DROP {kind_of(found).upper()} {found.name}"
         message = f"'{name.text}' is {with_article(kind_of(found))}, not {with_article(kind.value)}"
@@ -66,21 +68,21 @@ def drop_from(catalog: Catalog, kind: Kind, name: Name, queries: Iterable[Query]
     readers += [q.name for q in queries if name.text.lower() in q.reads and q.name not in readers]
     _refuse_used(kind, name, readers, "reads", "read")
     _refuse_used(kind, name, referrers(name.text, catalog), "refers to", "refer to")
-    return catalog.without(name.text)
+    return catalog.without_stream(name.text)
 
 
-def refuse_in_use(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
+def refuse_unknown_query(name: Name, catalog: Catalog, queries: Sequence[Query]) -> None:
     """Refuse to drop a query if the name is unknown or belongs to a stream."""
     if (stream := catalog.find(name.text)) is not None:
         hint = f"write DROP {kind_of(stream).upper()} {stream.name}"
         raise QueryError("Q101", f"'{name.text}' is {with_article(kind_of(stream))}", name.span, hint=hint)
-    if not any(same(query.name, name.text) for query in queries):
+    if not any(is_same_name(query.name, name.text) for query in queries):
         known = [query.name for query in queries]
-        hint = nearest(name.text, known) or "SHOW QUERIES lists those that there are"
+        hint = suggest_name(name.text, known) or "SHOW QUERIES lists those that there are"
         raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
 
 
-def _refuse_used(kind: Kind, name: Name, users: Sequence[str], does: str, do: str) -> None:
+def _refuse_used(kind: ObjectKind, name: Name, users: Sequence[str], does: str, do: str) -> None:
     """Refuse to drop an object that others use; `does` and `do` are the verb for one and for several users."""
     if not users:
         return
@@ -90,6 +92,6 @@ def _refuse_used(kind: Kind, name: Name, users: Sequence[str], does: str, do: st
     raise QueryError("Q118", f"{kind.value} '{name.text}' is in use: {listed} {verb} it", name.span, hint=hint)
 
 
-def _unknown(what: str, name: Name, known: Iterable[str]) -> QueryError:
-    hint = nearest(name.text, known) or f"there is no {what} at all"
+def _unknown_object(what: str, name: Name, known: Iterable[str]) -> QueryError:
+    hint = suggest_name(name.text, known) or f"there is no {what} at all"
     return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=hint)

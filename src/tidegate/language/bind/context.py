@@ -36,7 +36,7 @@ class BindContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class BoundSource:
     """The result of FROM, or of a part of it: a plan and the names in it.
 
     `unwindowed` are the sources whose rows are valid for one instant because they have no window. With `is_lookup`,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tidegate.algebra.plan import Validity
 from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.constraints.declared import constraints_of, key_of
 from tidegate.language.bind.domains import domain_of
-from tidegate.language.bind.names import find_type, same
+from tidegate.language.bind.names import find_type, is_same_name
 from tidegate.language.syntax import CreateSource, Name
 from tidegate.schema import Domain, Field, Schema, Type
 from tidegate.time import TimeUnit
@@ -61,7 +61,7 @@ def with_article(kind: str) -> str:
 def _schema(statement: CreateSource) -> Schema:
     fields: list[Field] = []
     for column in statement.columns:
-        if any(same(field.name, column.name.text) for field in fields):
+        if any(is_same_name(field.name, column.name.text) for field in fields):
             message = f"there are two columns '{column.name.text}'"
             raise QueryError("Q105", message, column.name.span, hint="rename one of them; case does not count")
         fields.append(Field(column.name.text, find_type(column.type)))
@@ -76,10 +76,10 @@ def _domains(statement: CreateSource, schema: Schema) -> tuple[tuple[str, Domain
 def _time_column(statement: CreateSource, wanted: Name | None, schema: Schema) -> str | None:
     if wanted is None:
         return None
-    field = next((f for f in schema if same(f.name, wanted.text)), None)
+    field = next((f for f in schema if is_same_name(f.name, wanted.text)), None)
     if field is None:
         message = f"stream '{statement.name.text}' has no column '{wanted.text}'"
-        raise QueryError("Q102", message, wanted.span, hint=nearest(wanted.text, schema.names))
+        raise QueryError("Q102", message, wanted.span, hint=suggest_name(wanted.text, schema.names))
     _check_time_type(field, wanted, statement.unit)
     return field.name
 
@@ -105,7 +105,7 @@ _TIME_HINTS = {
 def _unit(statement: CreateSource) -> TimeUnit | None:
     if statement.unit is None:
         return None
-    unit = TimeUnit.named(statement.unit.text)
+    unit = TimeUnit.from_name(statement.unit.text)
     if unit is None:
         hint = "available: " + ", ".join(each.name for each in TimeUnit)
         raise QueryError("Q110", f"times cannot be counted in '{statement.unit.text}'", statement.unit.span, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.nodes import Column, Expression, columns_of
 from tidegate.language import syntax
 from tidegate.language.syntax import Name
@@ -13,7 +13,7 @@ from tidegate.schema import TYPE_NAMES, Field, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
+class VisibleStream:
     """A stream of FROM: its alias, its own name, its columns and their names in the plan.
 
     `hidden` are columns, in lower case, that need a qualifier, because USING gave the unqualified name to another
@@ -31,29 +31,29 @@ class Visible:
         for field, name in zip(self.columns, self.plan_names, strict=True):
             yield field.name, Column(name, field.type)
 
-    def named(self, name: str) -> Column | None:
-        return next((column for own, column in self if same(own, name)), None)
+    def find(self, name: str) -> Column | None:
+        return next((column for own, column in self if is_same_name(own, name)), None)
 
-    def plain(self) -> Iterator[tuple[str, Column]]:
+    def unqualified_columns(self) -> Iterator[tuple[str, Column]]:
         """Yield the columns that need no qualifier."""
         return ((own, column) for own, column in self if own.lower() not in self.hidden)
 
-    def from_inside(self, qualifier: str, name: str) -> Column | None:
+    def find_inside(self, qualifier: str, name: str) -> Column | None:
         """Return the column with this qualified name inside the subquery."""
         pairs = zip(self.origins, self, strict=False)
-        return next((column for origin, (_, column) in pairs if same(origin, f"{qualifier}.{name}")), None)
+        return next((column for origin, (_, column) in pairs if is_same_name(origin, f"{qualifier}.{name}")), None)
 
 
-Scope = tuple[Visible, ...]
+Scope = tuple[VisibleStream, ...]
 """All streams of a FROM clause, in order."""
 
 
-def same(a: str | None, b: str) -> bool:
+def is_same_name(a: str | None, b: str) -> bool:
     """Return whether two identifiers are the same, ignoring case."""
     return a is not None and a.lower() == b.lower()
 
 
-def unique(wanted: str, taken: Iterable[str]) -> str:
+def unique_name(wanted: str, taken: Iterable[str]) -> str:
     """Return the wanted name, or the first of name_2, name_3, … that is not taken, ignoring case."""
     known = {name.lower() for name in taken}
     number, name = 1, wanted
@@ -63,17 +63,17 @@ def unique(wanted: str, taken: Iterable[str]) -> str:
     return name
 
 
-def all_unique(wanted: Iterable[str]) -> tuple[str, ...]:
+def unique_names(wanted: Iterable[str]) -> tuple[str, ...]:
     names: list[str] = []
     for name in wanted:
-        names.append(unique(name, names))
+        names.append(unique_name(name, names))
     return tuple(names)
 
 
 def find_type(name: Name) -> Type:
     """Return the type with this name."""
-    if (found := Type.named(name.text)) is None:
-        hint = _COLLECTIONS.get(name.text.partition("<")[0].upper()) or nearest(name.text, TYPE_NAMES)
+    if (found := Type.from_name(name.text)) is None:
+        hint = _COLLECTIONS.get(name.text.partition("<")[0].upper()) or suggest_name(name.text, TYPE_NAMES)
         raise QueryError("Q104", f"unknown type '{name.text}'", name.span, hint=hint)
     return found
 
@@ -84,16 +84,16 @@ _COLLECTIONS = {
 }
 
 
-def find_visible(scope: Scope, qualifier: Name) -> Visible:
+def find_visible(scope: Scope, qualifier: Name) -> VisibleStream:
     """Return the stream with this alias, or with this name if only one stream has it."""
-    by_alias = [visible for visible in scope if same(visible.alias, qualifier.text)]
-    match by_alias or [visible for visible in scope if same(visible.stream, qualifier.text)]:
+    by_alias = [visible for visible in scope if is_same_name(visible.alias, qualifier.text)]
+    match by_alias or [visible for visible in scope if is_same_name(visible.stream, qualifier.text)]:
         case [one]:
             return one
         case [first, second, *_]:
             both = f"it may be {first.alias} or {second.alias}"
             raise QueryError("Q103", f"'{qualifier.text}' is ambiguous", qualifier.span, hint=both)
-    hint = nearest(qualifier.text, (visible.alias for visible in scope))
+    hint = suggest_name(qualifier.text, (visible.alias for visible in scope))
     raise QueryError("Q101", f"there is no '{qualifier.text}' in FROM", qualifier.span, hint=hint)
 
 
@@ -101,8 +101,8 @@ def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
     """Return the column that a reference means."""
     name, qualifier = reference.name, reference.qualifier
     if qualifier is not None:
-        return replace(_qualified(scope, qualifier, name), span=reference.span)
-    found = [(v, c) for v in scope if name.text.lower() not in v.hidden and (c := v.named(name.text)) is not None]
+        return replace(_find_qualified(scope, qualifier, name), span=reference.span)
+    found = [(v, c) for v in scope if name.text.lower() not in v.hidden and (c := v.find(name.text)) is not None]
     match found:
         case [(_, column)]:
             return Column(column.name, column.type, reference.span)
@@ -113,13 +113,13 @@ def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:
     raise QueryError("Q103", f"column '{name.text}' is ambiguous", name.span, hint=hint)
 
 
-def _qualified(scope: Scope, qualifier: Name, name: Name) -> Column:
-    known = any(same(v.alias, qualifier.text) or same(v.stream, qualifier.text) for v in scope)
-    inside = [c for v in scope if not known and (c := v.from_inside(qualifier.text, name.text)) is not None]
+def _find_qualified(scope: Scope, qualifier: Name, name: Name) -> Column:
+    known = any(is_same_name(v.alias, qualifier.text) or is_same_name(v.stream, qualifier.text) for v in scope)
+    inside = [c for v in scope if not known and (c := v.find_inside(qualifier.text, name.text)) is not None]
     if len(inside) == 1:
         return inside[0]
     visible = find_visible(scope, qualifier)
-    column = visible.named(name.text)
+    column = visible.find(name.text)
     if column is None:
         raise _unknown_column((visible,), name)
     return column
@@ -127,14 +127,14 @@ def _qualified(scope: Scope, qualifier: Name, name: Name) -> Column:
 
 def _unknown_column(among: Scope, name: Name) -> QueryError:
     where = f"{among[0].stream or among[0].alias} has" if len(among) == 1 else "the streams of FROM have"
-    hint = nearest(name.text, (own for visible in among for own, _ in visible))
+    hint = suggest_name(name.text, (own for visible in among for own, _ in visible))
     return QueryError("Q102", f"{where} no column '{name.text}'", name.span, hint=hint)
 
 
-def expand(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
+def expand_star(scope: Scope, star: syntax.Star) -> tuple[tuple[str, Column], ...]:
     """Return the columns of a star, with their own names."""
     if star.qualifier is None:
-        found = [pair for visible in scope for pair in visible.plain()]
+        found = [pair for visible in scope for pair in visible.unqualified_columns()]
     else:
         found = list(find_visible(scope, star.qualifier))
     return tuple((own, Column(c.name, c.type, star.span)) for own, c in found)
@@ -155,7 +155,7 @@ def output_name(expression: syntax.Expression, position: int) -> str:
     return f"column_{position}"
 
 
-def read_by(expression: Expression, scope: Scope) -> list[int]:
+def source_positions(expression: Expression, scope: Scope) -> list[int]:
     """Return the positions in FROM of the streams whose columns an expression reads."""
     columns = columns_of(expression)
     return [i for i, visible in enumerate(scope) if columns & set(visible.plan_names)]

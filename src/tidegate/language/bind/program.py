@@ -7,23 +7,28 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
-from tidegate.algebra.similarity_join import NEVER, Shedding
+from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
-from tidegate.expressions.functions.user import knowing
+from tidegate.expressions.functions.user import using_functions
 from tidegate.language import syntax
 from tidegate.language.bind.alerts.threshold import bind_alert
 from tidegate.language.bind.alerts.totals import bind_total
-from tidegate.language.bind.commands import described, drop_from, refuse_in_use, shown
+from tidegate.language.bind.commands import bind_describe, bind_show, drop_from, refuse_unknown_query
 from tidegate.language.bind.constraints.declared import check_references, refuse_unknown_reference
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
-from tidegate.language.bind.names import same, unique
+from tidegate.language.bind.names import is_same_name, unique_name
 from tidegate.language.bind.plan_limits import refuse_too_large
 from tidegate.language.bind.query.select import bind_query
-from tidegate.language.bind.settings import refuse_behind_query, with_setting
+from tidegate.language.bind.settings import refuse_after_query, with_setting
 from tidegate.language.bind.shedding.options import shedding_of
-from tidegate.language.bind.shedding.statement import early_clause, plain, query_shedding, refuse_in_derived
+from tidegate.language.bind.shedding.statement import (
+    early_clause,
+    query_shedding,
+    refuse_in_derived,
+    without_run_clauses,
+)
 from tidegate.language.hints.advice import advise
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
@@ -58,8 +63,8 @@ def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> 
     """
     try:
         statements = parse(text)
-        with knowing(catalog.functions), deep_recursion():
-            program = _program(statements, catalog, tuple(running))
+        with using_functions(catalog.functions), deep_recursion():
+            program = _bind_statements(statements, catalog, tuple(running))
             warnings = tuple(warning.with_text(text) for warning in program.warnings)
             return replace(program, warnings=warnings, text=text)
     except QueryError as error:
@@ -81,16 +86,21 @@ class _Draft:
     warnings: list[TidegateWarning] = field(default_factory=list)
 
 
-def _program(statements: Sequence[Statement], catalog: Catalog, running: tuple[Query, ...]) -> Program:
-    draft = _Draft(catalog, running, [_read_by(statement) for statement in statements])
+def _bind_statements(statements: Sequence[Statement], catalog: Catalog, running: tuple[Query, ...]) -> Program:
+    draft = _Draft(catalog, running, [_streams_of_statement(statement) for statement in statements])
     for position in range(len(statements)):
-        _add(draft, statements, position)
+        _add_statement(draft, statements, position)
     return Program(draft.catalog, tuple(draft.queries), tuple(draft.commands), tuple(draft.warnings))
 
 
-def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
+def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
     statement, before, after = statements[position], statements[:position], statements[position + 1 :]
-    around = BindContext(draft.catalog, frozenset(_made(before)), frozenset(_made(after)), warnings=draft.warnings)
+    around = BindContext(
+        draft.catalog,
+        frozenset(_names_created_by(before)),
+        frozenset(_names_created_by(after)),
+        warnings=draft.warnings,
+    )
     known = (*draft.queries, *draft.running)
     match statement:
         case CreateSource(name=name):
@@ -104,60 +114,60 @@ def _add(draft: _Draft, statements: Sequence[Statement], position: int) -> None:
             draft.catalog = draft.catalog.with_stream(stream)
             if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
-                query = _query(stream.name, stream.plan, stream.reads, shedding)
+                query = _make_query(stream.name, stream.plan, stream.reads, shedding)
                 draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
             elif (early := early_clause(statement.query)) is not None:
-                draft.warnings.append(_early_without_effect(name, early))
+                draft.warnings.append(_idle_early_warning(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
-            query = _query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
+            query = _make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
         case QueryStatement(query=query) | Insert(query=query):
-            taken = (*_made(statements), *draft.catalog.streams, *(query.name for query in draft.running))
-            name_of = unique(f"query_{_number(before)}", taken)
+            taken = (*_names_created_by(statements), *draft.catalog.streams, *(query.name for query in draft.running))
+            name_of = unique_name(f"query_{_query_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
-            draft.queries.append(_run(name_of, query, around, into=into))
+            draft.queries.append(_standalone_query(name_of, query, around, into=into))
         case syntax.SetStatement():
             if any(isinstance(each, _QUERIES) for each in before):
-                refuse_behind_query(statement)
+                refuse_after_query(statement)
             draft.catalog = with_setting(draft.catalog, statement)
         case syntax.ExplainStatement(query=query):
-            draft.commands.append(Explain(_explained(query, around, known)))
+            draft.commands.append(Explain(_query_to_explain(query, around, known)))
         case syntax.ShowStatement(kind=kind):
-            draft.commands.append(shown(kind, draft.catalog, known))
+            draft.commands.append(bind_show(kind, draft.catalog, known))
         case syntax.DescribeStatement(name=name):
-            draft.commands.append(described(name, draft.catalog, known))
-        case syntax.DropStatement(kind=syntax.Kind.QUERY, name=name):
+            draft.commands.append(bind_describe(name, draft.catalog, known))
+        case syntax.DropStatement(kind=syntax.ObjectKind.QUERY, name=name):
             _drop_query(draft, name)
         case syntax.DropStatement(kind=kind, name=name):
-            others = [query for query in known if not same(query.name, name.text)]
+            others = [query for query in known if not is_same_name(query.name, name.text)]
             draft.catalog = drop_from(draft.catalog, kind, name, others)
-            if not _forget(draft, name) and kind is syntax.Kind.ALERT and _is_known(name, draft.running):
+            if not _remove_query(draft, name) and kind is syntax.ObjectKind.ALERT and _is_known(name, draft.running):
                 draft.commands.append(DropQuery(name.text))
 
 
-def _explained(query: syntax.Query | AnyAlert, around: BindContext, known: Sequence[Query]) -> Query:
+def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known: Sequence[Query]) -> Query:
     if isinstance(query, AnyAlert):
         alert = _alert_stream(query, around, known)
         shedding = _alert_shedding(query, around)
         return Query(alert.name, alert.plan, None, alert.reads, is_alert=True, shedding=shedding)
-    return _run("explained", query, around)
+    return _standalone_query("explained", query, around)
 
 
 def _is_known(name: Name, queries: Iterable[Query]) -> bool:
-    return any(same(query.name, name.text) for query in queries)
+    return any(is_same_name(query.name, name.text) for query in queries)
 
 
 def _drop_query(draft: _Draft, name: Name) -> None:
-    refuse_in_use(name, draft.catalog, (*draft.queries, *draft.running))
-    if not _forget(draft, name):
+    refuse_unknown_query(name, draft.catalog, (*draft.queries, *draft.running))
+    if not _remove_query(draft, name):
         draft.commands.append(DropQuery(name.text))
 
 
-def _forget(draft: _Draft, name: Name) -> bool:
+def _remove_query(draft: _Draft, name: Name) -> bool:
     """Remove a query of this text; return whether there was one with the name."""
-    others = [query for query in draft.queries if not same(query.name, name.text)]
+    others = [query for query in draft.queries if not is_same_name(query.name, name.text)]
     found, draft.queries = len(others) < len(draft.queries), others
     return found
 
@@ -165,14 +175,14 @@ def _forget(draft: _Draft, name: Name) -> bool:
 # ---- queries
 
 
-def _run(name: str, query: syntax.Query, around: BindContext, *, into: str | None = None) -> Query:
+def _standalone_query(name: str, query: syntax.Query, around: BindContext, *, into: str | None = None) -> Query:
     """Return a query that runs by itself."""
-    plan = _plan(plain(query), around)
-    made = _query(name, plan, reads(query), query_shedding(query, around), into=into)
+    plan = _bind_plan(without_run_clauses(query), around)
+    made = _make_query(name, plan, streams_of_query(query), query_shedding(query, around), into=into)
     return replace(made, early=early_clause(query) is not None)
 
 
-def _plan(query: syntax.Query, around: BindContext) -> Plan:
+def _bind_plan(query: syntax.Query, around: BindContext) -> Plan:
     plan = bind_query(query, around)
     refuse_too_large(plan, query.span)
     refuse_unsupported(plan)
@@ -183,10 +193,12 @@ def _derived_stream(statement: CreateDerived, around: BindContext) -> DerivedStr
     refuse_known(statement.name, around.catalog)
     refuse_in_derived(statement)
     around = replace(around, making=statement.name.text)
-    return DerivedStream(statement.name.text, _plan(plain(statement.query), around), reads(statement.query))
+    return DerivedStream(
+        statement.name.text, _bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
+    )
 
 
-def _early_without_effect(name: Name, place: Span) -> TidegateWarning:
+def _idle_early_warning(name: Name, place: Span) -> TidegateWarning:
     message = f"EMIT EARLY has no effect here: {name.text} is read by another query, which decides when it reports"
     return TidegateWarning("W213", message, place, hint=f"write EMIT EARLY after the query that reads {name.text}")
 
@@ -199,38 +211,40 @@ def _alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[Quer
     making = replace(around, making=name)
     plan = bind_alert(statement, making) if isinstance(statement, CreateAlert) else bind_total(statement, making)
     refuse_unsupported(plan)
-    return DerivedStream(name, plan, reads(statement), is_alert=True)
+    return DerivedStream(name, plan, streams_of_query(statement), is_alert=True)
 
 
 def _alert_shedding(statement: AnyAlert, around: BindContext) -> Shedding:
     # Totals are exact: they make no comparisons that could be shed.
-    return shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NEVER
+    return (
+        shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NO_SHEDDING
+    )
 
 
-def _query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
-    for output, span in zip(plan.schema.names, _spans(plan), strict=True):
+def _make_query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
+    for output, span in zip(plan.schema.names, _output_spans(plan), strict=True):
         if output.lower() in _RESERVED:
             hint = "every row of a result has its own valid_from and valid_to; give the column an alias"
             raise QueryError("Q112", f"a result cannot have a column '{output}'", span, hint=hint)
     return Query(name, plan, into, read, shedding=shedding)
 
 
-def _spans(plan: Plan) -> tuple[Span, ...]:
+def _output_spans(plan: Plan) -> tuple[Span, ...]:
     """Return the positions of the columns of a result in the text."""
     match plan:
         case Map(outputs=outputs):
             return tuple(output.expression.span for output in outputs)
         case Union(inputs=(source, *_)):
-            return _spans(source)
+            return _output_spans(source)
     below = inputs(plan)
-    return _spans(below[0]) if len(below) == 1 else (plan.span,) * len(plan.schema)
+    return _output_spans(below[0]) if len(below) == 1 else (plan.span,) * len(plan.schema)
 
 
-def _number(before: Sequence[Statement]) -> int:
+def _query_number(before: Sequence[Statement]) -> int:
     return 1 + sum(1 for statement in before if isinstance(statement, (QueryStatement, Insert)))
 
 
-def _made(statements: Sequence[Statement]) -> Iterator[str]:
+def _names_created_by(statements: Sequence[Statement]) -> Iterator[str]:
     """Yield the names of the streams that the statements create, in lower case."""
     for statement in statements:
         if isinstance(statement, (CreateSource, CreateDerived, AnyAlert)):
@@ -241,17 +255,17 @@ def _is_read(name: Name, later: Sequence[frozenset[str]]) -> bool:
     return any(name.text.lower() in each for each in later)
 
 
-def _read_by(statement: Statement) -> frozenset[str]:
+def _streams_of_statement(statement: Statement) -> frozenset[str]:
     """Return the streams that a statement reads when it runs."""
     match statement:
         case CreateDerived(query=query) | QueryStatement(query=query) | Insert(query=query):
-            return reads(query)
+            return streams_of_query(query)
         case CreateAlert() | CreateTotalAlert():
-            return reads(statement)
+            return streams_of_query(statement)
     return frozenset()
 
 
-def reads(query: syntax.Query | AnyAlert) -> frozenset[str]:
+def streams_of_query(query: syntax.Query | AnyAlert) -> frozenset[str]:
     """Return the streams that a query reads anywhere, in lower case, without those that it defines itself."""
     nodes = list(syntax.walk(query))
     own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tidegate.algebra.constraints import Monitoring, Use
+from tidegate.algebra.constraints import ConstraintUse, Monitoring
 from tidegate.catalog.catalog import Catalog
-from tidegate.errors import QueryError, nearest
-from tidegate.language.bind.names import same
-from tidegate.language.bind.shedding.options import SETTINGS, with_set
+from tidegate.errors import QueryError, suggest_name
+from tidegate.language.bind.names import is_same_name
+from tidegate.language.bind.shedding.options import SETTINGS, with_shedding_setting
 from tidegate.language.syntax import Name, SetStatement
 
 _Number = TypeVar("_Number", int, float)
@@ -23,29 +23,29 @@ _MOST = 2**53  # beyond this, numbers of a record are not exact
 def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
     """Return the catalog with the settings after a statement."""
     name, value, mode, settings = statement.name, statement.value, statement.mode, catalog.settings
-    if same(name.text, "constraints"):
-        return catalog.with_settings(replace(settings, use=_use(value), exact=_is_exact(mode)))
+    if is_same_name(name.text, "constraints"):
+        return catalog.with_settings(replace(settings, use=_parse_use(value), exact=_is_exact(mode)))
     if name.text.lower() not in {*_MONITORING, *SETTINGS}:
-        raise _unknown(name)
+        raise _unknown_setting(name)
     if mode is not None:
         hint = "write it behind SET constraints = declared, or behind SET constraints = monitored"
         raise QueryError("Q125", f"{name.text} has no MODE", mode.span, hint=hint)
     if name.text.lower() in SETTINGS:
-        return catalog.with_shedding(with_set(catalog.shedding, name, value))
-    return catalog.with_settings(replace(settings, monitoring=_monitored(settings.monitoring, name, value)))
+        return catalog.with_shedding(with_shedding_setting(catalog.shedding, name, value))
+    return catalog.with_settings(replace(settings, monitoring=_with_monitoring(settings.monitoring, name, value)))
 
 
-def refuse_behind_query(statement: SetStatement) -> None:
+def refuse_after_query(statement: SetStatement) -> None:
     """Refuse a SET after the first query."""
     hint = "one SET holds for all queries of a text: write it before the first of them"
     raise QueryError("Q125", "SET stands behind a query", statement.span, hint=hint)
 
 
-def _use(value: Name) -> Use:
-    for use in Use:
-        if same(value.text, use.value):
+def _parse_use(value: Name) -> ConstraintUse:
+    for use in ConstraintUse:
+        if is_same_name(value.text, use.value):
             return use
-    hint = nearest(value.text, [use.value for use in Use])
+    hint = suggest_name(value.text, [use.value for use in ConstraintUse])
     raise QueryError("Q125", f"constraints cannot be '{value.text}'", value.span, hint=hint)
 
 
@@ -53,16 +53,16 @@ def _is_exact(mode: Name | None) -> bool:
     if mode is None:
         return True
     if mode.text.lower() not in _MODES:
-        hint = nearest(mode.text, _MODES)
+        hint = suggest_name(mode.text, _MODES)
         raise QueryError("Q125", f"there is no MODE '{mode.text}'", mode.span, hint=hint)
-    return same(mode.text, "exact")
+    return is_same_name(mode.text, "exact")
 
 
-def _unknown(name: Name) -> QueryError:
-    hint = nearest(name.text, ("constraints", *_MONITORING, *SETTINGS))
+def _unknown_setting(name: Name) -> QueryError:
+    hint = suggest_name(name.text, ("constraints", *_MONITORING, *SETTINGS))
     if name.text.lower().endswith("mode"):
         hint = "write SET constraints = declared MODE lean"
-    if same(name.text, "budget"):
+    if is_same_name(name.text, "budget"):
         hint = "did you mean 'shedding_budget'?"
     return QueryError("Q125", f"there is no setting '{name.text}'", name.span, hint=hint)
 
@@ -70,7 +70,7 @@ def _unknown(name: Name) -> QueryError:
 # ---- monitoring
 
 
-def _monitored(monitoring: Monitoring, name: Name, value: Name) -> Monitoring:
+def _with_monitoring(monitoring: Monitoring, name: Name, value: Name) -> Monitoring:
     field, read, wanted = _MONITORING[name.text.lower()]
     try:
         return replace(monitoring, **{field: read(value.text)})
@@ -79,33 +79,33 @@ def _monitored(monitoring: Monitoring, name: Name, value: Name) -> Monitoring:
         raise QueryError("Q125", message, value.span, hint=f"write {wanted}") from None
 
 
-def _factor(text: str) -> float:
-    return _between(float(text), 1.0, math.nextafter(math.inf, 0))
+def _parse_factor(text: str) -> float:
+    return _require_between(float(text), 1.0, math.nextafter(math.inf, 0))
 
 
-def _share(text: str) -> float:
-    return _between(float(text), 0.0, 1.0)
+def _parse_share(text: str) -> float:
+    return _require_between(float(text), 0.0, 1.0)
 
 
-def _count(text: str) -> int:
-    return _between(int(text), 1, _MOST)
+def _parse_count(text: str) -> int:
+    return _require_between(int(text), 1, _MOST)
 
 
-def _rows(text: str) -> int | None:
-    return None if same(text, "none") else _between(int(text), 0, _MOST)
+def _parse_rows(text: str) -> int | None:
+    return None if is_same_name(text, "none") else _require_between(int(text), 0, _MOST)
 
 
-def _between(number: _Number, least: _Number, most: _Number) -> _Number:
+def _require_between(number: _Number, least: _Number, most: _Number) -> _Number:
     if not least <= number <= most:
         raise ValueError
     return number
 
 
 _MONITORING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "monitor_factor": ("factor", _factor, "a number of 1 or more, for instance 1.2"),
-    "monitor_sample": ("sample", _share, "a share from 0 to 1, for instance 0.01"),
-    "monitor_events": ("events", _count, "a whole number of 1 or more, for instance 50"),
-    "monitor_window": ("window", _count, "a whole number of 1 or more, for instance 1000"),
-    "monitor_threshold": ("threshold", _rows, "a whole number of rows, for instance 10000, or none"),
+    "monitor_factor": ("factor", _parse_factor, "a number of 1 or more, for instance 1.2"),
+    "monitor_sample": ("sample", _parse_share, "a share from 0 to 1, for instance 0.01"),
+    "monitor_events": ("events", _parse_count, "a whole number of 1 or more, for instance 50"),
+    "monitor_window": ("window", _parse_count, "a whole number of 1 or more, for instance 1000"),
+    "monitor_threshold": ("threshold", _parse_rows, "a whole number of rows, for instance 10000, or none"),
 }
 """Settings by name: the field of `Monitoring`, a function that reads its text, and a hint with a valid value."""

@@ -30,7 +30,7 @@ REACH = 4_000
 _IN_CASE = {"before": str.upper, "unit": str.lower}
 """Groups of patterns that hints show in upper or lower case."""
 
-_UNKNOWN = {"Q102": COLUMNS, "Q104": TYPES, "Q107": FUNCTIONS, "Q120": FUNCTIONS}
+_ADVICE_BY_CODE = {"Q102": COLUMNS, "Q104": TYPES, "Q107": FUNCTIONS, "Q120": FUNCTIONS}
 """Names of other systems for each kind of unknown name, by the code of its error."""
 
 
@@ -42,57 +42,62 @@ def advise(error: QueryError, text: str) -> QueryError:
     >>> advise(QueryError("Q120", "there is no function 'nvl'", Span(7, 10)), "SELECT nvl(a, 0) FROM s").hint
     'write coalesce(a, b)'
     """
-    if error.code in _UNKNOWN:
-        return _renamed(error, text)
+    if error.code in _ADVICE_BY_CODE:
+        return _advise_on_name(error, text)
     if error.code in ("Q001", "Q002"):
-        return _late_window(error, text) or _length(error, text) or _clause(error, text) or error
+        return (
+            _advise_on_late_window(error, text)
+            or _advise_on_length(error, text)
+            or _advise_on_clause(error, text)
+            or error
+        )
     return error
 
 
-def _renamed(error: QueryError, text: str) -> QueryError:
+def _advise_on_name(error: QueryError, text: str) -> QueryError:
     """Improve an error about a name."""
     word = re.compile(r'"[^"]*"|\w*').match(text, error.span.start)
     written = word[0] if word is not None else ""
     if written.startswith('"') and error.code == "Q102":
         hint = f"texts have single quotes, names have double quotes: write '{written[1:-1]}' for the text"
-        return _with(error, hint=hint)
-    advice = _UNKNOWN[error.code].get(written.lower())
+        return _improve_error(error, hint=hint)
+    advice = _ADVICE_BY_CODE[error.code].get(written.lower())
     if advice is None:
         return error
     call = text[error.span.start : _end_of_call(text, error.span.start)]
-    return _with(error, hint=_filled(advice, {}, call, text, error.span.start))
+    return _improve_error(error, hint=_fill_advice(advice, {}, call, text, error.span.start))
 
 
-def _late_window(error: QueryError, text: str) -> QueryError | None:
+def _advise_on_late_window(error: QueryError, text: str) -> QueryError | None:
     """Improve an error about a window after WHERE or GROUP BY."""
-    for found in _near(_LATE_WINDOW, error, text):
+    for found in _matches_around(_LATE_WINDOW, error, text):
         if found.start("words") <= error.span.start:
             following = " ".join(found["next"].upper().split())
             hint = f"write FROM {found['source']} WINDOW{found['frame']} {following} …"
             message = "a window stands directly after its stream"
-            return _with(error, message=message, span=Span(*found.span("words")), hint=hint)
+            return _improve_error(error, message=message, span=Span(*found.span("words")), hint=hint)
     return None
 
 
-def _length(error: QueryError, text: str) -> QueryError | None:
+def _advise_on_length(error: QueryError, text: str) -> QueryError | None:
     """Improve an error about a type with a length or precision."""
-    for found in _near(_LENGTH, error, text):
+    for found in _matches_around(_LENGTH, error, text):
         if error.code == "Q002":
             name = found[1].lower()
             hint = TYPES.get(name, f"write {found[1]}" if name.upper() in TYPE_NAMES else error.hint)
-            return _with(error, hint=hint)
+            return _improve_error(error, hint=hint)
     return None
 
 
-def _clause(error: QueryError, text: str) -> QueryError | None:
+def _advise_on_clause(error: QueryError, text: str) -> QueryError | None:
     """Improve an error within a clause of another system."""
     for clause in CLAUSES:
-        for found in _near(clause.pattern, error, text):
-            return _about_clause(error, clause, found, text)
+        for found in _matches_around(clause.pattern, error, text):
+            return _clause_error(error, clause, found, text)
     return None
 
 
-def _near(pattern: re.Pattern[str], error: QueryError, text: str) -> Iterator[re.Match[str]]:
+def _matches_around(pattern: re.Pattern[str], error: QueryError, text: str) -> Iterator[re.Match[str]]:
     """Yield the matches of a pattern that contain the position of the error."""
     place = error.span.start
     for found in pattern.finditer(text, max(0, place - REACH), place + REACH):
@@ -100,17 +105,17 @@ def _near(pattern: re.Pattern[str], error: QueryError, text: str) -> Iterator[re
             yield found
 
 
-def _about_clause(error: QueryError, clause: Clause, found: re.Match[str], text: str) -> QueryError:
+def _clause_error(error: QueryError, clause: Clause, found: re.Match[str], text: str) -> QueryError:
     groups = {name: " ".join(part.split()) for name, part in found.groupdict().items() if part is not None}
     groups |= {name: change(groups[name]) for name, change in _IN_CASE.items() if name in groups}
     words = groups.get("words", "")
     message = f"{clause.name.format(words=words.upper())} is not supported"
     place = Span(*found.span("words")) if words else Span(*found.span())
-    hint = _filled(clause.advice, groups, found[0], text, found.start())
-    return _with(error, message=message, span=place, hint=hint)
+    hint = _fill_advice(clause.advice, groups, found[0], text, found.start())
+    return _improve_error(error, message=message, span=place, hint=hint)
 
 
-def _filled(advice: str, groups: Mapping[str, str], phrase: str, text: str, place: int) -> str:
+def _fill_advice(advice: str, groups: Mapping[str, str], phrase: str, text: str, place: int) -> str:
     """Fill a template of advice with the names and durations of the text."""
     start = max(text.rfind(";", 0, place) + 1, place - REACH)
     statement = text[start : place + REACH].partition(";")[0]
@@ -158,5 +163,7 @@ def _end_of_call(text: str, start: int) -> int:
     return len(text)
 
 
-def _with(error: QueryError, *, message: str = "", span: Span | None = None, hint: str | None = None) -> QueryError:
+def _improve_error(
+    error: QueryError, *, message: str = "", span: Span | None = None, hint: str | None = None
+) -> QueryError:
     return QueryError(error.code, message or error.message, span or error.span, text=error.text, hint=hint)

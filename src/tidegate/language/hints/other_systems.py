@@ -174,10 +174,10 @@ class Clause(NamedTuple):
 
 def _clause(name: str, pattern: str, advice: str) -> Clause:
     """Return a clause that begins with a word; a blank in its pattern matches any space."""
-    return _sign(name, rf"(?<!\w)(?:{pattern})", advice)
+    return _symbol_clause(name, rf"(?<!\w)(?:{pattern})", advice)
 
 
-def _sign(name: str, pattern: str, advice: str) -> Clause:
+def _symbol_clause(name: str, pattern: str, advice: str) -> Clause:
     return Clause(name, re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE), advice)
 
 
@@ -229,7 +229,9 @@ CLAUSES = (
     _clause("PRIMARY KEY", r"(?P<words>primary key)\s*(?P<columns>\([^()]*\))?", "write KEY {columns} after FROM '…'"),
     _clause("NOT NULL", r"\w+ \w+ (?P<words>not null)", "leave it out; WHERE x IS NOT NULL leaves out rows"),
     _clause("DEFAULT", r"\w+ \w+ (?P<words>default)\b", "leave it out; coalesce(x, 0) replaces NULL"),
-    _sign("a computed column", r"[(,]\s*\w+ (?P<words>as)\b", "compute it in a query: CREATE STREAM … AS SELECT …"),
+    _symbol_clause(
+        "a computed column", r"[(,]\s*\w+ (?P<words>as)\b", "compute it in a query: CREATE STREAM … AS SELECT …"
+    ),
     _clause("CREATE SOURCE", r"create (?P<words>source) (?P<name>\w+)", "write CREATE STREAM {name} (…) FROM '…'"),
     _clause(
         "WITH in place of FROM",
@@ -306,19 +308,19 @@ CLAUSES = (
     _clause("TOP", r"select (?P<words>top (?P<n>\d+))", "write ORDER BY … LIMIT {n} at the end"),
     _clause("FETCH", r"(?P<words>fetch (first|next)) (?P<n>\d+) rows? only", "write LIMIT {n}"),
     _clause("LIMIT … BY", r"limit (?P<n>\d+) (?P<words>by) (?P<keys>\w+(\s*,\s*\w+)*)", "write LIMIT {n} PER {keys}"),
-    _sign(
+    _symbol_clause(
         "* without columns", r"\*\s*(?P<words>except|exclude|replace|rename)\s*\(", "list the columns that are wanted"
     ),
     # ---- expressions
-    _sign("==", r"(?P<words>==)", "write ="),
+    _symbol_clause("==", r"(?P<words>==)", "write ="),
     _clause(
         "ILIKE",
         r"(?P<left>[\w.]+)( not)? (?P<words>ilike)",
         "write lower({left}) LIKE '…', the pattern in small letters",
     ),
     _clause("{words}", r"(?P<words>rlike|regexp|similar to)\b", _NO_REGEX),
-    _sign("~", r"(?P<words>!?~\*?)", _NO_REGEX),
-    _sign("->", r"(?P<words>->>?)", _NO_JSON),
+    _symbol_clause("~", r"(?P<words>!?~\*?)", _NO_REGEX),
+    _symbol_clause("->", r"(?P<words>->>?)", _NO_JSON),
     _clause(
         "EXTRACT",
         r"(?P<words>extract)\s*\(\s*(?P<unit>\w+) from (?P<of>[\w.]+)\s*\)?",

@@ -9,9 +9,9 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError
 from tidegate.language import syntax
-from tidegate.language.parse.build_clauses import Clause, each_once
+from tidegate.language.parse.build_alert_kinds import AlertParts, is_about_total, joining_alert, total_alert
+from tidegate.language.parse.build_clauses import CreateClause, contents_by_keywords
 from tidegate.language.parse.build_expressions import microseconds, span_of, unquote
-from tidegate.language.parse.build_kinds import Written, is_about_total, joining_alert, total_alert
 from tidegate.language.parse.build_queries import QueryBuilder
 from tidegate.language.syntax import Distance, Expression, Name, Source, Statement
 
@@ -27,10 +27,12 @@ class AlertBuilder(QueryBuilder):
         name: Name,
         sources: tuple[Source, ...],
         within: syntax.Within | None,
-        *clauses: Clause | None,
+        *clauses: CreateClause | None,
     ) -> Statement:
         given = tuple(clause for clause in clauses if clause is not None)
-        written = Written(word.upper() == "ALERTS", name, sources, within, each_once(given), given, span_of(meta))
+        written = AlertParts(
+            word.upper() == "ALERTS", name, sources, within, contents_by_keywords(given), given, span_of(meta)
+        )
         return total_alert(written) if is_about_total(written) else joining_alert(written)
 
     def member(self, meta: Meta, token: Token) -> Name:
@@ -45,7 +47,7 @@ class AlertBuilder(QueryBuilder):
         return Distance(microseconds(number, unit), span_of(meta))
 
     def every_pair(self, meta: Meta, distance: Distance, ends: Token | None, centre: Name | None) -> syntax.Within:
-        return syntax.EveryPair(_ended(distance, ends), centre, span_of(meta))
+        return syntax.EveryPair(_with_open_ends(distance, ends), centre, span_of(meta))
 
     def named_pairs(self, meta: Meta, *pairs: syntax.NamedPair | None) -> syntax.Within:
         return syntax.NamedPairs(tuple(pair for pair in pairs if pair is not None), span_of(meta))
@@ -55,7 +57,7 @@ class AlertBuilder(QueryBuilder):
     ) -> syntax.NamedPair:
         if ends is not None and later is not None:
             raise QueryError("Q105", "OPEN is given twice", span_of(later), hint="leave one of them out")
-        return syntax.NamedPair(_ended(distance, ends or later), left, right, span_of(meta))
+        return syntax.NamedPair(_with_open_ends(distance, ends or later), left, right, span_of(meta))
 
     def hops(self, meta: Meta, length: Distance, slide: Distance | None) -> syntax.Within:
         slide = slide or length
@@ -70,41 +72,41 @@ class AlertBuilder(QueryBuilder):
 
     # ---- other clauses
 
-    def when_clause(self, meta: Meta, condition: Expression) -> Clause:
-        return Clause("WHEN", condition, span_of(meta))
+    def when_clause(self, meta: Meta, condition: Expression) -> CreateClause:
+        return CreateClause("WHEN", condition, span_of(meta))
 
-    def where_clause(self, meta: Meta, condition: Expression) -> Clause:
-        return Clause("WHERE", condition, span_of(meta))
+    def where_clause(self, meta: Meta, condition: Expression) -> CreateClause:
+        return CreateClause("WHERE", condition, span_of(meta))
 
-    def matching_clause(self, meta: Meta, *names: Name) -> Clause:
-        return Clause("MATCHING", names, span_of(meta))
+    def matching_clause(self, meta: Meta, *names: Name) -> CreateClause:
+        return CreateClause("MATCHING", names, span_of(meta))
 
-    def repeat_clause(self, meta: Meta, _word: Token) -> Clause:
-        return Clause("REPEAT", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
+    def repeat_clause(self, meta: Meta, _word: Token) -> CreateClause:
+        return CreateClause("REPEAT", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
 
-    def id_clause(self, meta: Meta, first: Name, second: Name | None) -> Clause:
+    def id_clause(self, meta: Meta, first: Name, second: Name | None) -> CreateClause:
         qualifier, name = (None, first) if second is None else (first, second)
         place = first.span if second is None else first.span.to(second.span)
-        return Clause("ID", syntax.ColumnReference(qualifier, name, place), span_of(meta))
+        return CreateClause("ID", syntax.ColumnReference(qualifier, name, place), span_of(meta))
 
-    def terminate_clause(self, meta: Meta, condition: Expression) -> Clause:
-        return Clause("TERMINATE WHEN", condition, span_of(meta))
+    def terminate_clause(self, meta: Meta, condition: Expression) -> CreateClause:
+        return CreateClause("TERMINATE WHEN", condition, span_of(meta))
 
-    def assume_clause(self, meta: Meta, *names: Name | None) -> Clause:
+    def assume_clause(self, meta: Meta, *names: Name | None) -> CreateClause:
         given = tuple(name for name in names if name is not None)
-        return Clause("ASSUME QUASICONVEX", syntax.Assumption(given, span_of(meta)), span_of(meta))
+        return CreateClause("ASSUME QUASICONVEX", syntax.Assumption(given, span_of(meta)), span_of(meta))
 
-    def emit_clause(self, meta: Meta) -> Clause:
-        return Clause("EMIT ALL", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
+    def emit_clause(self, meta: Meta) -> CreateClause:
+        return CreateClause("EMIT ALL", True, span_of(meta))  # noqa: FBT003 - the presence of the clause is all it states
 
-    def notify_clause(self, meta: Meta, text: Token) -> Clause:
-        return Clause("NOTIFY", unquote(text), span_of(meta))
+    def notify_clause(self, meta: Meta, text: Token) -> CreateClause:
+        return CreateClause("NOTIFY", unquote(text), span_of(meta))
 
-    def shedding_clause(self, meta: Meta, options: syntax.QueryOptions) -> Clause:
-        return Clause("WITH", options, span_of(meta))
+    def shedding_clause(self, meta: Meta, options: syntax.QueryOptions) -> CreateClause:
+        return CreateClause("WITH", options, span_of(meta))
 
 
-def _ended(distance: Distance, ends: Token | None) -> Distance:
+def _with_open_ends(distance: Distance, ends: Token | None) -> Distance:
     if ends is None:
         return distance
     if distance.length == 0:

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from tidegate.errors import QueryError, Span
 
 
-class Clause(NamedTuple):
+class CreateClause(NamedTuple):
     """A clause of CREATE: its keywords, its content and its position."""
 
-    about: str
-    says: Any
+    keywords: str
+    content: Any
     span: Span
 
 
-def each_once(clauses: Iterable[Clause]) -> dict[str, Any]:
+def contents_by_keywords(clauses: Iterable[CreateClause]) -> dict[str, Any]:
     """Return the contents of the clauses by keywords; refuse duplicates."""
     said: dict[str, Any] = {}
     for clause in clauses:
-        if clause.about in said:
-            raise QueryError("Q105", f"{clause.about} is given twice", clause.span, hint="leave one of them out")
-        said[clause.about] = clause.says
+        if clause.keywords in said:
+            raise QueryError("Q105", f"{clause.keywords} is given twice", clause.span, hint="leave one of them out")
+        said[clause.keywords] = clause.content
     return said

@@ -8,10 +8,10 @@ from lark import Token, v_args
 from lark.tree import Meta
 
 from tidegate.algebra.constraints import Reach
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.language import syntax
 from tidegate.language.parse.build_alerts import AlertBuilder
-from tidegate.language.parse.build_clauses import Clause
+from tidegate.language.parse.build_clauses import CreateClause
 from tidegate.language.parse.build_expressions import microseconds, span_of, unquote
 from tidegate.language.syntax import ClusteredClause, Name, OrderedClause, ReferenceClause, Statement
 from tidegate.time import LATEST, MICROSECONDS
@@ -29,28 +29,28 @@ class ConstraintBuilder(AlertBuilder):
     def some_names(self, meta: Meta, names: Name | Names) -> Names:
         return (names,) if isinstance(names, Name) else names
 
-    def key_clause(self, meta: Meta, columns: Names) -> Clause:
-        return Clause("KEY", columns, span_of(meta))
+    def key_clause(self, meta: Meta, columns: Names) -> CreateClause:
+        return CreateClause("KEY", columns, span_of(meta))
 
     def reference(self, meta: Meta, columns: Names, other: Name, theirs: Names, within: Reach) -> ReferenceClause:
         return ReferenceClause(columns, other, theirs, within, span_of(meta))
 
-    def constraint_clause(self, meta: Meta, name: Name | None, reference: ReferenceClause) -> Clause:
-        return Clause("CONSTRAINT", replace(reference, name=name, span=span_of(meta)), span_of(meta))
+    def constraint_clause(self, meta: Meta, name: Name | None, reference: ReferenceClause) -> CreateClause:
+        return CreateClause("CONSTRAINT", replace(reference, name=name, span=span_of(meta)), span_of(meta))
 
-    def foreign_key_clause(self, meta: Meta, reference: ReferenceClause) -> Clause:
-        return Clause("FOREIGN KEY", replace(reference, span=span_of(meta)), span_of(meta))
+    def foreign_key_clause(self, meta: Meta, reference: ReferenceClause) -> CreateClause:
+        return CreateClause("FOREIGN KEY", replace(reference, span=span_of(meta)), span_of(meta))
 
-    def clustered_clause(self, meta: Meta, columns: Names, within: Reach) -> Clause:
-        return Clause("CLUSTERED BY", ClusteredClause(columns, within, span_of(meta)), span_of(meta))
+    def clustered_clause(self, meta: Meta, columns: Names, within: Reach) -> CreateClause:
+        return CreateClause("CLUSTERED BY", ClusteredClause(columns, within, span_of(meta)), span_of(meta))
 
-    def ordered_clause(self, meta: Meta, columns: Names, within: Reach | None) -> Clause:
+    def ordered_clause(self, meta: Meta, columns: Names, within: Reach | None) -> CreateClause:
         if len(columns) > 1:
             hint = "write one of them, or an ORDERED BY for each that is ordered by itself"
             raise QueryError("Q124", "ORDERED BY takes a single column", columns[1].span, hint=hint)
         if within is None:  # another spelling of TIMESTAMP BY
-            return Clause("ORDERED BY", columns[0], span_of(meta))
-        return Clause("ORDERED BY … WITHIN", OrderedClause(columns[0], within, span_of(meta)), span_of(meta))
+            return CreateClause("ORDERED BY", columns[0], span_of(meta))
+        return CreateClause("ORDERED BY … WITHIN", OrderedClause(columns[0], within, span_of(meta)), span_of(meta))
 
     def reach(self, meta: Meta, minus: Token | None, number: Token, unit: Token | None) -> Reach:
         span = span_of(minus or number).to(span_of(unit or number))
@@ -61,8 +61,8 @@ class ConstraintBuilder(AlertBuilder):
             hint = f"write WITHIN {number} ROWS, or a unit of time: WITHIN {number} SECONDS"
             raise QueryError("Q124", f"WITHIN {number} does not say of what", span, hint=hint)
         if unit.lower() in ("row", "rows"):
-            return Reach(rows=_rows(number, span))
-        return Reach(time=_time(number, unit))
+            return Reach(rows=_parse_rows(number, span))
+        return Reach(time=_parse_time(number, unit))
 
     # ---- settings
 
@@ -74,7 +74,7 @@ class ConstraintBuilder(AlertBuilder):
         return Name("".join(words), span_of(meta))
 
 
-def _rows(number: Token, span: Span) -> int:
+def _parse_rows(number: Token, span: Span) -> int:
     if not number.isdigit():
         raise QueryError("Q124", "rows are counted in whole numbers", span, hint="write for instance WITHIN 10 ROWS")
     if int(number) > LATEST:
@@ -83,11 +83,11 @@ def _rows(number: Token, span: Span) -> int:
     return int(number)
 
 
-def _time(number: Token, unit: Token) -> int:
+def _parse_time(number: Token, unit: Token) -> int:
     try:
         return microseconds(number, unit)
     except QueryError as error:
         if error.code != "Q110":
             raise
         message = f"'{unit}' is neither ROWS nor a unit of time"
-        raise QueryError("Q110", message, error.span, hint=nearest(unit, ("rows", *MICROSECONDS))) from None
+        raise QueryError("Q110", message, error.span, hint=suggest_name(unit, ("rows", *MICROSECONDS))) from None

@@ -24,7 +24,7 @@ def span_of(place: Meta | Token) -> Span:
     return Span(place.start_pos or 0, place.end_pos or 0)
 
 
-def not_yet(what: str, span: Span, *, hint: str | None = None) -> QueryError:
+def unsupported_error(what: str, span: Span, *, hint: str | None = None) -> QueryError:
     """Return the error for valid SQL that is not supported."""
     return QueryError("Q002", f"{what} not supported yet", span, hint=hint)
 
@@ -35,16 +35,16 @@ def unquote(token: Token) -> str:
     return token[1:-1].replace(quote * 2, quote) if quote in "'\"`" else str(token)
 
 
-def balanced(operator: str, terms: tuple[Expression, ...]) -> Expression:
+def combine_terms(operator: str, terms: tuple[Expression, ...]) -> Expression:
     """Return AND or OR of many terms, as a tree of logarithmic depth."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2
-    left, right = balanced(operator, terms[:middle]), balanced(operator, terms[middle:])
+    left, right = combine_terms(operator, terms[:middle]), combine_terms(operator, terms[middle:])
     return syntax.Operation(operator, (left, right), left.span.to(right.span))
 
 
-def _limited(word: str, terms: tuple[Expression, ...], span: Span) -> tuple[Expression, ...]:
+def _check_term_count(word: str, terms: tuple[Expression, ...], span: Span) -> tuple[Expression, ...]:
     """Return the terms of AND or OR; refuse too many to optimise in a reasonable time."""
     if len(terms) > MOST_TERMS:
         message = f"{len(terms):,} conditions are linked by {word}; at most {MOST_TERMS:,} are possible"
@@ -55,7 +55,7 @@ def _limited(word: str, terms: tuple[Expression, ...], span: Span) -> tuple[Expr
     return terms
 
 
-def _unless(negated: Token | None, expression: Expression) -> Expression:
+def _negate_if(negated: Token | None, expression: Expression) -> Expression:
     return expression if negated is None else syntax.Operation("not", (expression,), expression.span)
 
 
@@ -68,10 +68,10 @@ def microseconds(number: Token, unit: Token | None) -> int:
         amount = duration(int(number), unit or "microsecond")
     except QueryError as error:
         raise QueryError(error.code, error.message, span_of(unit or number), hint=error.hint) from None
-    return _within_time(amount, span)
+    return _check_time_range(amount, span)
 
 
-def _within_time(amount: int, span: Span) -> int:
+def _check_time_range(amount: int, span: Span) -> int:
     if amount > LATEST:
         raise QueryError("Q111", "this is longer than time itself", span, hint="the longest is some 73 000 years")
     return amount
@@ -94,7 +94,7 @@ class ExpressionBuilder(Transformer[Token, Any]):
         return Name(f"MAP<{key.text}, {value.text}>", span_of(meta))
 
     def length(self, meta: Meta, *_numbers: Token) -> None:
-        raise not_yet("a length or precision of a type is", span_of(meta), hint="write the type alone")
+        raise unsupported_error("a length or precision of a type is", span_of(meta), hint="write the type alone")
 
     def number(self, meta: Meta, token: Token) -> Expression:
         return syntax.Constant(int(token) if token.isdigit() else float(token), span_of(meta))
@@ -120,7 +120,7 @@ class ExpressionBuilder(Transformer[Token, Any]):
             length = parse_duration(f"{unquote(amount)} {unit or ''}".strip())
         except QueryError as error:
             raise QueryError(error.code, error.message, span_of(amount), hint=error.hint) from None
-        return self._interval(meta, _within_time(length, span_of(meta)))
+        return self._interval(meta, _check_time_range(length, span_of(meta)))
 
     def _interval(self, meta: Meta, amount: int) -> Expression:
         return syntax.Constant(timedelta(microseconds=amount), span_of(meta))
@@ -130,36 +130,36 @@ class ExpressionBuilder(Transformer[Token, Any]):
         return syntax.ColumnReference(qualifier, name, span_of(meta))
 
     def disjunction(self, meta: Meta, *terms: Expression) -> Expression:
-        return balanced("or", _limited("OR", terms, span_of(meta)))
+        return combine_terms("or", _check_term_count("OR", terms, span_of(meta)))
 
     def conjunction(self, meta: Meta, *terms: Expression) -> Expression:
-        return balanced("and", _limited("AND", terms, span_of(meta)))
+        return combine_terms("and", _check_term_count("AND", terms, span_of(meta)))
 
     def negation(self, meta: Meta, argument: Expression) -> Expression:
         return syntax.Operation("not", (argument,), span_of(meta))
 
     def binary(self, meta: Meta, left: Expression, sign: Token, right: Expression) -> Expression:
-        return syntax.Operation(_operator(sign), (left, right), span_of(meta))
+        return syntax.Operation(_operator_name(sign), (left, right), span_of(meta))
 
     def between(
         self, meta: Meta, argument: Expression, negated: Token | None, low: Expression, high: Expression
     ) -> Expression:
-        return _unless(negated, syntax.Between(argument, low, high, span_of(meta)))
+        return _negate_if(negated, syntax.Between(argument, low, high, span_of(meta)))
 
     def in_list(self, meta: Meta, argument: Expression, negated: Token | None, *options: Expression) -> Expression:
         match options:
             case (syntax.QueryValue(query=query),):
                 return syntax.InQuery(argument, query, span_of(meta), negated is not None)
-        return _unless(negated, syntax.OneOf(argument, options, span_of(meta)))
+        return _negate_if(negated, syntax.OneOf(argument, options, span_of(meta)))
 
     def like(
         self, meta: Meta, argument: Expression, negated: Token | None, pattern: Expression, escape: Expression | None
     ) -> Expression:
         arguments = (argument, pattern) if escape is None else (argument, pattern, escape)
-        return _unless(negated, syntax.Operation("like", arguments, span_of(meta)))
+        return _negate_if(negated, syntax.Operation("like", arguments, span_of(meta)))
 
     def is_constant(self, meta: Meta, argument: Expression, negated: Token | None, constant: Token) -> Expression:
-        return _unless(negated, syntax.Operation(f"is_{constant.lower()}", (argument,), span_of(meta)))
+        return _negate_if(negated, syntax.Operation(f"is_{constant.lower()}", (argument,), span_of(meta)))
 
     def is_distinct(self, meta: Meta, left: Expression, negated: Token | None, right: Expression) -> Expression:
         same = syntax.SameAs(left, right, span_of(meta))
@@ -221,8 +221,8 @@ class ExpressionBuilder(Transformer[Token, Any]):
 
     def quantified(self, meta: Meta, argument: Expression, sign: Token, quantifier: Token, query: Query) -> Expression:
         every = quantifier.lower() == "all"
-        return syntax.Quantified(argument, _operator(sign), every, query, span_of(meta))
+        return syntax.QuantifiedComparison(argument, _operator_name(sign), every, query, span_of(meta))
 
 
-def _operator(sign: Token) -> str:
+def _operator_name(sign: Token) -> str:
     return "<>" if sign == "!=" else " ".join(sign.lower().split())

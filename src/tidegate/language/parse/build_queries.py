@@ -28,7 +28,7 @@ class QueryBuilder(SheddingBuilder):
         for operator, right in zip(rest[::2], rest[1::2], strict=True):
             if operator == "union all":
                 united.append(right)
-                query = _united(united)
+                query = _flatten_unions(united)
             else:
                 query = syntax.SetQuery(operator, query, right, query.span.to(right.span))
                 united = [query]
@@ -61,7 +61,7 @@ class QueryBuilder(SheddingBuilder):
     def ordered(self, meta: Meta, query: Query, *parts: Any) -> Query:
         order = next((p for p in parts if isinstance(p, tuple)), ())
         limit = next((p for p in parts if isinstance(p, syntax.LimitClause)), None)
-        return syntax.Ordered(query, order, limit, span_of(meta))
+        return syntax.OrderedQuery(query, order, limit, span_of(meta))
 
     def order_by(self, meta: Meta, *order: syntax.OrderBy) -> tuple[syntax.OrderBy, ...]:
         return order
@@ -140,11 +140,11 @@ class QueryBuilder(SheddingBuilder):
         return sources
 
     def stream_reference(self, meta: Meta, name: Name, *parts: Any) -> Source:
-        window, alias, granularity = _around(parts)
+        window, alias, granularity = _split_source_parts(parts)
         return syntax.StreamReference(name, window, alias, span_of(meta), granularity)
 
     def subquery(self, meta: Meta, query: Query, *parts: Any) -> Source:
-        window, alias, granularity = _around(parts)
+        window, alias, granularity = _split_source_parts(parts)
         return syntax.Subquery(query, window, alias, span_of(meta), granularity)
 
     def bare_subquery(self, meta: Meta, query: Query) -> Source:
@@ -154,7 +154,7 @@ class QueryBuilder(SheddingBuilder):
         if last is not None and function.lower() != "dstream":
             raise QueryError("Q107", f"{function.upper()} takes no LAST", span_of(last), hint="only DSTREAM does")
         changes = function.lower() if last is None else f"{function.lower()} last"
-        window, alias, granularity = _around(parts)
+        window, alias, granularity = _split_source_parts(parts)
         query = syntax.ChangesOf(changes, argument, span_of(meta))
         return syntax.Subquery(query, window, alias, span_of(meta), granularity)
 
@@ -162,26 +162,26 @@ class QueryBuilder(SheddingBuilder):
         if not isinstance(argument, Name):
             return argument
         span = span_of(meta)
-        source = syntax.StreamReference(argument, _around(parts)[0], None, span)
+        source = syntax.StreamReference(argument, _split_source_parts(parts)[0], None, span)
         return Select((syntax.Star(None, span),), (source,), None, (), None, distinct=False, span=span)
 
     def join(self, meta: Meta, left: Source, kind: Token | None, right: Source, condition: Expression) -> Source:
-        return syntax.JoinClause(left, right, condition, span_of(meta), _kind(kind))
+        return syntax.JoinClause(left, right, condition, span_of(meta), _join_kind(kind))
 
     def join_using(self, meta: Meta, left: Source, kind: Token | None, right: Source, *names: Name) -> Source:
-        return syntax.JoinClause(left, right, None, span_of(meta), _kind(kind), names)
+        return syntax.JoinClause(left, right, None, span_of(meta), _join_kind(kind), names)
 
     def cross_join(self, meta: Meta, left: Source, right: Source) -> Source:
         return syntax.JoinClause(left, right, None, span_of(meta))
 
 
-def _united(queries: list[Query]) -> Query:
+def _flatten_unions(queries: list[Query]) -> Query:
     # UNION ALL is associative: parenthesised unions inside it need no node of their own.
     flat = (s for q in queries for s in (q.queries if isinstance(q, syntax.UnionAll) else (q,)))
     return syntax.UnionAll(tuple(flat), queries[0].span.to(queries[-1].span))
 
 
-def _around(
+def _split_source_parts(
     parts: tuple[Any, ...],
 ) -> tuple[syntax.AnyWindow | None, Name | None, syntax.GranularityClause | None]:
     """Return the window, alias and granularity after a source, in any order."""
@@ -194,5 +194,5 @@ def _around(
     return window, aliases[0] if aliases else None, granularity
 
 
-def _kind(word: Token | None) -> syntax.JoinKind:
+def _join_kind(word: Token | None) -> syntax.JoinKind:
     return syntax.JoinKind.INNER if word is None else syntax.JoinKind[word.type]

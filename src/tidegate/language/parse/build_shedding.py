@@ -8,7 +8,7 @@ from lark import Token, v_args
 from lark.tree import Meta
 
 from tidegate.language import syntax
-from tidegate.language.parse.build_clauses import Clause, each_once
+from tidegate.language.parse.build_clauses import CreateClause, contents_by_keywords
 from tidegate.language.parse.build_expressions import span_of
 from tidegate.language.parse.build_windows import WindowBuilder
 from tidegate.language.syntax import Constant, Name, Query, Worth
@@ -18,15 +18,15 @@ from tidegate.language.syntax import Constant, Name, Query, Worth
 class SheddingBuilder(WindowBuilder):
     """One method for each grammar rule about shedding."""
 
-    def query_with_options(self, meta: Meta, query: Query, *clauses: Clause) -> Query:
-        said = each_once(clauses)
+    def query_with_options(self, meta: Meta, query: Query, *clauses: CreateClause) -> Query:
+        said = contents_by_keywords(clauses)
         return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), said.get("EMIT EARLY"))
 
-    def with_clause(self, meta: Meta, options: syntax.QueryOptions) -> Clause:
-        return Clause("WITH", options, span_of(meta))
+    def with_clause(self, meta: Meta, options: syntax.QueryOptions) -> CreateClause:
+        return CreateClause("WITH", options, span_of(meta))
 
-    def emit_early(self, meta: Meta, words: Token) -> Clause:
-        return Clause("EMIT EARLY", span_of(meta), span_of(meta))
+    def emit_early(self, meta: Meta, words: Token) -> CreateClause:
+        return CreateClause("EMIT EARLY", span_of(meta), span_of(meta))
 
     def query_options(self, meta: Meta, *given: syntax.QueryOption) -> syntax.QueryOptions:
         return syntax.QueryOptions(given, span_of(meta))

@@ -9,18 +9,18 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
-from tidegate.language.parse.build_clauses import Clause, each_once
+from tidegate.language.parse.build_clauses import CreateClause, contents_by_keywords
 from tidegate.language.parse.build_constraints import ConstraintBuilder
 from tidegate.language.parse.build_expressions import span_of, unquote
-from tidegate.language.parse.build_windows import Amount
+from tidegate.language.parse.build_windows import AmountWithUnit
 from tidegate.language.syntax import Expression, Name, Query, Statement
 
 _KINDS = {
-    "streams": syntax.Kind.STREAM,
-    "tables": syntax.Kind.TABLE,
-    "alerts": syntax.Kind.ALERT,
-    "constraints": syntax.Kind.CONSTRAINT,
-    "shedding": syntax.Kind.SHEDDING,
+    "streams": syntax.ObjectKind.STREAM,
+    "tables": syntax.ObjectKind.TABLE,
+    "alerts": syntax.ObjectKind.ALERT,
+    "constraints": syntax.ObjectKind.CONSTRAINT,
+    "shedding": syntax.ObjectKind.SHEDDING,
 }
 _TIMES = {"VALID FROM", "TIMESTAMP BY", "ORDERED BY"}
 
@@ -44,25 +44,25 @@ class StatementBuilder(ConstraintBuilder):
     def describe(self, meta: Meta, name: Name) -> Statement:
         return syntax.DescribeStatement(name, span_of(meta))
 
-    def show(self, meta: Meta, kind: syntax.Kind) -> Statement:
+    def show(self, meta: Meta, kind: syntax.ObjectKind) -> Statement:
         return syntax.ShowStatement(kind, span_of(meta))
 
-    def drop(self, meta: Meta, kind: syntax.Kind, name: Name) -> Statement:
+    def drop(self, meta: Meta, kind: syntax.ObjectKind, name: Name) -> Statement:
         return syntax.DropStatement(kind, name, span_of(meta))
 
-    def kind(self, meta: Meta, word: Token) -> syntax.Kind:
-        return syntax.Kind(word.lower())
+    def kind(self, meta: Meta, word: Token) -> syntax.ObjectKind:
+        return syntax.ObjectKind(word.lower())
 
-    def kinds(self, meta: Meta, word: Token) -> syntax.Kind:
-        return _KINDS.get(word.lower(), syntax.Kind.QUERY)
+    def kinds(self, meta: Meta, word: Token) -> syntax.ObjectKind:
+        return _KINDS.get(word.lower(), syntax.ObjectKind.QUERY)
 
     # ---- streams and tables
 
     def create_source(self, meta: Meta, _word: Token, name: Name, *parts: Any) -> Statement:
-        return _create(name, parts, span_of(meta), is_table=False)
+        return _create_source(name, parts, span_of(meta), is_table=False)
 
     def create_table(self, meta: Meta, _word: Token, name: Name, *parts: Any) -> Statement:
-        return _create(name, parts, span_of(meta), is_table=True)
+        return _create_source(name, parts, span_of(meta), is_table=True)
 
     def create_derived(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
         return syntax.CreateDerived(name, query, span_of(meta))
@@ -83,32 +83,32 @@ class StatementBuilder(ConstraintBuilder):
         # The scheme of a location selects the connector: SOURCE f('a', 'b') is FROM 'f://a/b'.
         return f"{name.text}://{'/'.join(unquote(a) for a in arguments if a is not None)}"
 
-    def time_clause(self, meta: Meta, name: Name) -> Clause:
-        return Clause("TIMESTAMP BY", name, span_of(meta))
+    def time_clause(self, meta: Meta, name: Name) -> CreateClause:
+        return CreateClause("TIMESTAMP BY", name, span_of(meta))
 
-    def valid_clause(self, meta: Meta, start: Name, end: Name) -> Clause:
-        return Clause("VALID FROM", (start, end), span_of(meta))
+    def valid_clause(self, meta: Meta, start: Name, end: Name) -> CreateClause:
+        return CreateClause("VALID FROM", (start, end), span_of(meta))
 
-    def delay_clause(self, meta: Meta, amount: Amount) -> Clause:
-        return Clause("DELAY", amount.microseconds, span_of(meta))
+    def delay_clause(self, meta: Meta, amount: AmountWithUnit) -> CreateClause:
+        return CreateClause("DELAY", amount.microseconds, span_of(meta))
 
-    def idle_clause(self, meta: Meta, amount: Amount) -> Clause:
+    def idle_clause(self, meta: Meta, amount: AmountWithUnit) -> CreateClause:
         if amount.microseconds <= 0:
             hint = "write for instance IDLE AFTER 30 SECONDS"
             raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
-        return Clause("IDLE AFTER", amount.microseconds, span_of(meta))
+        return CreateClause("IDLE AFTER", amount.microseconds, span_of(meta))
 
-    def unit_clause(self, meta: Meta, unit: Name) -> Clause:
-        return Clause("UNIT", unit, span_of(meta))
+    def unit_clause(self, meta: Meta, unit: Name) -> CreateClause:
+        return CreateClause("UNIT", unit, span_of(meta))
 
-    def bad_file_clause(self, meta: Meta, word: Name) -> Clause:
+    def bad_file_clause(self, meta: Meta, word: Name) -> CreateClause:
         if word.text.lower() not in ("stop", "continue"):
             hint = "write ON BAD FILE STOP, or ON BAD FILE CONTINUE, which is the default"
             raise QueryError("Q109", f"a run cannot '{word.text}' on a bad file", word.span, hint=hint)
-        return Clause("ON BAD FILE", word.text.lower() == "stop", span_of(meta))
+        return CreateClause("ON BAD FILE", word.text.lower() == "stop", span_of(meta))
 
-    def options_clause(self, meta: Meta, *options: tuple[str, str]) -> Clause:
-        return Clause("WITH", options, span_of(meta))
+    def options_clause(self, meta: Meta, *options: tuple[str, str]) -> CreateClause:
+        return CreateClause("WITH", options, span_of(meta))
 
     def option(self, meta: Meta, key: str, value: str) -> tuple[str, str]:
         return key, value
@@ -121,10 +121,10 @@ class StatementBuilder(ConstraintBuilder):
         return value.lower() if value.lower() in ("true", "false") else value
 
 
-def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -> Statement:
+def _create_source(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -> Statement:
     columns, location, *clauses = parts
-    constraints = tuple(clause.says for clause in clauses if isinstance(clause.says, syntax.AnyConstraint))
-    said = each_once(clause for clause in clauses if not isinstance(clause.says, syntax.AnyConstraint))
+    constraints = tuple(clause.content for clause in clauses if isinstance(clause.content, syntax.AnyConstraint))
+    said = contents_by_keywords(clause for clause in clauses if not isinstance(clause.content, syntax.AnyConstraint))
     _refuse_contradictions(clauses, is_table=is_table)
     start, end = said.get("VALID FROM", (said.get("TIMESTAMP BY", said.get("ORDERED BY")), None))
     delay, options, idle = said.get("DELAY", 0), said.get("WITH", ()), said.get("IDLE AFTER")
@@ -147,11 +147,11 @@ def _create(name: Name, parts: tuple[Any, ...], span: Span, *, is_table: bool) -
     )
 
 
-def _refuse_contradictions(clauses: list[Clause], *, is_table: bool) -> None:
-    about = {clause.about: clause for clause in clauses}
+def _refuse_contradictions(clauses: list[CreateClause], *, is_table: bool) -> None:
+    about = {clause.keywords: clause for clause in clauses}
     for word, clause in about.items():
         if is_table and word != "WITH":
-            raise QueryError("Q109", f"a table has no {word}", clause.span, hint=_for_streams(word))
+            raise QueryError("Q109", f"a table has no {word}", clause.span, hint=_table_clause_hint(word))
     if {"TIMESTAMP BY", "ORDERED BY"} <= about.keys():
         hint = (
             "ORDERED BY alone means the same as TIMESTAMP BY; for a constraint say how far: ORDERED BY … WITHIN 10 ROWS"
@@ -168,7 +168,7 @@ def _refuse_contradictions(clauses: list[Clause], *, is_table: bool) -> None:
         raise QueryError("Q109", "UNIT needs a TIMESTAMP BY or VALID FROM", about["UNIT"].span, hint=hint)
 
 
-def _for_streams(word: str) -> str:
+def _table_clause_hint(word: str) -> str:
     if word == "ON BAD FILE":
         return "a table is read as a whole: a file that cannot be read always stops the run; leave it out"
     if word in _TIMES or word in ("DELAY", "IDLE AFTER", "UNIT"):

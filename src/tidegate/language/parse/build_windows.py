@@ -16,7 +16,7 @@ from tidegate.time import CHRONON
 Keys = tuple[ColumnReference, ...]
 
 
-class Amount(NamedTuple):
+class AmountWithUnit(NamedTuple):
     """A number, with or without a unit of time."""
 
     number: Token
@@ -32,8 +32,8 @@ class Amount(NamedTuple):
 class WindowBuilder(ExpressionBuilder):
     """One method for each grammar rule about windows."""
 
-    def amount(self, meta: Meta, number: Token, unit: Token | None) -> Amount:
-        return Amount(number, unit, span_of(meta))
+    def amount(self, meta: Meta, number: Token, unit: Token | None) -> AmountWithUnit:
+        return AmountWithUnit(number, unit, span_of(meta))
 
     def window(self, meta: Meta, frame: syntax.AnyWindow) -> syntax.AnyWindow:
         match frame:
@@ -51,15 +51,19 @@ class WindowBuilder(ExpressionBuilder):
 
     # ---- by time
 
-    def range_frame(self, meta: Meta, keys: Keys | None, size: Amount, slide: Amount | None) -> syntax.AnyWindow:
-        return syntax.WindowClause(_longer("RANGE", size), _slide(slide), span_of(meta), None, keys or ())
+    def range_frame(
+        self, meta: Meta, keys: Keys | None, size: AmountWithUnit, slide: AmountWithUnit | None
+    ) -> syntax.AnyWindow:
+        return syntax.WindowClause(
+            _positive_duration("RANGE", size), _slide_duration(slide), span_of(meta), None, keys or ()
+        )
 
     def varying_frame(
-        self, meta: Meta, keys: Keys | None, least: Amount, most: Amount, slide: Amount | None
+        self, meta: Meta, keys: Keys | None, least: AmountWithUnit, most: AmountWithUnit, slide: AmountWithUnit | None
     ) -> syntax.AnyWindow:
-        smallest, largest = _longer("MIN", least), _longer("MAX", most)
+        smallest, largest = _positive_duration("MIN", least), _positive_duration("MAX", most)
         _refuse_reversed(smallest, largest, span_of(meta), "MIN is more than MAX")
-        return syntax.WindowClause(largest, _slide(slide), span_of(meta), smallest, keys or ())
+        return syntax.WindowClause(largest, _slide_duration(slide), span_of(meta), smallest, keys or ())
 
     def unbounded_frame(self, meta: Meta, keys: Keys | None) -> syntax.AnyWindow:
         return syntax.WindowClause(None, CHRONON, span_of(meta), None, keys or ())
@@ -69,46 +73,50 @@ class WindowBuilder(ExpressionBuilder):
 
     # ---- by count
 
-    def rows_frame(self, meta: Meta, keys: Keys | None, rows: Amount, slide: Amount | None) -> syntax.AnyWindow:
-        return syntax.RowsClause(_count("ROWS", rows), _rows_slide(slide), keys or (), span_of(meta))
+    def rows_frame(
+        self, meta: Meta, keys: Keys | None, rows: AmountWithUnit, slide: AmountWithUnit | None
+    ) -> syntax.AnyWindow:
+        return syntax.RowsClause(_positive_count("ROWS", rows), _slide_rows(slide), keys or (), span_of(meta))
 
     def varying_rows_frame(
-        self, meta: Meta, keys: Keys | None, least: Amount, most: Amount, slide: Amount | None
+        self, meta: Meta, keys: Keys | None, least: AmountWithUnit, most: AmountWithUnit, slide: AmountWithUnit | None
     ) -> syntax.AnyWindow:
-        fewest, largest = _count("ROWS", least), _count("ROWS", most)
+        fewest, largest = _positive_count("ROWS", least), _positive_count("ROWS", most)
         _refuse_reversed(fewest, largest, span_of(meta), "MIN is more than MAX")
-        return syntax.RowsClause(largest, _rows_slide(slide), keys or (), span_of(meta), fewest)
+        return syntax.RowsClause(largest, _slide_rows(slide), keys or (), span_of(meta), fewest)
 
-    def all_rows_frame(self, meta: Meta, keys: Keys | None, slide: Amount | None) -> syntax.AnyWindow:
-        return syntax.RowsClause(None, _rows_slide(slide), keys or (), span_of(meta))
+    def all_rows_frame(self, meta: Meta, keys: Keys | None, slide: AmountWithUnit | None) -> syntax.AnyWindow:
+        return syntax.RowsClause(None, _slide_rows(slide), keys or (), span_of(meta))
 
     # ---- granularity
 
-    def granularity(self, meta: Meta, size: Amount) -> syntax.GranularityClause:
-        return syntax.GranularityClause(_longer("GRANULARITY", size), span_of(meta))
+    def granularity(self, meta: Meta, size: AmountWithUnit) -> syntax.GranularityClause:
+        return syntax.GranularityClause(_positive_duration("GRANULARITY", size), span_of(meta))
 
-    def varying_granularity(self, meta: Meta, coarsest: Amount, finest: Amount) -> syntax.GranularityClause:
-        largest, smallest = _longer("COARSEST", coarsest), _longer("FINEST", finest)
+    def varying_granularity(
+        self, meta: Meta, coarsest: AmountWithUnit, finest: AmountWithUnit
+    ) -> syntax.GranularityClause:
+        largest, smallest = _positive_duration("COARSEST", coarsest), _positive_duration("FINEST", finest)
         _refuse_reversed(smallest, largest, span_of(meta), "FINEST is coarser than COARSEST")
         return syntax.GranularityClause(smallest, span_of(meta), largest)
 
 
-def _slide(slide: Amount | None) -> int:
-    return CHRONON if slide is None else _longer("SLIDE", slide)
+def _slide_duration(slide: AmountWithUnit | None) -> int:
+    return CHRONON if slide is None else _positive_duration("SLIDE", slide)
 
 
-def _rows_slide(slide: Amount | None) -> int:
-    return 1 if slide is None else _count("SLIDE", slide)
+def _slide_rows(slide: AmountWithUnit | None) -> int:
+    return 1 if slide is None else _positive_count("SLIDE", slide)
 
 
-def _longer(word: str, amount: Amount) -> int:
+def _positive_duration(word: str, amount: AmountWithUnit) -> int:
     if amount.microseconds <= 0:
         hint = f"write for instance {word} 10 SECONDS"
         raise QueryError("Q114", f"{word} must be longer than zero", amount.span, hint=hint)
     return amount.microseconds
 
 
-def _count(word: str, amount: Amount) -> int:
+def _positive_count(word: str, amount: AmountWithUnit) -> int:
     """Return a number of elements, at least one."""
     if amount.unit is not None:
         hint = f"write {word} {amount.number}, or a window by time: RANGE {amount.number} {amount.unit}"

@@ -14,7 +14,7 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tidegate.errors import QueryError, Span
 from tidegate.language.hints.advice import advise
-from tidegate.language.parse.build_expressions import not_yet, span_of
+from tidegate.language.parse.build_expressions import span_of, unsupported_error
 from tidegate.language.parse.build_statements import StatementBuilder
 from tidegate.language.syntax import Statement
 
@@ -106,20 +106,20 @@ def parse(text: str) -> tuple[Statement, ...]:
     'bid'
     """
     try:
-        return _statements(text)
+        return _parse_statements(text)
     except QueryError as error:
         raise advise(error, text).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
 
 
-def _statements(text: str) -> tuple[Statement, ...]:
+def _parse_statements(text: str) -> tuple[Statement, ...]:
     try:
         statements: tuple[Statement, ...] = StatementBuilder().transform(_grammar().parse(text))
     except VisitError as error:
         raise error.orig_exc from None
     except UnexpectedInput as error:
-        raise _explained(error, text) from None
+        raise _explain_error(error, text) from None
     return statements
 
 
@@ -131,8 +131,8 @@ def _grammar() -> Lark:
         parser="lalr",
         propagate_positions=True,
         edit_terminals=_end_keywords,
-        lexer_callbacks={name: _refuse(name) for name in _NOT_YET}
-        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long},
+        lexer_callbacks={name: _make_refusal(name) for name in _NOT_YET}
+        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long_number},
     )
 
 
@@ -143,11 +143,11 @@ def _end_keywords(terminal: TerminalDef) -> None:
         terminal.priority = 1
 
 
-def _refuse(name: str) -> Callable[[Token], Token]:
+def _make_refusal(name: str) -> Callable[[Token], Token]:
     what, hint = _NOT_YET[name]
 
     def refuse(token: Token) -> Token:
-        raise not_yet(what.format(word=" ".join(token.upper().split())), span_of(token), hint=hint)
+        raise unsupported_error(what.format(word=" ".join(token.upper().split())), span_of(token), hint=hint)
 
     return refuse
 
@@ -160,7 +160,7 @@ def _refuse_unclosed(token: Token) -> Token:
     raise QueryError("Q001", f"this {what} is never closed", span, hint=hint)
 
 
-def _refuse_long(token: Token) -> Token:
+def _refuse_long_number(token: Token) -> Token:
     """Refuse numbers that are too long: Python itself refuses some of them, and without a position."""
     if len(token) > MOST_DIGITS:
         message = f"this number has {len(token):,} characters; at most {MOST_DIGITS} are possible"
@@ -171,14 +171,14 @@ def _refuse_long(token: Token) -> Token:
 # ---- descriptions of what was expected
 
 
-def _explained(error: UnexpectedInput, text: str) -> QueryError:
+def _explain_error(error: UnexpectedInput, text: str) -> QueryError:
     match error:
         case UnexpectedToken(token=token):
             expected = set(error.accepts or error.expected)
             return (
-                _missing_semicolon(token, expected, text)
-                or _misspelt(token, expected, text)
-                or _unexpected(token, expected, text)
+                _missing_semicolon_error(token, expected, text)
+                or _misspelling_error(token, expected, text)
+                or _unexpected_token_error(token, expected, text)
             )
         case UnexpectedCharacters(pos_in_stream=position):
             place = position or 0
@@ -186,15 +186,15 @@ def _explained(error: UnexpectedInput, text: str) -> QueryError:
     return QueryError("Q001", "this is no statement")
 
 
-def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
-    words = _in_words(expected)
+def _unexpected_token_error(token: Token, expected: set[str], text: str) -> QueryError:
+    words = _describe_terminals(expected)
     if token.type == "$END":
         end = len(text.rstrip())
         return QueryError("Q001", f"the text ends too early: expected {words}", Span(end, end + 1))
     hint = f'"{token}" in quotes is a name' if token.isalpha() and words.startswith("a name") else None
     wanted, advice = _INCOMPLETE.get(token.upper(), (None, None))
     if token.upper() == "WITHIN":
-        advice = _about_within(token, expected) or advice
+        advice = _within_hint(token, expected) or advice
     if wanted in expected or token.type == "_WITHIN":
         return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
     if token.upper() == "SELECT" and words.startswith("an expression"):
@@ -202,7 +202,7 @@ def _unexpected(token: Token, expected: set[str], text: str) -> QueryError:
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
 
 
-def _missing_semicolon(token: Token, expected: set[str], text: str) -> QueryError | None:
+def _missing_semicolon_error(token: Token, expected: set[str], text: str) -> QueryError | None:
     """Return the error for a missing semicolon before a statement; the word may have been read as an alias."""
     if "SEMICOLON" not in expected or token.type == "$END":
         return None
@@ -215,7 +215,7 @@ def _missing_semicolon(token: Token, expected: set[str], text: str) -> QueryErro
     return QueryError("Q001", f"a semicolon is missing before '{word}'", span, hint=hint)
 
 
-def _about_within(token: Token, expected: set[str]) -> str | None:
+def _within_hint(token: Token, expected: set[str]) -> str | None:
     if expected == {"LPAR"}:
         return "write the columns of the other stream behind its name: REFERENCES other (id) WITHIN 5 SECONDS"
     if token.type == "_WITHIN" and "_KEY" in expected:
@@ -227,18 +227,18 @@ def _about_within(token: Token, expected: set[str]) -> str | None:
     return None
 
 
-def _misspelt(token: Token, expected: set[str], text: str) -> QueryError | None:
+def _misspelling_error(token: Token, expected: set[str], text: str) -> QueryError | None:
     """Return the error for a word that is nearly a keyword, or that follows one read as an alias."""
     keywords = _keywords(expected)
     before = len(text) if token.type == "$END" else span_of(token).start
     for word in (re.compile(r"\w+").match(text, before), re.search(r"\w+(?=\s*\Z)", text[:before])):
-        meant = None if word is None or word[0].upper() == "WITHIN" else _nearly(word[0].upper(), keywords)
+        meant = None if word is None or word[0].upper() == "WITHIN" else _nearest_keyword(word[0].upper(), keywords)
         if word and meant:
             return QueryError("Q001", f"unexpected '{word[0]}'", Span(*word.span()), hint=f"did you mean {meant}?")
     return None
 
 
-def _nearly(word: str, keywords: list[str]) -> str | None:
+def _nearest_keyword(word: str, keywords: list[str]) -> str | None:
     close = [] if word in keywords else difflib.get_close_matches(word, keywords, n=1, cutoff=0.7)
     return close[0] if close else None
 
@@ -249,7 +249,7 @@ def _keywords(terminals: set[str]) -> list[str]:
     return sorted(word for word in words if "ANON" not in word and word != "LAST REPEAT")
 
 
-def _in_words(expected: set[str]) -> str:
+def _describe_terminals(expected: set[str]) -> str:
     """Describe the expected terminals for people."""
     words: list[str] = []
     if {"NAME", "NUMBER", "STRING"} <= expected:

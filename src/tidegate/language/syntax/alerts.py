@@ -88,11 +88,11 @@ class CreateAlert:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribing:
+class SubscriptionClauses:
     """``ID column`` and ``TERMINATE WHEN condition``: the identity and the end of subscriptions."""
 
     id: ColumnReference | None
-    ended: Expression | None
+    ends_when: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class CreateTotalAlert:
     where: Expression | None
     repeats: bool
     notify: str | None
-    subscribing: Subscribing | None
+    subscribing: SubscriptionClauses | None
     span: Span
 
 

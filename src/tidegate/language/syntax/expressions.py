@@ -135,7 +135,7 @@ class InQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantified:
+class QuantifiedComparison:
     """``argument >= ALL (query)`` and the like; without `every` it is ANY."""
 
     argument: Expression
@@ -145,7 +145,7 @@ class Quantified:
     span: Span
 
 
-QueryExpression = QueryValue | Exists | InQuery | Quantified
+QueryExpression = QueryValue | Exists | InQuery | QuantifiedComparison
 """Expressions that contain a query."""
 
 Expression = (

@@ -150,7 +150,7 @@ class LimitClause:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class OrderedQuery:
     """A query with ORDER BY, LIMIT or both."""
 
     query: Query
@@ -197,4 +197,4 @@ class QueryWithOptions:
     early: Span | None = None
 
 
-Query = Select | UnionAll | SetQuery | Ordered | ChangesOf | WithQuery | QueryWithOptions
+Query = Select | UnionAll | SetQuery | OrderedQuery | ChangesOf | WithQuery | QueryWithOptions

@@ -62,7 +62,7 @@ class Insert:
     span: Span
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """The kinds of objects that SHOW accepts; DROP accepts all but constraints and shedding."""
 
     STREAM = "stream"
@@ -75,14 +75,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DropStatement:
-    kind: Kind
+    kind: ObjectKind
     name: Name
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class ShowStatement:
-    kind: Kind
+    kind: ObjectKind
     span: Span
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.language.syntax.expressions import CountStar, FunctionCall
 
 
-def is_counted(node: object) -> bool:
+def is_total(node: object) -> bool:
     """Return whether a node is TOTAL(…) or COUNT(*)."""
     match node:
         case FunctionCall(name=name):

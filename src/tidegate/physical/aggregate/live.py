@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.aggregate.kernels.slots import CARRIED, Slots, Spans, cut
+from tidegate.physical.aggregate.kernels.slots import CARRIED, Slots, Spans, cut_into_slots
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns
 from tidegate.physical.common.hold_back import figures_chunk, figures_of, valid_elements
-from tidegate.physical.common.kernels.groups import canonical, group_rows, positions
+from tidegate.physical.common.kernels.groups import canonical, group_rows, positions_of_ids
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.time import BEGINNING, FOREVER
@@ -27,7 +27,7 @@ _BEFORE_COLUMNS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Groups:
+class LiveGroups:
     """Groups that have live elements: their ids, ascending, their keys, and the time since which nothing was emitted.
 
     FOREVER in `since` means the watermark: everything before it has been emitted. BEGINNING cannot mean that, because
@@ -39,26 +39,26 @@ class Groups:
     keys: list[pa.Array]
 
     @staticmethod
-    def load(rows: pa.RecordBatch | None, key_types: Sequence[pa.DataType]) -> Groups:
+    def load(rows: pa.RecordBatch | None, key_types: Sequence[pa.DataType]) -> LiveGroups:
         if rows is None:
             none = np.empty(0, np.int64)
-            return Groups(none, none, [pa.array([], kind) for kind in key_types])
-        return Groups(np.array(rows.column(0)), np.array(rows.column(1)), list(rows.columns[2:]))
+            return LiveGroups(none, none, [pa.array([], kind) for kind in key_types])
+        return LiveGroups(np.array(rows.column(0)), np.array(rows.column(1)), list(rows.columns[2:]))
 
     def save(self) -> pa.RecordBatch:
         names = ["id", "since", *(f"key.{k}" for k in range(len(self.keys)))]
         return pa.RecordBatch.from_arrays([pa.array(self.ids), pa.array(self.since), *self.keys], names)
 
-    def with_founders(self, keys: list[pa.Array], founders: Ints, first_id: int) -> Groups:
+    def with_founders(self, keys: list[pa.Array], founders: Ints, first_id: int) -> LiveGroups:
         rows, new = pa.array(founders), len(founders)
-        return Groups(
+        return LiveGroups(
             np.append(self.ids, first_id + np.arange(new)),
             np.append(self.since, np.full(new, FOREVER)),
             [pa.concat_arrays([old, key.take(rows)]) for old, key in zip(self.keys, keys, strict=True)],
         )
 
-    def take(self, rows: Ints) -> Groups:
-        return Groups(self.ids[rows], self.since[rows], [key.take(pa.array(rows)) for key in self.keys])
+    def take(self, rows: Ints) -> LiveGroups:
+        return LiveGroups(self.ids[rows], self.since[rows], [key.take(pa.array(rows)) for key in self.keys])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,19 +95,19 @@ class LiveState:
         """Keep the new elements that start at or after the watermark; return all elements that start before it."""
         arrived = valid_elements(batch.with_columns(batch.columns.select(list(columns))), self.watermark)
         now = arrived.start < watermark
-        futures, come = self.futures.add(arrived.filter(~now).to_arrow()).take_before(watermark)
+        futures, come = self.futures.with_rows(arrived.filter(~now).to_arrow()).take_before(watermark)
         return replace(self, futures=futures), concat([arrived.filter(now), *map(Batch.from_arrow, come)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class SlotStep:
     """One step: all groups, the slots of those in which something happens, and the elements in them.
 
     The first `known` groups existed before. `number` identifies elements across steps.
     """
 
     memory: LiveState
-    groups: Groups
+    groups: LiveGroups
     known: int
     slots: Slots
     spans: Spans
@@ -117,11 +117,11 @@ class Scene:
     watermark: int
 
     @property
-    def carried_since(self) -> Ints:
+    def starts_of_carried(self) -> Ints:
         """Return, for each group, the time since which its initial value was not emitted."""
         return np.where(self.groups.since == FOREVER, self.begin, self.groups.since)
 
-    def after(self, alive: Ints, since: Ints) -> LiveState:
+    def state_after(self, alive: Ints, since: Ints) -> LiveState:
         """Return the state after the step, with the groups that are alive."""
         if self.watermark >= FOREVER:
             return replace(self.memory, live=Schedule(_LIVE, (), self.memory.live.made), groups=None)
@@ -132,16 +132,16 @@ class Scene:
         return replace(self.memory, groups=replace(kept, since=since).save() if len(alive) else None)
 
 
-def scene_of(memory: LiveState, due: Batch, keys: Sequence[str], watermark: int, *, only_touched: bool) -> Scene:
+def slot_step_of(memory: LiveState, due: Batch, keys: Sequence[str], watermark: int, *, only_touched: bool) -> SlotStep:
     """Cut the time up to the watermark into slots, for all groups or only those in which something happens."""
     by = [canonical(due.column(name)) for name in keys]
-    before = Groups.load(memory.groups, [key.type for key in by])
+    before = LiveGroups.load(memory.groups, [key.type for key in by])
     found = group_rows(before.keys, by, groups=len(before.ids), rows=len(due))
     groups = before.with_founders(by, found.founders, memory.ids_given) if len(found.founders) else before
-    new = _rows(due, groups.ids[found.groups], memory.numbers_given)
-    old = [run.rest() for run in memory.live.runs]
+    new = _rows_to_keep(due, groups.ids[found.groups], memory.numbers_given)
+    old = [run.waiting_rows() for run in memory.live.runs]
     rows = concat_columns([*old, new]) if old else new
-    owners = np.concatenate([*(positions(groups.ids, _ints(part, _GROUP)) for part in old), found.groups])
+    owners = np.concatenate([*(positions_of_ids(groups.ids, _ints(part, _GROUP)) for part in old), found.groups])
     is_new = np.arange(rows.num_rows) >= rows.num_rows - len(due)
     known = np.arange(len(before.ids))
     if only_touched:
@@ -151,22 +151,24 @@ def scene_of(memory: LiveState, due: Batch, keys: Sequence[str], watermark: int,
         if len(kept) < len(owners):
             rows, owners, is_new = rows.take(pa.array(kept)), owners[kept], is_new[kept]
     starts = np.where(is_new, _ints(rows, _START), CARRIED)
-    slots, spans = cut(owners, starts, _ints(rows, _END), carried=known, count=len(groups.ids), until=watermark)
+    slots, spans = cut_into_slots(
+        owners, starts, _ints(rows, _END), carried=known, count=len(groups.ids), until=watermark
+    )
     after = replace(
         memory,
         watermark=watermark,
         ids_given=memory.ids_given + len(found.founders),
         numbers_given=memory.numbers_given + len(due),
-        live=memory.live.take_before(watermark)[0].add(_lasting(new, watermark)),
+        live=memory.live.take_before(watermark)[0].with_rows(_rows_still_live(new, watermark)),
     )
     columns = pa.RecordBatch.from_arrays(
         [canonical(c) for c in rows.columns[_BEFORE_COLUMNS:]], due.columns.schema.names
     ) if due.columns.num_columns else due.columns  # fmt: skip
     number = _ints(rows, _NUMBER)
-    return Scene(after, groups, len(before.ids), slots, spans, number, columns, memory.watermark, watermark)
+    return SlotStep(after, groups, len(before.ids), slots, spans, number, columns, memory.watermark, watermark)
 
 
-def _rows(due: Batch, ids: Ints, first_number: int) -> pa.RecordBatch:
+def _rows_to_keep(due: Batch, ids: Ints, first_number: int) -> pa.RecordBatch:
     """Return elements as they are kept: end, start, id of the group, number, columns."""
     numbers = first_number + np.arange(len(due))
     own = [pa.array(np.ascontiguousarray(a)) for a in (due.end, due.start, ids, numbers)]
@@ -174,7 +176,7 @@ def _rows(due: Batch, ids: Ints, first_number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*own, *due.columns.columns], names)
 
 
-def _lasting(rows: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+def _rows_still_live(rows: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
     return rows.take(pa.array(np.flatnonzero(_ints(rows, _END) >= watermark)))
 
 

@@ -17,8 +17,8 @@ from tidegate.algebra.plan import AggregateCall
 from tidegate.errors import InternalError
 from tidegate.physical.aggregate.kernels import sweep as kernel
 from tidegate.physical.aggregate.slots import SlotAggregation, definition_of
-from tidegate.physical.aggregate.state import AggregateState, Shape
-from tidegate.physical.aggregate.sweep import Advanced, advance
+from tidegate.physical.aggregate.state import AggregateState, SweepSpec
+from tidegate.physical.aggregate.sweep import AdvanceResult, advance
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS, Reason, rows_as_json
@@ -47,19 +47,19 @@ class AggregateOperator:
         return (self.keys,)
 
     def describe(self) -> str:
-        what = ", ".join(map(_written, self.calls)) or "distinct"
+        what = ", ".join(map(_call_text, self.calls)) or "distinct"
         return f"aggregate {what} by {', '.join(self.keys) or 'nothing'}, reporting {self.emit.name.lower()}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Process the new elements and emit what the watermark settles."""
-        if (by_slots := slots_of(self)) is not None:
+        if (by_slots := slot_aggregation_of(self)) is not None:
             return by_slots.step(state, inputs[0], watermarks[0])
-        shape = shape_of(self)
+        shape = sweep_spec_of(self)
         memory = AggregateState.load(shape, state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
-        arrived = _arrived(inputs[0], shape.columns, memory.watermark)
+        arrived = _valid_elements(inputs[0], shape.columns, memory.watermark)
         now = arrived.start < watermark
-        memory = replace(memory, futures=memory.futures.add(arrived.filter(~now).to_arrow()))
+        memory = replace(memory, futures=memory.futures.with_rows(arrived.filter(~now).to_arrow()))
         if watermark == memory.watermark:
             changed = state if state and not len(arrived) else memory.save()
             return Step(changed, Batch.empty(self.schema), memory.output_watermark)
@@ -72,35 +72,35 @@ class AggregateOperator:
         return Step(done.memory.save(), output, done.memory.output_watermark, dead)
 
 
-def _written(call: AggregateCall) -> str:
+def _call_text(call: AggregateCall) -> str:
     arguments = ", ".join([*call.columns, *map(str, call.options)]) or "*"
     return f"{call.function.upper()}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {call.name}"
 
 
 @lru_cache(maxsize=256)
-def slots_of(operator: AggregateOperator) -> SlotAggregation | None:
+def slot_aggregation_of(operator: AggregateOperator) -> SlotAggregation | None:
     """Return the slot aggregation of the calls, or None if the sweep can compute all of them, which is faster."""
-    if all(_swept(call) is not None for call in operator.calls):
+    if all(_sweep_function(call) is not None for call in operator.calls):
         return None
     return SlotAggregation(operator.schema, operator.keys, operator.calls, operator.emit)
 
 
-def _swept(call: AggregateCall) -> str | None:
+def _sweep_function(call: AggregateCall) -> str | None:
     """Return the sweep's name of the function, or None if the sweep cannot compute it."""
     return None if call.distinct else definition_of(call).sweep
 
 
 @lru_cache(maxsize=256)
-def shape_of(operator: AggregateOperator) -> Shape:
+def sweep_spec_of(operator: AggregateOperator) -> SweepSpec:
     """Return what follows from the parameters of an operator alone."""
-    calls = tuple(replace(call, function=_swept(call) or call.function) for call in operator.calls)
+    calls = tuple(replace(call, function=_sweep_function(call) or call.function) for call in operator.calls)
     source = operator.source
     summed = _columns(calls, "sum", "avg")
     kinds = tuple(kernel.DOUBLE if source.type_of(c).is_floating else kernel.INTEGER for c in summed)
     counted = tuple(dict.fromkeys(summed + _columns(calls, "count")))
     best = tuple(dict.fromkeys((c.function, c.column) for c in calls if c.column and c.function in ("min", "max")))
     keeps_count = any(c.function not in ("min", "max") for c in calls)
-    shape = Shape(operator.keys, (), summed, kinds, counted, best, keeps_count, operator.emit.holds_back)
+    shape = SweepSpec(operator.keys, (), summed, kinds, counted, best, keeps_count, operator.emit.holds_back)
     return replace(shape, early=operator.emit is Emit.EARLY, calls=tuple(_operation(call, shape) for call in calls))
 
 
@@ -109,7 +109,7 @@ def _columns(calls: Sequence[AggregateCall], *functions: str) -> tuple[str, ...]
     return tuple(dict.fromkeys(c.column for c in calls if c.column is not None and c.function in functions))
 
 
-def _operation(call: AggregateCall, shape: Shape) -> tuple[int, int]:
+def _operation(call: AggregateCall, shape: SweepSpec) -> tuple[int, int]:
     match call.function, call.column:
         case "count", None:
             return kernel.COUNT_ALL, 0
@@ -126,7 +126,7 @@ def _operation(call: AggregateCall, shape: Shape) -> tuple[int, int]:
             raise InternalError("I320", f"there is no aggregate {call.function} of {call.column or 'all columns'}")
 
 
-def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
+def _valid_elements(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
     """Return the used columns of the elements with a non-empty validity."""
     if len(batch) and batch.start.min() < watermark:
         raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
@@ -134,7 +134,7 @@ def _arrived(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
     return chosen.filter(chosen.start < chosen.end)
 
 
-def _output(operator: AggregateOperator, shape: Shape, done: Advanced) -> tuple[Batch, pa.RecordBatch]:
+def _output(operator: AggregateOperator, shape: SweepSpec, done: AdvanceResult) -> tuple[Batch, pa.RecordBatch]:
     """Return the pieces as elements, and dead letters of those with a sum that does not fit."""
     pieces, filled = done.swept.pieces, done.swept.filled
     status = pieces.status[:, :filled]
@@ -151,7 +151,7 @@ def _output(operator: AggregateOperator, shape: Shape, done: Advanced) -> tuple[
 
 
 def _result(
-    call: AggregateCall, operation: tuple[int, int], numbers: Ints, nulls: npt.NDArray[np.bool_], done: Advanced
+    call: AggregateCall, operation: tuple[int, int], numbers: Ints, nulls: npt.NDArray[np.bool_], done: AdvanceResult
 ) -> pa.Array:
     mask = nulls if nulls.any() else None
     if operation[0] == kernel.BEST:
@@ -159,12 +159,12 @@ def _result(
     return pa.array(numbers.view(np.float64) if call.type is Type.DOUBLE else numbers, mask=mask)
 
 
-def _dead_letters(operator: AggregateOperator, done: Advanced) -> pa.RecordBatch:
+def _dead_letters(operator: AggregateOperator, done: AdvanceResult) -> pa.RecordBatch:
     """Return one dead letter for each piece and sum that does not fit, when the piece begins."""
-    return pa.RecordBatch.from_pylist(list(_letters(operator, done)), schema=DEAD_LETTER)
+    return pa.RecordBatch.from_pylist(list(_dead_letter_rows(operator, done)), schema=DEAD_LETTER)
 
 
-def _letters(operator: AggregateOperator, done: Advanced) -> Iterator[dict[str, object]]:
+def _dead_letter_rows(operator: AggregateOperator, done: AdvanceResult) -> Iterator[dict[str, object]]:
     pieces, filled = done.swept.pieces, done.swept.filled
     for at, call in enumerate(operator.calls):
         failed = (pieces.status[at, :filled] == kernel.OVERFLOW) & (pieces.fresh[:filled] == 1)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.entries import identity, is_collection
-from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Measured
-from tidegate.physical.aggregate.kernels.slots import Slots, counts
-from tidegate.physical.aggregate.live import LiveState, Scene, scene_of
+from tidegate.entries import identity_bytes, is_collection
+from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, SlotValues
+from tidegate.physical.aggregate.kernels.slots import Slots, live_counts
+from tidegate.physical.aggregate.live import LiveState, SlotStep, slot_step_of
 from tidegate.physical.aggregate.measures import LiveElements
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch
@@ -45,22 +45,24 @@ class SlotAggregation:
         after, due = memory.absorb(batch, self.columns, watermark)
         if watermark == memory.watermark:
             kept = state if state and after.futures is memory.futures else after.save()
-            return Step(kept, Batch.empty(self.schema), self._promise(after))
+            return Step(kept, Batch.empty(self.schema), self._output_watermark(after))
         holds_back = self.emit.holds_back and watermark < FOREVER
-        scene = scene_of(after, due, self.keys, watermark, only_touched=holds_back)
-        results = [_measured(call, scene) for call in self.calls]
+        scene = slot_step_of(after, due, self.keys, watermark, only_touched=holds_back)
+        results = [_measure_call(call, scene) for call in self.calls]
         pieces = _pieces(scene, results, Emit.SETTLED if watermark == FOREVER else self.emit)
-        done = scene.after(*_survivors(scene, pieces, holds_back=self.emit.holds_back))
+        done = scene.state_after(*_survivors(scene, pieces, holds_back=self.emit.holds_back))
         output, dead = self._output(scene, results, pieces)
-        return Step(done.save(), output, self._promise(done), dead)
+        return Step(done.save(), output, self._output_watermark(done), dead)
 
-    def _promise(self, memory: LiveState) -> int:
+    def _output_watermark(self, memory: LiveState) -> int:
         """Return the time before which nothing more will be emitted."""
         if memory.groups is None or not self.emit.holds_back:
             return memory.watermark
         return int(np.min(memory.groups.column("since").to_numpy(), initial=memory.watermark))
 
-    def _output(self, scene: Scene, results: Sequence[Measured], pieces: _Pieces) -> tuple[Batch, pa.RecordBatch]:
+    def _output(
+        self, scene: SlotStep, results: Sequence[SlotValues], pieces: _SlotPieces
+    ) -> tuple[Batch, pa.RecordBatch]:
         failed = np.zeros(scene.slots.total, np.bool_)
         for each in results:
             if each.details is not None:
@@ -75,10 +77,12 @@ class SlotAggregation:
         output = Batch(pieces.start[chosen], pieces.end[chosen], columns)
         if not failed.any():
             return output, NO_DEAD_LETTERS
-        letters = list(self._letters(scene, results, pieces))
+        letters = list(self._dead_letter_rows(scene, results, pieces))
         return output, pa.RecordBatch.from_pylist(letters, schema=DEAD_LETTER)
 
-    def _letters(self, scene: Scene, results: Sequence[Measured], pieces: _Pieces) -> Iterator[dict[str, object]]:
+    def _dead_letter_rows(
+        self, scene: SlotStep, results: Sequence[SlotValues], pieces: _SlotPieces
+    ) -> Iterator[dict[str, object]]:
         """Yield one dead letter for each piece and call that failed, when the piece begins."""
         for call, each in zip(self.calls, results, strict=True):
             if each.details is None:
@@ -102,7 +106,7 @@ def definition_of(call: AggregateCall) -> AggregateFunction:
     return call.user or AGGREGATES[call.function]
 
 
-def _measured(call: AggregateCall, scene: Scene) -> Measured:
+def _measure_call(call: AggregateCall, scene: SlotStep) -> SlotValues:
     columns = {name: scene.columns.column(name) for name in call.columns}
     live = LiveElements(scene.slots, scene.spans, columns)
     if call.distinct and call.column is not None:
@@ -113,7 +117,7 @@ def _measured(call: AggregateCall, scene: Scene) -> Measured:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pieces:
+class _SlotPieces:
     """Results with their validities, by the slot in which they begin.
 
     `fresh` results begin in this step, `open` ones last beyond it, and `emitted` ones are emitted.
@@ -127,10 +131,10 @@ class _Pieces:
     emitted: Mask
 
 
-def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
+def _pieces(scene: SlotStep, results: Sequence[SlotValues], emit: Emit) -> _SlotPieces:
     slots = scene.slots
-    live = counts(scene.spans, slots.total) > 0
-    begins = _begins(slots, live, results)
+    live = live_counts(scene.spans, slots.total) > 0
+    begins = _piece_starts(slots, live, results)
     at = np.flatnonzero(begins & live)
     ends = np.append(np.flatnonzero(begins), slots.total)
     after = ends[np.searchsorted(ends, at, side="right")]
@@ -140,26 +144,26 @@ def _pieces(scene: Scene, results: Sequence[Measured], emit: Emit) -> _Pieces:
     until[is_open] = scene.watermark
     # A known group begins with the value that it had, of which part may have been emitted.
     fresh = ~((at == slots.bounds[group]) & (group < scene.known))
-    start = np.where(fresh, slots.time[at], scene.carried_since[group])
-    emitted = (start < until) & (~is_open | emit.comes_out_open(fresh))
-    return _Pieces(at, start, until, fresh, is_open, emitted)
+    start = np.where(fresh, slots.time[at], scene.starts_of_carried[group])
+    emitted = (start < until) & (~is_open | emit.emits_while_open(fresh))
+    return _SlotPieces(at, start, until, fresh, is_open, emitted)
 
 
-def _begins(slots: Slots, live: Mask, results: Sequence[Measured]) -> Mask:
+def _piece_starts(slots: Slots, live: Mask, results: Sequence[SlotValues]) -> Mask:
     """Return the slots that differ from the previous one: in the group, or in a result."""
     begins = np.ones(slots.total, np.bool_)
     begins[1:] = (slots.group[1:] != slots.group[:-1]) | (live[1:] != live[:-1])
     for each in results:
-        begins[1:] |= _differs(each.values)
+        begins[1:] |= _differs_from_previous(each.values)
         if each.details is not None:
-            begins[1:] |= _differs(each.details.is_valid())
+            begins[1:] |= _differs_from_previous(each.details.is_valid())
     return begins
 
 
-def _differs(values: pa.Array) -> Mask:
+def _differs_from_previous(values: pa.Array) -> Mask:
     """Return where a value differs from the previous one; NULL equals only NULL, and NaN equals NaN."""
     if pa.types.is_string(values.type) or is_collection(values.type):
-        texts = identity(values) if is_collection(values.type) else values
+        texts = identity_bytes(values) if is_collection(values.type) else values
         codes = integers(texts.dictionary_encode().indices)
     elif pa.types.is_floating(values.type):
         codes = np.array(canonical(values).cast(pa.float64()).fill_null(0.0)).view(np.int64)
@@ -172,7 +176,7 @@ def _differs(values: pa.Array) -> Mask:
     return np.asarray(differs)
 
 
-def _survivors(scene: Scene, pieces: _Pieces, *, holds_back: bool) -> tuple[Ints, Ints]:
+def _survivors(scene: SlotStep, pieces: _SlotPieces, *, holds_back: bool) -> tuple[Ints, Ints]:
     """Return the groups that are alive at the watermark, and since when their value was not emitted."""
     slots = scene.slots
     untouched = np.flatnonzero(slots.bounds[1:] == slots.bounds[:-1])

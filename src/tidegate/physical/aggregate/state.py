@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.physical.aggregate.kernels.accumulators import Layout
+from tidegate.physical.aggregate.kernels.accumulators import AccumulatorLayout
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
@@ -21,7 +21,7 @@ _ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SweepSpec:
     """Requirements of the calls: the columns that are summed, counted (summed ones first) and ordered.
 
     `calls` are operations and operands of the sweep; `best` names the function and column of each frontier. With
@@ -52,23 +52,23 @@ class AggregateState:
 
     watermark: int
     ids_given: int
-    layout: Layout
+    layout: AccumulatorLayout
     futures: Schedule
     ends: Schedule
     groups: pa.RecordBatch | None
     frontiers: tuple[pa.RecordBatch, ...]
 
     @staticmethod
-    def load(shape: Shape, chunks: Chunks) -> AggregateState:
+    def load(shape: SweepSpec, chunks: Chunks) -> AggregateState:
         figures = _figures_of(chunks)
         columns = range(len(shape.summed))
-        smallest = Layout.smallest(len(shape.counted), shape.kinds)
+        smallest = AccumulatorLayout.smallest(len(shape.counted), shape.kinds)
         lows = tuple(figures.get(f"low.{c}", smallest.lows[c]) for c in columns)
         sizes = tuple(figures.get(f"size.{c}", smallest.sizes[c]) for c in columns)
         return AggregateState(
             figures.get("watermark", BEGINNING),
             figures.get("ids", 0),
-            Layout(len(shape.counted), shape.kinds, lows, sizes),
+            AccumulatorLayout(len(shape.counted), shape.kinds, lows, sizes),
             Schedule.load(FUTURES, chunks, figures),
             Schedule.load(ENDS, chunks, figures),
             chunks.get(GROUPS),
@@ -98,7 +98,7 @@ class AggregateState:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupTable:
+class AggregateGroups:
     """Live groups in columns; the shape determines which of the numeric columns are used."""
 
     keys: list[pa.Array]
@@ -109,15 +109,15 @@ class GroupTable:
     sizes: list[Ints]
 
     @staticmethod
-    def load(shape: Shape, memory: AggregateState, key_types: list[pa.DataType]) -> GroupTable:
+    def load(shape: SweepSpec, memory: AggregateState, key_types: list[pa.DataType]) -> AggregateGroups:
         rows, width = memory.groups, memory.layout.places[-1]
         if rows is None:
             none = np.empty(0, np.int64)
             keys = [pa.array([], kind) for kind in key_types]
-            return GroupTable(keys, none, none, none, np.empty((0, width), np.int64), [none] * len(shape.best))
+            return AggregateGroups(keys, none, none, none, np.empty((0, width), np.int64), [none] * len(shape.best))
         count = rows.num_rows
         sums = rows.column(_SUMS).flatten().to_numpy() if shape.keeps_count else np.empty(0, np.int64)
-        return GroupTable(
+        return AggregateGroups(
             [rows.column(k) for k in range(len(shape.keys))],
             _numbers(rows, _ID) if shape.keeps_count else np.arange(count),
             _numbers(rows, _SINCE) if shape.holds_back else np.full(count, memory.watermark),
@@ -126,7 +126,7 @@ class GroupTable:
             [_numbers(rows, f"size.{b}") for b in range(len(shape.best))],
         )
 
-    def save(self, shape: Shape) -> pa.RecordBatch:
+    def save(self, shape: SweepSpec) -> pa.RecordBatch:
         columns = {f"key.{k}": key for k, key in enumerate(self.keys)}
         if shape.keeps_count:
             width = self.sums.shape[1]

@@ -26,7 +26,7 @@ class Emit(Enum):
         """Return whether values that start before the watermark may have to wait until their end is known."""
         return self is not Emit.SETTLED
 
-    def comes_out_open(self, fresh: Mask) -> Mask:
+    def emits_while_open(self, fresh: Mask) -> Mask:
         """Return which values that last beyond the watermark are emitted up to it; `fresh` ones began in this step."""
         match self:
             case Emit.SETTLED:

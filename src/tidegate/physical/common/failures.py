@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expressions.evaluate import Evaluated, Failure
+from tidegate.expressions.evaluate import Evaluation, Failure
 from tidegate.expressions.nodes import Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason, rows_as_json
 
 
-def failed(batch: Batch, result: Evaluated, expression: Expression, *, origin: str) -> pa.RecordBatch:
+def dead_letters_of_failures(
+    batch: Batch, result: Evaluation, expression: Expression, *, origin: str
+) -> pa.RecordBatch:
     """Return dead letters of the elements for which the expression failed."""
     assert result.errors is not None
     rows = np.flatnonzero(result.errors).tolist()
@@ -36,6 +38,6 @@ def dead_letters(batch: Batch, reasons: Sequence[str], details: Sequence[str], *
     )
 
 
-def shown(name: str) -> str:
+def unqualified_name(name: str) -> str:
     """Return the column name as users know it, without the alias that the plan adds in front."""
     return name.rpartition(".")[2]

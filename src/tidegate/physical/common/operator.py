@@ -68,7 +68,7 @@ class Forgetful(Protocol):
 
 
 @runtime_checkable
-class Warming(Protocol):
+class NeedsWarmUp(Protocol):
     """Operator whose kernels need more than a few elements to be compiled."""
 
     def warm_up(self) -> None:
@@ -100,10 +100,10 @@ class Steered(Protocol):
 
 
 @runtime_checkable
-class Placed(Protocol):
+class BucketAware(Protocol):
     """Operator that must know its bucket, for example because every bucket gets all elements and keeps only its own."""
 
-    def placed(self, bucket: int, buckets: int) -> Operator:
+    def for_bucket(self, bucket: int, buckets: int) -> Operator:
         """Return the operator for the bucket with this number, out of `buckets`."""
         ...
 
@@ -122,10 +122,10 @@ class TooManyPairs(Exception):  # noqa: N818 - not an error: the step is done ag
 
 
 @runtime_checkable
-class Bounded(Protocol):
+class PairLimited(Protocol):
     """Operator that pairs elements, and so may return far more elements than it gets."""
 
-    def bounded(self, most: int) -> Operator:
+    def with_pair_limit(self, most: int) -> Operator:
         """Return the operator that raises `TooManyPairs` rather than make more than `most` pairs in one step."""
         ...
 

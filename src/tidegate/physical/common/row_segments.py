@@ -14,7 +14,7 @@ from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import concat_columns, take
 
 ROW = "row"
-_MOST = 12
+_MOST_SEGMENTS = 12
 """Number of segments above which the smaller ones are merged."""
 
 
@@ -82,7 +82,7 @@ def _positions(ids: Ints, wanted: Ints) -> Ints:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldSegment:
     """Segment with its chunk, a mask of the elements that are still kept, and their number."""
 
     number: int
@@ -104,8 +104,8 @@ class RowStore:
     """Columns of the kept elements of one input."""
 
     schema: pa.Schema
-    held: list[Held] = field(default_factory=list)
-    numbered: int = 0
+    held: list[HeldSegment] = field(default_factory=list)
+    segments_made: int = 0
 
     @property
     def segments(self) -> list[Segment]:
@@ -116,8 +116,8 @@ class RowStore:
         if len(ids):
             segment = Segment(ids, columns)
             lives = np.ones(len(ids), np.bool_)
-            self.held = [*self.held, Held(self.numbered, segment, segment.chunk(), lives, len(ids))]
-            self.numbered += 1
+            self.held = [*self.held, HeldSegment(self.segments_made, segment, segment.chunk(), lives, len(ids))]
+            self.segments_made += 1
 
     def remove(self, ids: Ints) -> None:
         """Remove elements; rewrite segments that are mostly dead, and merge the smaller ones if there are too many."""
@@ -127,7 +127,7 @@ class RowStore:
                 each.remove(ids)
             self.held = [each for each in self.held if each.alive]
         some = [each for each in self.held if 2 * each.alive < len(each.lives)]
-        if len(self.held) - len(some) > _MOST:
+        if len(self.held) - len(some) > _MOST_SEGMENTS:
             rest = sorted((each for each in self.held if each not in some), key=lambda each: each.alive)
             some += rest[: len(rest) // 2 + 1]
         if some:
@@ -141,10 +141,10 @@ class RowStore:
 
     @staticmethod
     def load(name: str, schema: pa.Schema, chunks: Mapping[str, pa.RecordBatch], numbered: int, kept: Ints) -> RowStore:
-        store = RowStore(schema, numbered=numbered)
+        store = RowStore(schema, segments_made=numbered)
         own = sorted((int(n.removeprefix(f"{name}.")), c) for n, c in chunks.items() if n.startswith(f"{name}."))
         for number, chunk in own:
             segment = Segment.of(chunk)
             lives = _positions(kept, segment.ids) >= 0
-            store.held.append(Held(number, segment, chunk, lives, int(np.count_nonzero(lives))))
+            store.held.append(HeldSegment(number, segment, chunk, lives, int(np.count_nonzero(lives))))
         return store

@@ -21,8 +21,8 @@ from tidegate.physical.common.operator import Chunks, PartitionKeys, Step, TooMa
 from tidegate.physical.join.kernels.runs import Run
 from tidegate.physical.join.kernels.search import Probe, search
 from tidegate.physical.join.kernels.terms import Combine, Term
-from tidegate.physical.join.kernels.tiers import TIERS, Side, Tiers, load_runs, renew, save_runs
-from tidegate.physical.join.pairs import Member, Pairs, decide, same_keys
+from tidegate.physical.join.kernels.tiers import TIERS, Side, Tiers, load_runs, save_runs, update_side
+from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_equal_keys
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
@@ -74,7 +74,7 @@ class JoinOperator:
         rest = [] if self.residual == TRUE else [to_sql(self.residual)]
         return "join on " + (" AND ".join(pairs + rest) or "everything")
 
-    def bounded(self, most: int) -> JoinOperator:
+    def with_pair_limit(self, most: int) -> JoinOperator:
         return replace(self, most_output=most)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
@@ -82,12 +82,12 @@ class JoinOperator:
         return save_runs((), right) if which == 0 else save_runs(left, ())
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        plan = _plan(self)
+        plan = _plan_join(self)
         old_left, old_right = load_runs(state)
         new_left, new_right = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
-        parts = self._pairs(plan, (old_left, new_left), (old_right, new_right))
-        left = renew(old_left, new_left, watermarks[1], self.tiers)
-        right = renew(old_right, new_right, watermarks[0], self.tiers)
+        parts = self._find_pairs(plan, (old_left, new_left), (old_right, new_right))
+        left = update_side(old_left, new_left, watermarks[1], self.tiers)
+        right = update_side(old_right, new_right, watermarks[0], self.tiers)
         unchanged = _same_runs(old_left, left) and _same_runs(old_right, right)
         dead = [letters for _, letters in parts if letters is not None]
         output = concat([Batch.empty(self.schema), *(batch for batch, _ in parts)])
@@ -99,20 +99,20 @@ class JoinOperator:
             pairs=len(output),
         )
 
-    def _pairs(
+    def _find_pairs(
         self, plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
     ) -> list[tuple[Batch, pa.RecordBatch | None]]:
         """Return the pairs with new elements, and dead letters of those for which the residual fails."""
         parts, made = [], 0
         searches = _searches(plan, left, right)
         for at, each in enumerate(searches):
-            for pairs, done in each.pairs(plan.most_pairs):
-                decided = list(decide(same_keys(pairs), plan.residual))
+            for pairs, done in each.find_pairs(plan.most_pairs):
+                decided = list(apply_residual(filter_equal_keys(pairs), plan.residual))
                 parts += decided
                 made += sum(len(batch) for batch, _ in decided)
                 if self.most_output is not None and made > self.most_output:
                     part = (at + done) / len(searches)
-                    raise TooManyPairs(made / part, _cut([left[1], right[1]], part))
+                    raise TooManyPairs(made / part, _cut_time([left[1], right[1]], part))
         return parts
 
 
@@ -129,25 +129,25 @@ class JoinPlan:
 
 
 @lru_cache(maxsize=256)
-def _plan(join: JoinOperator) -> JoinPlan:
+def _plan_join(join: JoinOperator) -> JoinPlan:
     residual = split_residual(join.residual, join.left, join.right)
     return JoinPlan(
         JoinSide.of(join.left, join.left_keys, [t.left for t in residual.terms], may_fail=residual.may_fail),
         JoinSide.of(join.right, join.right_keys, [t.right for t in residual.terms], may_fail=residual.may_fail),
         residual,
-        tuple(_from_left(t) for t in residual.terms),
-        tuple(_from_right(t) for t in residual.terms),
+        tuple(_term_from_left(t) for t in residual.terms),
+        tuple(_term_from_right(t) for t in residual.terms),
         join.most_pairs,
     )
 
 
-def _from_left(term: PairTerm) -> Term:
+def _term_from_left(term: PairTerm) -> Term:
     """Return the term as the left tests it; in a comparison of values, the value of the run comes first."""
     compare = FLIPPED[term.compare] if term.combine is Combine.NOTHING else term.compare
     return Term(int(term.combine), int(compare), term.left.sign, term.right.sign, term.constant)
 
 
-def _from_right(term: PairTerm) -> Term:
+def _term_from_right(term: PairTerm) -> Term:
     return Term(int(term.combine), int(term.compare), term.right.sign, term.left.sign, term.constant)
 
 
@@ -161,10 +161,10 @@ class _Search:
     run: Run
     is_left: bool
 
-    def pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
+    def find_pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
         """Yield pairs, with the share of the new elements that have been searched by then."""
         mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
-        for found in search(self.probe, other.searched(self.run), most=most):
+        for found in search(self.probe, other.search_target(self.run), most=most):
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
             left, right = members if self.is_left else members[::-1]
             yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
@@ -184,7 +184,7 @@ def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, 
     return searches
 
 
-def _cut(new: Sequence[Run | None], done: float) -> int | None:
+def _cut_time(new: Sequence[Run | None], done: float) -> int | None:
     """Return a time such that the new elements that start before it are expected to make few enough pairs.
 
     The bound was passed when the share `done` of the search was complete. If pairs are spread evenly, a step over that

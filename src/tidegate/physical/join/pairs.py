@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity, is_collection
+from tidegate.entries import identity_bytes, is_collection
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch, Times, take
-from tidegate.physical.common.failures import failed
+from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.join.kernels.runs import Positions, Run
 from tidegate.physical.join.residual import Residual
 from tidegate.physical.join.sides import JoinSide
@@ -35,7 +35,7 @@ class Member:
     def filter(self, mask: Mask) -> Member:
         return Member(self.side, self.run, self.rows[mask])
 
-    def untested(self) -> Iterator[Mask]:
+    def untested_masks(self) -> Iterator[Mask]:
         """Yield, for each term that some elements passed without being tested, a mask of these elements."""
         for column in self.side.operand_columns(self.run):
             if column.null_count:
@@ -66,33 +66,35 @@ class Pairs:
         return Batch(self.start, self.end, pa.RecordBatch.from_arrays([*left.columns, *right.columns], names))
 
 
-def same_keys(pairs: Pairs) -> Pairs:
+def filter_equal_keys(pairs: Pairs) -> Pairs:
     """Return the pairs whose keys are equal, not only their hashes."""
     keys = list(zip(pairs.left.side.keys, pairs.right.side.keys, strict=True))
-    if not keys or (len(keys) == 1 and _is_fixed(pairs.left.side.schema.type_of(keys[0][0]))):
+    if not keys or (len(keys) == 1 and _has_fixed_size(pairs.left.side.schema.type_of(keys[0][0]))):
         return pairs  # the hash of a single number is a bijection
     left, right = pairs.left.take(pairs.left.side.keys), pairs.right.take(pairs.right.side.keys)
-    same = [_equal(a, b).to_numpy(zero_copy_only=False) for a, b in zip(left.columns, right.columns, strict=True)]
+    same = [
+        _equal_values(a, b).to_numpy(zero_copy_only=False) for a, b in zip(left.columns, right.columns, strict=True)
+    ]
     return pairs.filter(np.logical_and.reduce(same))
 
 
-def _is_fixed(type_: Type) -> bool:
+def _has_fixed_size(type_: Type) -> bool:
     """Return whether all values of a type have the same size."""
     return type_ is not Type.STRING and not type_.parts
 
 
-def decide(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
+def apply_residual(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
     """Yield the pairs for which the residual is true, and dead letters of those for which it fails."""
-    untested = [*pairs.left.untested(), *pairs.right.untested()]
+    untested = [*pairs.left.untested_masks(), *pairs.right.untested_masks()]
     if not untested:
-        yield _where(pairs, residual.rest, residual.whole)
+        yield _filter_by_predicate(pairs, residual.rest, residual.whole)
         return
     doubtful = np.logical_or.reduce(untested)
-    yield _where(pairs.filter(~doubtful), residual.rest, residual.whole)
-    yield _where(pairs.filter(doubtful), residual.whole, residual.whole)
+    yield _filter_by_predicate(pairs.filter(~doubtful), residual.rest, residual.whole)
+    yield _filter_by_predicate(pairs.filter(doubtful), residual.whole, residual.whole)
 
 
-def _where(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batch, pa.RecordBatch | None]:
+def _filter_by_predicate(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batch, pa.RecordBatch | None]:
     if predicate == TRUE or not len(pairs):
         return pairs.elements(), None
     verdict = evaluate(predicate, pairs.elements(columns_of(predicate).__contains__).columns, len(pairs))
@@ -100,14 +102,14 @@ def _where(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batc
     if verdict.errors is None:
         return pairs.filter(keep).elements(), None
     fails = verdict.errors != 0
-    dead = failed(pairs.filter(fails).elements(), verdict.failing(), shown, origin="join")
+    dead = dead_letters_of_failures(pairs.filter(fails).elements(), verdict.only_failed(), shown, origin="join")
     return pairs.filter(keep & ~fails).elements(), dead
 
 
-def _equal(a: pa.Array, b: pa.Array) -> pa.Array:
+def _equal_values(a: pa.Array, b: pa.Array) -> pa.Array:
     """Return which values are equal; neither column has NULL."""
     if pa.types.is_floating(a.type):
         return pc.or_(pc.equal(a, b), pc.and_(pc.is_nan(a), pc.is_nan(b)))
     if is_collection(a.type):
-        return pc.equal(identity(a), identity(b))
+        return pc.equal(identity_bytes(a), identity_bytes(b))
     return pc.equal(a, b)

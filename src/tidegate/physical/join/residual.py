@@ -120,7 +120,7 @@ def split_residual(predicate: Expression, left: Schema, right: Schema) -> Residu
     terms: list[PairTerm] = []
     rest: list[Expression] = []
     for part in conjuncts(predicate):
-        term = _term(part, *sides) if len(terms) < MOST_TERMS else None
+        term = _term_of(part, *sides) if len(terms) < MOST_TERMS else None
         if term is None:
             rest.append(part)
         else:
@@ -128,21 +128,21 @@ def split_residual(predicate: Expression, left: Schema, right: Schema) -> Residu
     return Residual(predicate, tuple(terms), conjunction(tuple(rest)), can_fail(predicate))
 
 
-class Computed(NamedTuple):
+class OperandValues(NamedTuple):
     """Values of an operand as doubles, NULL where the term cannot be tested; and where the operand itself is NULL."""
 
     values: pa.Array
     nulls: Mask | None
 
 
-def compute(operand: Operand, columns: pa.RecordBatch, rows: int) -> Computed:
+def compute_operand(operand: Operand, columns: pa.RecordBatch, rows: int) -> OperandValues:
     """Compute the values of an operand for each row."""
     result = evaluate(operand.expression, columns, rows)
     values, nulls = result.values, null_mask(result.values)
     if result.errors is not None:
         failed = result.errors != 0
         values, nulls = pc.if_else(pa.array(failed), None, values), None if nulls is None else nulls & ~failed
-    return Computed(_as_doubles(values, operand.largest), nulls)
+    return OperandValues(_as_doubles(values, operand.largest), nulls)
 
 
 def null_mask(column: pa.Array) -> Mask | None:
@@ -161,24 +161,24 @@ def _as_doubles(values: pa.Array, largest: float) -> pa.Array:
     return values.cast(pa.float64(), safe=False)
 
 
-def _term(part: Expression, left: frozenset[str], right: frozenset[str]) -> PairTerm | None:
+def _term_of(part: Expression, left: frozenset[str], right: frozenset[str]) -> PairTerm | None:
     match part:
         case Call(function, (a, b)) if function in _COMPARE:
             compare = _COMPARE[function]
         case _:
             return None
     if columns_of(a) <= left and columns_of(b) <= right:
-        return _make(a, b, Combine.NOTHING, compare, a.type)
+        return _make_term(a, b, Combine.NOTHING, compare, a.type)
     if columns_of(a) <= right and columns_of(b) <= left:
-        return _make(b, a, Combine.NOTHING, FLIPPED[compare], a.type)
-    if (constant := _constant(b)) is not None:
-        return _combined(a, compare, constant, left, right)
-    if (constant := _constant(a)) is not None:
-        return _combined(b, FLIPPED[compare], constant, left, right)
+        return _make_term(b, a, Combine.NOTHING, FLIPPED[compare], a.type)
+    if (constant := _constant_value(b)) is not None:
+        return _arithmetic_term(a, compare, constant, left, right)
+    if (constant := _constant_value(a)) is not None:
+        return _arithmetic_term(b, FLIPPED[compare], constant, left, right)
     return None
 
 
-def _combined(
+def _arithmetic_term(
     whole: Expression, compare: Compare, constant: float, left: frozenset[str], right: frozenset[str]
 ) -> PairTerm | None:
     ordering = compare not in (Compare.EQUAL, Compare.UNEQUAL)
@@ -194,13 +194,13 @@ def _combined(
         case _:
             return None
     if columns_of(a) <= left and columns_of(b) <= right:
-        return _make(a, b, combine, compare, whole.type, signs=(1.0, sign), constant=constant)
+        return _make_term(a, b, combine, compare, whole.type, signs=(1.0, sign), constant=constant)
     if columns_of(a) <= right and columns_of(b) <= left:
-        return _make(b, a, combine, compare, whole.type, signs=(sign, 1.0), constant=constant)
+        return _make_term(b, a, combine, compare, whole.type, signs=(sign, 1.0), constant=constant)
     return None
 
 
-def _make(
+def _make_term(
     left: Expression, right: Expression, combine: Combine, compare: Compare, type_: Type,
     *, signs: tuple[float, float] = (1.0, 1.0), constant: float = 0.0,
 ) -> PairTerm | None:  # fmt: skip
@@ -212,20 +212,20 @@ def _make(
     return PairTerm(Operand(left, signs[0], largest), Operand(right, signs[1], largest), combine, compare, constant)
 
 
-def _constant(expression: Expression) -> float | None:
+def _constant_value(expression: Expression) -> float | None:
     """Return the value of an expression that reads no column, if it is a number that doubles represent."""
     if columns_of(expression) or expression.type not in {t for _, t in _LARGEST}:
         return None
     result = evaluate(expression, pa.RecordBatch.from_arrays([], names=[]), 1)
-    return None if result.errors is not None else _number(result.values[0].as_py())
+    return None if result.errors is not None else _as_number(result.values[0].as_py())
 
 
-def _number(value: Value) -> float | None:
+def _as_number(value: Value) -> float | None:
     match value:
         case datetime():
-            return _number((value - _EPOCH) // timedelta(microseconds=1))
+            return _as_number((value - _EPOCH) // timedelta(microseconds=1))
         case timedelta():
-            return _number(value // timedelta(microseconds=1))
+            return _as_number(value // timedelta(microseconds=1))
         case int() if abs(value) <= EXACT:
             return float(value)
         case float():

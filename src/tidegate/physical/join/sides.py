@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.kernels.hashing import fixed_values, hash_columns, read_only
+from tidegate.physical.common.kernels.hashing import fixed_width_values, hash_columns, read_only
 from tidegate.physical.join.kernels.runs import Run, build_run
-from tidegate.physical.join.kernels.search import Operands, Probe, Searched
+from tidegate.physical.join.kernels.search import Operands, Probe, SearchTarget
 from tidegate.physical.join.kernels.terms import MOST_TERMS, Term, ranges_of
-from tidegate.physical.join.residual import Operand, compute, null_mask
+from tidegate.physical.join.residual import Operand, compute_operand, null_mask
 from tidegate.schema import Schema
 
 _NO_VALUES = read_only(np.empty(0, np.float64))
@@ -47,15 +47,15 @@ class JoinSide:
 
     def make_run(self, batch: Batch) -> Run | None:
         """Return a run of the elements that can match anything, or None if there are none."""
-        elements = self._with_operands(_with_keys(batch, self.keys))
+        elements = self._with_operands(_joinable_elements(batch, self.keys))
         if not len(elements):
             return None
-        keys = [elements.columns.column(self._place(k)) for k in self.keys]
+        keys = [elements.columns.column(self._column_place(k)) for k in self.keys]
         return build_run(elements, hash_columns(keys) if keys else np.zeros(len(elements), np.uint64))
 
     def payload(self, run: Run, names: Sequence[str]) -> pa.RecordBatch:
         """Return columns of the elements, in this order."""
-        return run.rows.select([2 + self._place(name) for name in names])
+        return run.rows.select([2 + self._column_place(name) for name in names])
 
     def operand_columns(self, run: Run) -> list[pa.Array]:
         return [run.rows.column(2 + place) for place in self.operand_places]
@@ -64,41 +64,41 @@ class JoinSide:
         """Return the run in the role whose elements search."""
         return Probe(run.index, ranges_of(self.operand_columns(run), terms, len(run)))
 
-    def searched(self, run: Run) -> Searched:
+    def search_target(self, run: Run) -> SearchTarget:
         """Return the run in the role that is searched."""
         columns = self.operand_columns(run)
         rest = MOST_TERMS - len(columns)
-        values = [*(fixed_values(c, np.float64) for c in columns), *[_NO_VALUES] * rest]
-        bits = [*(_bits(c) for c in columns), *[_NO_BITS] * rest]
-        return Searched(run.index, Operands(*values, *bits), run.longest)
+        values = [*(fixed_width_values(c, np.float64) for c in columns), *[_NO_VALUES] * rest]
+        bits = [*(_validity_bits(c) for c in columns), *[_NO_BITS] * rest]
+        return SearchTarget(run.index, Operands(*values, *bits), run.longest)
 
-    def _place(self, name: str) -> int:
+    def _column_place(self, name: str) -> int:
         return len(self.stored) + self.schema.names.index(name)
 
     def _with_operands(self, elements: Batch) -> Batch:
         """Add the stored operands before the payload, and leave out elements that match nothing."""
-        computed = [compute(o, elements.columns, len(elements)) for o in self.stored]
+        computed = [compute_operand(o, elements.columns, len(elements)) for o in self.stored]
         names = [*(f"operand {i}" for i in range(len(computed))), *self.schema.names]
         columns = [*(c.values for c in computed), *elements.columns.columns]
         widened = elements.with_columns(pa.RecordBatch.from_arrays(columns, names)) if computed else elements
         nulls = [*(c.nulls for c in computed), *(null_mask(elements.column(name)) for name in self.direct)]
-        return widened if self.may_fail else _without(widened, nulls)
+        return widened if self.may_fail else _drop_masked(widened, nulls)
 
 
-def _with_keys(batch: Batch, keys: Sequence[str]) -> Batch:
+def _joinable_elements(batch: Batch, keys: Sequence[str]) -> Batch:
     """Return the elements with a non-empty validity and without NULL in their keys."""
     columns = [batch.column(key) for key in keys]
     empty = batch.end <= batch.start
-    return _without(batch, [empty if empty.any() else None, *(null_mask(c) for c in columns)])
+    return _drop_masked(batch, [empty if empty.any() else None, *(null_mask(c) for c in columns)])
 
 
-def _without(batch: Batch, masks: Sequence[Mask | None]) -> Batch:
+def _drop_masked(batch: Batch, masks: Sequence[Mask | None]) -> Batch:
     """Return the elements for which none of the masks is true."""
     given = [mask for mask in masks if mask is not None]
     return batch.filter(~np.logical_or.reduce(given)) if given else batch
 
 
-def _bits(column: pa.Array) -> npt.NDArray[np.uint8]:
+def _validity_bits(column: pa.Array) -> npt.NDArray[np.uint8]:
     """Return the validity bitmap of a column in Arrow's layout; empty if nothing is NULL."""
     if not column.null_count:
         return _NO_BITS

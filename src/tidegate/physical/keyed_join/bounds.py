@@ -6,86 +6,94 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.keyed_join import EdgeConstraint, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
-from tidegate.physical.keyed_join.layout import Layout
+from tidegate.physical.keyed_join.layout import KeyedJoinLayout
 
 WITHIN, KEEPS_NO = "within", "keeps_no"
 """Keys of an order: bounds by name (`monitor.name_of`), and the inputs that remember elements that can never join."""
 
 _NAMES = {
-    Kind.ARRIVING: "arriving",
-    Kind.CLUSTERED: "clustered",
-    Kind.ORDERED_PARENTS: "ordered_parents",
-    Kind.ORDERED_CHILDREN: "ordered_children",
+    ConstraintKind.ARRIVING: "arriving",
+    ConstraintKind.CLUSTERED: "clustered",
+    ConstraintKind.ORDERED_PARENTS: "ordered_parents",
+    ConstraintKind.ORDERED_CHILDREN: "ordered_children",
 }
-_ORDERED = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
-_FOR_CHILDREN = (Kind.ARRIVING, Kind.ORDERED_CHILDREN)
+_ORDERED = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
+_FOR_CHILDREN = (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EdgeKnowledge:
     """Knowledge about the edges before any element arrives."""
 
-    layout: Layout
+    layout: KeyedJoinLayout
     streams: tuple[str | None, ...]
     constraints: tuple[EdgeConstraint, ...]
-    watched: tuple[tuple[int, Kind], ...]
-    settings: Settings
+    watched: tuple[tuple[int, ConstraintKind], ...]
+    settings: ConstraintSettings
 
-    def clusters(self) -> frozenset[int]:
+    def clustered_edges(self) -> frozenset[int]:
         """Return the edges whose cluster constraints are or may be used."""
-        declared = {c.edge for c in self.constraints if c.kind is Kind.CLUSTERED and c.unused is None}
-        found = {e for e, kind in self.watched if kind is Kind.CLUSTERED and self.settings.use is Use.MONITORED}
+        declared = {c.edge for c in self.constraints if c.kind is ConstraintKind.CLUSTERED and c.unused is None}
+        found = {
+            e
+            for e, kind in self.watched
+            if kind is ConstraintKind.CLUSTERED and self.settings.use is ConstraintUse.MONITORED
+        }
         return frozenset(declared | found)
 
-    def checked(self) -> tuple[EdgeConstraint, ...]:
+    def checked_constraints(self) -> tuple[EdgeConstraint, ...]:
         """Return the constraints, with the reason for those that cannot be used here."""
-        return tuple(each if each.unused else replace(each, unused=self._why_not(each)) for each in self.constraints)
+        return tuple(
+            each if each.unused else replace(each, unused=self._why_unusable(each)) for each in self.constraints
+        )
 
-    def _why_not(self, each: EdgeConstraint) -> str | None:
-        if self._usable(each.edge, each.kind, Bound(each.within.rows, each.within.time)) != Bound():
+    def _why_unusable(self, each: EdgeConstraint) -> str | None:
+        if self._usable_part(each.edge, each.kind, Bound(each.within.rows, each.within.time)) != Bound():
             return None
         reason = self.layout.unordered[each.edge] if each.kind in _ORDERED else None
         return reason or "rows of what is joined are not counted"
 
-    def declared(self) -> dict[tuple[int, Kind], Bound]:
+    def declared_bounds(self) -> dict[tuple[int, ConstraintKind], Bound]:
         """Return the bounds that are declared and used."""
-        bounds: dict[tuple[int, Kind], Bound] = {}
-        for each in self.checked():
-            if each.unused is None and self.settings.use is not Use.OFF:
+        bounds: dict[tuple[int, ConstraintKind], Bound] = {}
+        for each in self.checked_constraints():
+            if each.unused is None and self.settings.use is not ConstraintUse.OFF:
                 before = bounds.get((each.edge, each.kind), Bound())
-                rows, time = _less(before.rows, each.within.rows), _less(before.time, each.within.time)
+                rows, time = _lesser(before.rows, each.within.rows), _lesser(before.time, each.within.time)
                 bounds[each.edge, each.kind] = Bound(rows, time)
         return bounds
 
-    def made_use_of(self, order: Facts) -> Constraints:
+    def constraints_for_step(self, order: Facts) -> Constraints:
         """Return the constraints for a step, from the order if it has bounds, otherwise from the declarations."""
         if WITHIN not in order:
-            bounds = self.declared()
+            bounds = self.declared_bounds()
         else:
             places = [(place.partition("/"), within) for place, within in order[WITHIN].items()]
-            bounds = {(int(e), Kind[kind.upper()]): Bound(to["rows"], to["time"]) for (e, _, kind), to in places}
-        usable = {place: self._usable(*place, bound) for place, bound in bounds.items()}
+            bounds = {
+                (int(e), ConstraintKind[kind.upper()]): Bound(to["rows"], to["time"]) for (e, _, kind), to in places
+            }
+        usable = {place: self._usable_part(*place, bound) for place, bound in bounds.items()}
         usable = {place: bound for place, bound in usable.items() if bound != Bound()}
         chosen: dict[str, Any] = {
             name: {edge: bound for (edge, kind), bound in usable.items() if kind is each}
             for each, name in _NAMES.items()
         }
-        return Constraints(**chosen, keeps_no=self._keeps_no(order, usable))
+        return Constraints(**chosen, keeps_no=self._inputs_keeping_no(order, usable))
 
-    def _usable(self, edge: int, kind: Kind, bound: Bound) -> Bound:
+    def _usable_part(self, edge: int, kind: ConstraintKind, bound: Bound) -> Bound:
         """Return the usable part of a bound. Not all keys have an order, and not all inputs count rows."""
         parent, child = self.layout.graph.edges[edge]
         unordered = kind in _ORDERED and self.layout.unordered[edge] is not None
-        if unordered or (kind is Kind.CLUSTERED and edge not in self.clusters()):
+        if unordered or (kind is ConstraintKind.CLUSTERED and edge not in self.clustered_edges()):
             return Bound()
         counted = self.streams[child if kind in _FOR_CHILDREN else parent] is not None
         return bound if counted else Bound(None, bound.time)
 
-    def _keeps_no(self, order: Facts, bounds: Mapping[tuple[int, Kind], Bound]) -> frozenset[int]:
+    def _inputs_keeping_no(self, order: Facts, bounds: Mapping[tuple[int, ConstraintKind], Bound]) -> frozenset[int]:
         """Return the inputs that remember elements that can never join.
 
         By default these are inputs with a parent that would otherwise wait without a bound.
@@ -103,5 +111,5 @@ def counters_of(streams: Sequence[str | None], arrived: Mapping[str, int]) -> li
     return [0 if name is None else arrived.get(name, 0) for name in streams]
 
 
-def _less(a: int | None, b: int | None) -> int | None:
+def _lesser(a: int | None, b: int | None) -> int | None:
     return min((each for each in (a, b) if each is not None), default=None)

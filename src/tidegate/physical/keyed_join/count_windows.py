@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.algebra.count_windows import counted
+from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.plan import Filter, Map, Plan
 from tidegate.errors import InternalError
 from tidegate.physical.common.arrays import Ints
@@ -27,7 +27,7 @@ from tidegate.physical.common.batch import Batch, concat_columns, take
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.hold_back import valid_elements
 from tidegate.physical.common.kernels.schedule import Schedule
-from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.physical.stateless.operators import FilterOperator, MapOperator
 from tidegate.schema import Schema
@@ -39,7 +39,7 @@ OPEN = FOREVER
 CLOSED = -1
 """Replaces the number of an element whose end has been applied already."""
 
-COUNTED = "counted"
+COUNTED_PREFIX = "counted"
 """Name prefix of the chunks and figures of windows of rows."""
 
 _TIME, _BEFORE, _NUMBER, _OWN = range(4)
@@ -54,7 +54,7 @@ class CountedInput:
     schema: Schema
     steps: tuple[FilterOperator | MapOperator, ...]
 
-    def applied(self, batch: Batch) -> tuple[Batch, list[pa.RecordBatch]]:
+    def apply_steps(self, batch: Batch) -> tuple[Batch, list[pa.RecordBatch]]:
         """Apply the operators; return the elements to join, and dead letters."""
         dead = []
         for each in self.steps:
@@ -66,7 +66,7 @@ class CountedInput:
 
 def counted_input(plan: Plan) -> CountedInput | None:
     """Return the window of rows that an input of a join is, or None."""
-    window = counted(plan)
+    window = count_window_below(plan)
     if window is None:
         return None
     if window.rows is None or window.slide != 1 or window.keys:
@@ -74,16 +74,16 @@ def counted_input(plan: Plan) -> CountedInput | None:
     steps: list[FilterOperator | MapOperator] = []
     above = plan
     while isinstance(above, Filter | Map):
-        steps.append(MapOperator(above.outputs) if isinstance(above, Map) else _filter(above))
+        steps.append(MapOperator(above.outputs) if isinstance(above, Map) else _filter_operator(above))
         above = above.source
     return CountedInput(window.rows, window.source.schema, tuple(reversed(steps)))
 
 
-def _filter(plan: Filter) -> FilterOperator:
+def _filter_operator(plan: Filter) -> FilterOperator:
     return FilterOperator(plan.schema, plan.predicate)
 
 
-class Taken(NamedTuple):
+class DueElements(NamedTuple):
     """Elements that are due, in the order of their numbers, and for each the arrivals of its stream so far."""
 
     elements: Batch
@@ -95,7 +95,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counting:
+class CountWindowProgress:
     """Progress of a window of rows: waiting elements, the count of numbered rows, and the ends still needed.
 
     `ends` are those of the rows from number `first` on; all rows after them are open. `arrived` is the number of
@@ -111,56 +111,58 @@ class Counting:
     ends: pa.RecordBatch | None = None
 
     @property
-    def _ends(self) -> Ints:
+    def _end_times(self) -> Ints:
         return np.empty(0, np.int64) if self.ends is None else self.ends.column(0).to_numpy()
 
     @property
-    def settled(self) -> int:
+    def settled_arrival(self) -> int:
         """Return the arrival number up to which all elements have been numbered."""
-        before = [run.rest().column(_BEFORE).to_numpy() for run in self.waiting.runs if run.waiting]
+        before = [run.waiting_rows().column(_BEFORE).to_numpy() for run in self.waiting.runs if run.waiting_count]
         return min((int(each.min()) for each in before), default=self.arrived)
 
-    def sure(self, met: int) -> int:
+    def measurable_count(self, met: int) -> int:
         """Return a count of joined elements from which distances can be measured, whatever the order of arrival was.
 
         At most `most` elements come after another in window order although they arrived before it: those that waited
         then. The others that are subtracted may have arrived after an element that still waits.
         """
-        return met - self.most - (self.arrived - self.settled)
+        return met - self.most - (self.arrived - self.settled_arrival)
 
-    def take_in(self, window: CountedInput, batch: Batch, watermark: int, arrived: int) -> tuple[Counting, Taken]:
+    def advance(
+        self, window: CountedInput, batch: Batch, watermark: int, arrived: int
+    ) -> tuple[CountWindowProgress, DueElements]:
         """Add elements to those that wait, and number those before the watermark."""
         arrived, watermark = max(arrived, self.arrived), max(watermark, self.watermark)
-        new = _waiting(valid_elements(batch, self.watermark), self.arrived, arrived)
+        new = _waiting_chunk(valid_elements(batch, self.watermark), self.arrived, arrived)
         is_due = new.column(_TIME).to_numpy() < watermark
         waiting, come = self.waiting.take_before(watermark)
-        waiting = waiting.add(take(new, np.flatnonzero(~is_due)))
+        waiting = waiting.with_rows(take(new, np.flatnonzero(~is_due)))
         due = concat_columns([take(new, np.flatnonzero(is_due)), *come])
         times = due.column(_TIME).to_numpy()
         columns = pa.RecordBatch.from_arrays(due.columns[_OWN:], schema=window.schema.arrow)
-        order = in_order(np.zeros(len(times), np.int64), times, columns.columns, count=1).order
+        order = sort_in_time_order(np.zeros(len(times), np.int64), times, columns.columns, count=1).order
         start, end = times[order], OPEN + np.arange(self.count, self.count + len(order))
-        most = max(self.most, sum(run.waiting for run in waiting.runs))
+        most = max(self.most, sum(run.waiting_count for run in waiting.runs))
         # A row ends now if the row that is `window.rows` after it is due.
         closing = start[max(window.rows - self.count, 0) :]
-        ends = _ends_chunk(np.concatenate([self._ends, closing])) if len(closing) else self.ends
-        after = Counting(waiting, watermark, self.count + len(order), self.first, arrived, most, ends)
-        return after, Taken(Batch(start, end, take(columns, order)), due.column(_NUMBER).to_numpy()[order])
+        ends = _ends_chunk(np.concatenate([self._end_times, closing])) if len(closing) else self.ends
+        after = CountWindowProgress(waiting, watermark, self.count + len(order), self.first, arrived, most, ends)
+        return after, DueElements(Batch(start, end, take(columns, order)), due.column(_NUMBER).to_numpy()[order])
 
-    def without(self, horizon: int) -> Counting:
+    def without_expired_ends(self, horizon: int) -> CountWindowProgress:
         """Drop the ends of rows that no later element can overlap."""
-        ends = self._ends
+        ends = self._end_times
         over = int(np.searchsorted(ends, horizon, side="right"))
         return replace(self, first=self.first + over, ends=_ends_chunk(ends[over:])) if over else self
 
     @property
-    def ended(self) -> int:
+    def last_expired_end(self) -> int:
         """Return the greatest end, as the join has it, of rows that have expired."""
         return OPEN + self.first - 1
 
     def ends_of(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return the ends of rows, given by number, and which of them are still open."""
-        ends = self._ends
+        ends = self._end_times
         place = rows - self.first
         is_open = place >= len(ends)
         known = np.append(ends, FOREVER)[np.where(is_open | (place < 0), len(ends), place)]
@@ -176,16 +178,16 @@ class Counting:
         return {**self.waiting.chunks(), **ends}
 
     @staticmethod
-    def load(prefix: str, chunks: Chunks, figures: Mapping[str, int]) -> Counting:
+    def load(prefix: str, chunks: Chunks, figures: Mapping[str, int]) -> CountWindowProgress:
         waiting = Schedule.load(f"{prefix}waiting", chunks, figures)
         own = {name: figures[f"{prefix}{name}"] for name in _FIGURES if f"{prefix}{name}" in figures}
-        return Counting(waiting, **own, ends=chunks.get(f"{prefix}ends"))
+        return CountWindowProgress(waiting, **own, ends=chunks.get(f"{prefix}ends"))
 
 
 _FIGURES = ("watermark", "count", "first", "arrived", "most")
 
 
-def _waiting(batch: Batch, before: int, number: int) -> pa.RecordBatch:
+def _waiting_chunk(batch: Batch, before: int, number: int) -> pa.RecordBatch:
     """Return elements in the form in which they wait."""
     counts = [pa.array(np.full(len(batch), each, np.int64)) for each in (before, number)]
     names = ["time", "before", "number", *batch.columns.schema.names]

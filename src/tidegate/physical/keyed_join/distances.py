@@ -23,10 +23,10 @@ STEPS = 5
 MARGIN = 0.04
 """Relative margin on the worst distance: spread distances now and then slightly exceed all before them."""
 
-CHANGES = 20
+MOST_CHANGES = 20
 """Number of remembered changes of the distance in use."""
 
-RISEN = 2.0
+FACTOR_AFTER_RISE = 2.0
 """Least ratio of the distance kept to the distance in use, after a recent rise."""
 
 _BLOCKS = 16
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class DistanceTracker:
     """Recent blocks, the distance in use, and its recent changes as pairs of step and distance."""
 
     blocks: tuple[Block, ...] = ()
@@ -79,12 +79,12 @@ class Followed:
         return max((block.greatest for block in self.blocks), default=0)
 
     @property
-    def risen(self) -> bool:
+    def has_risen(self) -> bool:
         """Return whether a recent distance exceeded the one in use."""
         return any(block.risen for block in self.blocks)
 
     @property
-    def exceeded(self) -> bool:
+    def is_exceeded(self) -> bool:
         """Return whether a recent distance exceeded the one kept."""
         return any(block.exceeded for block in self.blocks)
 
@@ -92,14 +92,14 @@ class Followed:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Followed:
+    def from_json(cls, told: Mapping[str, Any]) -> DistanceTracker:
         blocks = tuple(Block(*block) for block in told["blocks"])
         return cls(blocks, told["used"], tuple((step, used) for step, used in told["changes"]))
 
 
-def follow(
-    before: Followed, step: int, events: int, greatest: int, span: int, settings: Monitoring, far: int = 0
-) -> Followed:
+def update_tracker(
+    before: DistanceTracker, step: int, events: int, greatest: int, span: int, settings: Monitoring, far: int = 0
+) -> DistanceTracker:
     """Return the observations and the distance in use after a step.
 
     In the step, `events` had distances of at most `greatest`, and the position advanced by `span`. `far` is the
@@ -107,14 +107,14 @@ def follow(
 
     Examples
     --------
-    >>> followed, seen = Followed(), {"events": 20, "span": 100, "settings": Monitoring()}
+    >>> followed, seen = DistanceTracker(), {"events": 20, "span": 100, "settings": Monitoring()}
     >>> for step in range(STEPS):
-    ...     followed = follow(followed, step, greatest=40, **seen)
+    ...     followed = update_tracker(followed, step, greatest=40, **seen)
     >>> followed.used
     42
-    >>> follow(followed, STEPS, greatest=50, far=50, **seen).used
+    >>> update_tracker(followed, STEPS, greatest=50, far=50, **seen).used
     52
-    >>> follow(followed, STEPS, greatest=51, far=50, **seen).used is None
+    >>> update_tracker(followed, STEPS, greatest=51, far=50, **seen).used is None
     True
     """
     if not events and not before.blocks:
@@ -122,62 +122,62 @@ def follow(
     risen = before.used is not None and greatest > before.used
     passed = span if before.blocks else 0
     new = Block(events, greatest, min(events, 1), passed, risen, exceeded=risen and greatest > far)
-    blocks = _last(_with(before.blocks, new, settings), settings)
+    blocks = _drop_old_blocks(_with_block(before.blocks, new, settings), settings)
     now = replace(before, blocks=blocks)
-    used = _counted_on(now, settings)
-    return replace(now, used=used, changes=_changed(before.changes, step, used))
+    used = _reliable_distance(now, settings)
+    return replace(now, used=used, changes=_with_change(before.changes, step, used))
 
 
-def kept(used: int, stride: int, settings: Monitoring, *, risen: bool = False) -> int:
+def distance_to_keep(used: int, stride: int, settings: Monitoring, *, risen: bool = False) -> int:
     """Return the distance to keep and observe: more than the one in use, so that nothing is lost while distances grow.
 
     A distance exceeded in one step is corrected in the next, so at least two strides are added.
     """
-    factor = max(settings.factor, RISEN) if risen else settings.factor
+    factor = max(settings.factor, FACTOR_AFTER_RISE) if risen else settings.factor
     return max(ceil(factor * used), used + 2 * stride)
 
 
-def _counted_on(followed: Followed, settings: Monitoring) -> int | None:
+def _reliable_distance(followed: DistanceTracker, settings: Monitoring) -> int | None:
     """Return the worst distance with its margin, or None if it is not known."""
-    if followed.exceeded:
+    if followed.is_exceeded:
         return None
     worst = ceil((1 + MARGIN) * followed.worst)
-    if not _suffice(followed.blocks, max(settings.events, 1)):
+    if not _has_enough(followed.blocks, max(settings.events, 1)):
         # No observation does not prove order: elements farther apart than the distance kept are not observed either.
         return None if followed.used is None else max(followed.used, worst)
     return worst
 
 
-def _with(blocks: tuple[Block, ...], new: Block, settings: Monitoring) -> tuple[Block, ...]:
-    if not blocks or _full(blocks[-1], max(block.greatest for block in blocks), settings):
+def _with_block(blocks: tuple[Block, ...], new: Block, settings: Monitoring) -> tuple[Block, ...]:
+    if not blocks or _is_full(blocks[-1], max(block.greatest for block in blocks), settings):
         return (*blocks, new)
     last = blocks[-1]
     sums = (last.events + new.events, max(last.greatest, new.greatest), last.steps + new.steps, last.span + new.span)
     return (*blocks[:-1], Block(*sums, last.risen or new.risen, last.exceeded or new.exceeded))
 
 
-def _full(block: Block, worst: int, settings: Monitoring) -> bool:
+def _is_full(block: Block, worst: int, settings: Monitoring) -> bool:
     return block.events * _BLOCKS >= settings.window and block.span * _BLOCKS >= 2 * worst
 
 
-def _last(blocks: tuple[Block, ...], settings: Monitoring) -> tuple[Block, ...]:
+def _drop_old_blocks(blocks: tuple[Block, ...], settings: Monitoring) -> tuple[Block, ...]:
     """Drop the oldest blocks that are no longer needed."""
-    while len(blocks) > 1 and _suffice(blocks[1:], settings.window):
+    while len(blocks) > 1 and _has_enough(blocks[1:], settings.window):
         blocks = blocks[1:]
     return blocks
 
 
-def _suffice(blocks: Sequence[Block], events: int) -> bool:
+def _has_enough(blocks: Sequence[Block], events: int) -> bool:
     """Return whether the blocks have enough events, steps and span. A short span cannot show greater distances."""
     steps, span = sum(block.steps for block in blocks), sum(block.span for block in blocks)
     long = steps >= STEPS and span >= 2 * max(block.greatest for block in blocks)
     return long and sum(block.events for block in blocks) >= events
 
 
-def _changed(
+def _with_change(
     changes: tuple[tuple[int, int | None], ...], step: int, used: int | None
 ) -> tuple[tuple[int, int | None], ...]:
     last = changes[-1][1] if changes else None
     if used == last or (used is not None and last is not None and abs(used - last) <= _NOTICEABLE * last):
         return changes
-    return (*changes, (step, used))[-CHANGES:]
+    return (*changes, (step, used))[-MOST_CHANGES:]

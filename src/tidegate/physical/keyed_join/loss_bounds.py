@@ -10,7 +10,7 @@ from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Graph
 
 
-def went_on(before: Facts, reports: Sequence[Facts], *, in_use: bool) -> dict[str, Any]:
+def add_step_counts(before: Facts, reports: Sequence[Facts], *, in_use: bool) -> dict[str, Any]:
     """Add up the elements of each stream, the results, and whether any constraint was ever used."""
     came = [sum(each) for each in zip(*(report["elements"] for report in reports), strict=True)]
     if before:
@@ -19,18 +19,18 @@ def went_on(before: Facts, reports: Sequence[Facts], *, in_use: bool) -> dict[st
     return {"came": came, "results": results, "used": in_use or before.get("used", False)}
 
 
-def capped(told: Facts, graph: Graph, so_far: Facts) -> Facts:
+def cap_estimate(told: Facts, graph: Graph, so_far: Facts) -> Facts:
     """Limit an estimate of missing results to what is possible. Return nothing if no result can be missing."""
     if not told:
         return told
-    most = _most(told["of"], graph, so_far) if so_far["used"] else 0
+    most = _most_missing(told["of"], graph, so_far) if so_far["used"] else 0
     if most <= 0:
         return {}
     known = {name: min(told[name], most) for name in ("estimate", "low", "high") if told[name] is not None}
     return {**told, "high": most, **known}
 
 
-def _most(kind: str, graph: Graph, so_far: Facts) -> int:
+def _most_missing(kind: str, graph: Graph, so_far: Facts) -> int:
     """Return the greatest possible number of missing results or pairs.
 
     A result is determined by one element of each source, a pair by its parent.

@@ -39,8 +39,8 @@ from tidegate.physical.common.kernels.hashing import Hashes, hash_columns
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Constraints, Moment
-from tidegate.physical.keyed_join.kernels.monitor import Limits, chosen_keys
+from tidegate.physical.keyed_join.kernels.model import Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.kernels.monitor import Limits, is_in_sample
 from tidegate.physical.keyed_join.monitor import NO_PARTS, Parts
 
 GROUPS = 32
@@ -49,7 +49,7 @@ GROUPS = 32
 Lost = tuple[list[int], list[int]]
 """For each group, the results found without constraints, and how many of them are missing."""
 
-_NONE: Lost = ([0] * GROUPS, [0] * GROUPS)
+_NO_LOSS: Lost = ([0] * GROUPS, [0] * GROUPS)
 
 _PAIR = Graph(("parent", "child"), (Edge(0, 1),))
 """Graph of a single edge."""
@@ -66,20 +66,20 @@ class Sample:
     joins: dict[str, SynopsisJoin] = field(default_factory=dict)
 
 
-class Common(NamedTuple):
+class CommonKeyCodes(NamedTuple):
     """Codes of the key that all streams share: of new elements by stream, and of the step's results."""
 
     new: Mapping[int, Ints]
     results: Ints
 
 
-def observe(
+def observe_losses(
     sample: Sample,
     join: SynopsisJoin,
-    batch: Mapping[int, Arrivals],
+    batch: Mapping[int, StreamArrivals],
     moment: Moment,
     constraints: Constraints,
-    common: Common | None,
+    common: CommonKeyCodes | None,
     edges: Iterable[int],
     share: float,
 ) -> Facts:
@@ -90,70 +90,74 @@ def observe(
     """
     if share <= 0:
         # Nothing is counted, but results may be missing nevertheless, and the report must say so.
-        return {"lost": {"results": _NONE} if common is not None else {"pairs": {str(edge): _NONE for edge in edges}}}
-    small = _Small(sample)
+        return {
+            "lost": {"results": _NO_LOSS} if common is not None else {"pairs": {str(edge): _NO_LOSS for edge in edges}}
+        }
+    small = _SampleJoins(sample)
     if common is not None:
-        some = {stream: _sampled(arrivals, common.new[stream], share) for stream, arrivals in batch.items()}
-        everything = small.join("all.", join.graph, same=_same(join))
-        found = _by_group(everything, some, moment, Constraints(keeps_no=constraints.keeps_no))
+        some = {stream: _sample_arrivals(arrivals, common.new[stream], share) for stream, arrivals in batch.items()}
+        everything = small.load_join("all.", join.graph, same=_edges_with_same_key(join))
+        found = _results_by_group(everything, some, moment, Constraints(keeps_no=constraints.keeps_no))
         told: Facts = {
-            "lost": {"results": _missing(found, _sampled_groups(common.results, share))},
+            "lost": {"results": _lost_by_group(found, _count_sampled_results(common.results, share))},
             "waiting": [size.unknown / share for size in everything.sizes()],
         }
     else:
-        told = {"lost": {"pairs": {str(e): _pairs(small, join, e, batch, moment, constraints, share) for e in edges}}}
+        told = {
+            "lost": {"pairs": {str(e): _count_pairs(small, join, e, batch, moment, constraints, share) for e in edges}}
+        }
     small.save()
     return told
 
 
-def added(before: Facts, reports: Iterable[Facts]) -> Facts:
+def add_lost_counts(before: Facts, reports: Iterable[Facts]) -> Facts:
     """Add the reports of a step to the counts so far."""
-    total = {kind: dict(counts) for kind, counts in _kinds(before).items()}
+    total = {kind: dict(counts) for kind, counts in _counts_by_kind(before).items()}
     for report in reports:
-        for kind, counts in _kinds(report.get("lost", {})).items():
+        for kind, counts in _counts_by_kind(report.get("lost", {})).items():
             own = total.setdefault(kind, {})
             for name, (found, missing) in counts.items():
-                so_far = own.get(name, _NONE)
-                own[name] = (_sum(so_far[0], found), _sum(so_far[1], missing))
+                so_far = own.get(name, _NO_LOSS)
+                own[name] = (_add_by_group(so_far[0], found), _add_by_group(so_far[1], missing))
     return {kind: counts[""] if kind == "results" else counts for kind, counts in total.items()}
 
 
-def estimated(counted: Facts, share: float) -> Facts:
+def estimate_missing(counted: Facts, share: float) -> Facts:
     """Estimate all missing results from the counts of the sample. Return nothing if no result can be missing.
 
     Without a sample, the estimate and its upper bound are unknown, and None.
     """
-    for kind, counts in _kinds(counted).items():
+    for kind, counts in _counts_by_kind(counted).items():
         if share <= 0:
             return {"of": kind, "estimate": None, "low": 0.0, "high": None, "share": share}
-        found = _all_of(each[0] for each in counts.values())
-        missing = _all_of(each[1] for each in counts.values())
-        low, middle, high = interval(found, missing, share)
+        found = _sum_by_group(each[0] for each in counts.values())
+        missing = _sum_by_group(each[1] for each in counts.values())
+        low, middle, high = loss_interval(found, missing, share)
         return {"of": kind, "estimate": middle, "low": low, "high": high, "share": share, "found": sum(found) / share}
     return {}
 
 
-def interval(found: Sequence[int], missing: Sequence[int], share: float) -> tuple[float, float, float]:
+def loss_interval(found: Sequence[int], missing: Sequence[int], share: float) -> tuple[float, float, float]:
     """Return low, estimate and high of all missing results, from groups of the sample.
 
     Examples
     --------
-    >>> [round(each) for each in interval([5] * 32, [0] * 32, 0.1)]
+    >>> [round(each) for each in loss_interval([5] * 32, [0] * 32, 0.1)]
     [0, 0, 33]
-    >>> interval([5] * 32, [1] * 32, 1.0)
+    >>> loss_interval([5] * 32, [1] * 32, 1.0)
     (32.0, 32.0, 32.0)
     """
     lost = max(sum(missing), 0)
     if share >= 1:
         return float(lost), float(lost), float(lost)
-    alike = (1 - share) * max(_alike(missing), _alike(found), 1.0)
+    alike = (1 - share) * max(_dispersion(missing), _dispersion(found), 1.0)
     several = lost / alike
     low = several * max(1 - 1 / (9 * several) - _Z / (3 * sqrt(several)), 0.0) ** 3 if lost else 0.0
     high = (several + 1) * (1 - 1 / (9 * (several + 1)) + _Z / (3 * sqrt(several + 1))) ** 3
     return low * alike / share, lost / share, high * alike / share
 
 
-def _alike(counts: Sequence[int]) -> float:
+def _dispersion(counts: Sequence[int]) -> float:
     """Estimate how many of the counted results occur together, from the variance between groups."""
     total = sum(counts)
     middle = total / GROUPS
@@ -162,13 +166,13 @@ def _alike(counts: Sequence[int]) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class _Small:
+class _SampleJoins:
     """Small joins of a step, by the name prefix of their parts."""
 
     sample: Sample
     used: dict[str, SynopsisJoin] = field(default_factory=dict)
 
-    def join(
+    def load_join(
         self,
         name: str,
         graph: Graph,
@@ -195,7 +199,7 @@ class _Small:
         }
 
 
-def _same(join: SynopsisJoin) -> list[dict[int, int]]:
+def _edges_with_same_key(join: SynopsisJoin) -> list[dict[int, int]]:
     """Return for each stream which edges have the same key, as in the join."""
     return [
         {int(name.removeprefix("key")): int(kept.removeprefix("key")) for name, kept in table.layout.same.items()}
@@ -203,98 +207,100 @@ def _same(join: SynopsisJoin) -> list[dict[int, int]]:
     ]
 
 
-def _pairs(
-    small: _Small,
+def _count_pairs(
+    small: _SampleJoins,
     join: SynopsisJoin,
     edge: int,
-    batch: Mapping[int, Arrivals],
+    batch: Mapping[int, StreamArrivals],
     moment: Moment,
     constraints: Constraints,
     share: float,
 ) -> Lost:
     """Count the pairs of an edge, and the missing ones."""
     some, now = _pair_batch(join.graph, edge, batch, moment, share)
-    everything = small.join(f"edge{edge}.kept.", _PAIR)
-    forgetful = small.join(f"edge{edge}.lean.", _PAIR, frozenset({0}) if edge in join.watched else frozenset())
+    everything = small.load_join(f"edge{edge}.kept.", _PAIR)
+    forgetful = small.load_join(f"edge{edge}.lean.", _PAIR, frozenset({0}) if edge in join.watched else frozenset())
     # Use the order of all keys, not only of those in the sample.
     forgetful.orders = {
         f"{side}0": join.orders[f"{side}{edge}"] for side in Edge._fields if f"{side}{edge}" in join.orders
     }
-    found = _by_group(everything, some, now, Constraints())
-    return _missing(found, _by_group(forgetful, some, now, _of_edge(edge, constraints)))
+    found = _results_by_group(everything, some, now, Constraints())
+    return _lost_by_group(found, _results_by_group(forgetful, some, now, _constraints_of_edge(edge, constraints)))
 
 
-def _missing(found: Sequence[int], less: Sequence[int]) -> Lost:
+def _lost_by_group(found: Sequence[int], less: Sequence[int]) -> Lost:
     """Return for each group the results found without constraints, and how many of them constraints lose."""
     return list(found), [all_ - some for all_, some in zip(found, less, strict=True)]
 
 
-def _by_group(join: SynopsisJoin, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> list[int]:
+def _results_by_group(
+    join: SynopsisJoin, batch: Mapping[int, StreamArrivals], moment: Moment, constraints: Constraints
+) -> list[int]:
     """Return the number of results of each group. The row of an element is its group."""
     answer = join.step(batch, moment, constraints)
-    return _counts(answer.combinations.rows[0])
+    return _count_by_group(answer.combinations.rows[0])
 
 
-def _of_edge(edge: int, constraints: Constraints) -> Constraints:
+def _constraints_of_edge(edge: int, constraints: Constraints) -> Constraints:
     """Return the constraints of an edge, for a graph with this edge alone."""
 
-    def own(bounds: Mapping[int, Any]) -> dict[int, Any]:
+    def own_bound(bounds: Mapping[int, Any]) -> dict[int, Any]:
         return {0: bounds[edge]} if edge in bounds else {}
 
     return Constraints(
-        own(constraints.arriving),
-        own(constraints.clustered),
-        own(constraints.ordered_parents),
-        own(constraints.ordered_children),
+        own_bound(constraints.arriving),
+        own_bound(constraints.clustered),
+        own_bound(constraints.ordered_parents),
+        own_bound(constraints.ordered_children),
     )
 
 
 def _pair_batch(
-    graph: Graph, edge: int, batch: Mapping[int, Arrivals], moment: Moment, share: float
-) -> tuple[dict[int, Arrivals], Moment]:
+    graph: Graph, edge: int, batch: Mapping[int, StreamArrivals], moment: Moment, share: float
+) -> tuple[dict[int, StreamArrivals], Moment]:
     """Return the sampled elements of the two streams of an edge, and their moment."""
     streams = graph.edges[edge]
     some = {}
     for place, stream in enumerate(streams):
         if stream in batch:
             own = replace(batch[stream], keys={0: batch[stream].keys[edge]})
-            some[place] = _sampled(own, own.keys[0], share)
+            some[place] = _sample_arrivals(own, own.keys[0], share)
     whole = ((each.name, getattr(moment, each.name)) for each in fields(moment))
     of_two: dict[str, Any] = {name: v if v is None else [v[stream] for stream in streams] for name, v in whole}
     return some, Moment(**of_two)
 
 
-def _sampled(arrivals: Arrivals, codes: Ints, share: float) -> Arrivals:
+def _sample_arrivals(arrivals: StreamArrivals, codes: Ints, share: float) -> StreamArrivals:
     """Return the elements with sampled keys, with their groups as rows."""
     key = hash_columns([pa.array(codes)])
-    some = np.flatnonzero(chosen_keys(key, Limits(share=share)))
-    columns = (arrivals.start[some], arrivals.end[some], arrivals.number[some], _groups(key[some]))
+    some = np.flatnonzero(is_in_sample(key, Limits(share=share)))
+    columns = (arrivals.start[some], arrivals.end[some], arrivals.number[some], _groups_of_keys(key[some]))
     passes: Mask | None = None if arrivals.passes is None else arrivals.passes[some]
-    return Arrivals({edge: keys[some] for edge, keys in arrivals.keys.items()}, *columns, passes)
+    return StreamArrivals({edge: keys[some] for edge, keys in arrivals.keys.items()}, *columns, passes)
 
 
-def _sampled_groups(codes: Ints, share: float) -> list[int]:
+def _count_sampled_results(codes: Ints, share: float) -> list[int]:
     """Return for each group how many results have sampled keys."""
     key = hash_columns([pa.array(codes)])
-    return _counts(_groups(key[chosen_keys(key, Limits(share=share))]))
+    return _count_by_group(_groups_of_keys(key[is_in_sample(key, Limits(share=share))]))
 
 
-def _groups(key: Hashes) -> Ints:
+def _groups_of_keys(key: Hashes) -> Ints:
     return (key % np.uint64(GROUPS)).astype(np.int64)
 
 
-def _counts(groups: Ints) -> list[int]:
+def _count_by_group(groups: Ints) -> list[int]:
     return [int(n) for n in np.bincount(groups, minlength=GROUPS)]
 
 
-def _kinds(counted: Facts) -> dict[str, dict[str, Any]]:
+def _counts_by_kind(counted: Facts) -> dict[str, dict[str, Any]]:
     """Return the counts by name, for results or pairs."""
     return {kind: {"": counts} if kind == "results" else counts for kind, counts in counted.items()}
 
 
-def _all_of(several: Iterable[Sequence[int]]) -> list[int]:
+def _sum_by_group(several: Iterable[Sequence[int]]) -> list[int]:
     return [sum(group) for group in zip(*several, strict=True)]
 
 
-def _sum(one: Sequence[int], other: Sequence[int]) -> list[int]:
+def _add_by_group(one: Sequence[int], other: Sequence[int]) -> list[int]:
     return [a + b for a, b in zip(one, other, strict=True)]

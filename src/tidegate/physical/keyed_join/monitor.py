@@ -36,15 +36,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.keyed_join import Kind
+from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.physical.common.arrays import Columns, Ints
 from tidegate.physical.common.kernels.hashing import Hashes, hash_columns, read_only
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels import monitor
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import NEVER, NO, Arrivals, Moment
-from tidegate.physical.keyed_join.kernels.monitor import Limits, Observed, kept_rows
+from tidegate.physical.keyed_join.kernels.model import NEVER, NO, Moment, StreamArrivals
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, filter_rows
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
 from tidegate.physical.keyed_join.kernels.monitor_orders import OrderedArrivals, OrdersSeen, observe_orders
@@ -65,50 +65,50 @@ class Watch:
     """Edge, by number, and kind of constraint to watch, and the unit."""
 
     edge: int
-    kind: Kind
+    kind: ConstraintKind
     in_rows: bool = False
 
     @property
     def name(self) -> str:
         """Return its name in reports and orders: the number of the edge, and the kind."""
-        return name_of(self.edge, self.kind)
+        return constraint_name(self.edge, self.kind)
 
 
-def name_of(edge: int, kind: Kind) -> str:
+def constraint_name(edge: int, kind: ConstraintKind) -> str:
     """Return the name of a kind of constraint on an edge in reports and orders.
 
     Examples
     --------
-    >>> name_of(2, Kind.ORDERED_PARENTS)
+    >>> constraint_name(2, ConstraintKind.ORDERED_PARENTS)
     '2/ordered_parents'
     """
     return f"{edge}/{kind.name.lower()}"
 
 
-def watch(
+def watch_elements(
     watches: Sequence[Watch],
     order: Facts,
     parts: Parts,
     graph: Graph,
-    batch: Mapping[int, Arrivals],
+    batch: Mapping[int, StreamArrivals],
     moment: Moment,
 ) -> tuple[Parts, Facts]:
     """Watch the elements of a step; return the state of the watches, and the report."""
-    passing = {stream: _passing(arrivals) for stream, arrivals in batch.items()}
+    passing = {stream: _passing_elements(arrivals) for stream, arrivals in batch.items()}
     after: dict[str, Columns] = {}
     told: dict[str, Facts] = {}
     for each in watches:
-        limits, share = limits_of(order, each.name)
+        limits, share = limits_of_watch(order, each.name)
         own = {name: part for name, part in parts.items() if name.startswith(f"watch.{each.name}.")}
-        view = _View(each, graph, passing, moment)
+        view = _WatchView(each, graph, passing, moment)
         observe = _OBSERVERS[each.kind]
-        columns, observed = observe(view, _short(own), limits, share)
+        columns, observed = observe(view, _shorten_names(own), limits, share)
         after |= {f"watch.{each.name}.{name}": part for name, part in columns.items()}
-        told[each.name] = _said(observed, columns)
-    return after, _arrivals(graph, batch, moment) | {"watched": told}
+        told[each.name] = _report_watch(observed, columns)
+    return after, _summarize_arrivals(graph, batch, moment) | {"watched": told}
 
 
-def limits_of(order: Facts, name: str) -> tuple[Limits, float]:
+def limits_of_watch(order: Facts, name: str) -> tuple[Limits, float]:
     """Return the distances to watch, and the share of keys. Before the first decision, everything is watched."""
     told = order.get("watch", {}).get(name)
     if told is None:
@@ -116,7 +116,7 @@ def limits_of(order: Facts, name: str) -> tuple[Limits, float]:
     return Limits(told["kept"], told["sampled"], told["sample"]), told["keys"]
 
 
-def hits_on_no(join: SynopsisJoin, batch: Mapping[int, Arrivals]) -> list[int]:
+def count_hits_on_no(join: SynopsisJoin, batch: Mapping[int, StreamArrivals]) -> list[int]:
     """Return for each edge how many new parents can never join, because their child is remembered as No."""
     hits = [0] * len(join.graph.edges)
     for number, edge in enumerate(join.graph.edges):
@@ -124,28 +124,28 @@ def hits_on_no(join: SynopsisJoin, batch: Mapping[int, Arrivals]) -> list[int]:
         if edge.parent in batch and len(batch[edge.parent]) and table.count:
             never = table[f"key{number}"][table["component"] == NO]
             if len(never):
-                hits[number] = int(np.isin(_passing(batch[edge.parent]).keys[number], never).sum())
+                hits[number] = int(np.isin(_passing_elements(batch[edge.parent]).keys[number], never).sum())
     return hits
 
 
-def sizes(join: SynopsisJoin) -> list[list[int]]:
+def component_sizes(join: SynopsisJoin) -> list[list[int]]:
     """Return for each stream how many elements are Yes, Unknown, No and cold."""
     return [[each.yes, each.unknown, each.no, each.cold] for each in join.sizes()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _WatchView:
     """Elements of a step in the two streams of an edge, on the axis of one watch."""
 
     watch: Watch
     graph: Graph
-    batch: Mapping[int, Arrivals]
+    batch: Mapping[int, StreamArrivals]
     moment: Moment
 
     @property
     def _counters(self) -> Sequence[int]:
         """Return the number of arrivals, for clusters only those in this bucket, as other keys are counted there."""
-        met = self.moment.met if self.watch.kind is Kind.CLUSTERED else None
+        met = self.moment.bucket_counters if self.watch.kind is ConstraintKind.CLUSTERED else None
         return met or self.moment.counters
 
     def keys(self, stream: int) -> Ints:
@@ -165,52 +165,52 @@ class _View:
             return self._counters[counted] + (stream == counted)
         return self.moment.watermarks[stream]
 
-    def keyed(self, stream: int, counted: int, share: float) -> monitor.Arrivals:
+    def watched_arrivals(self, stream: int, counted: int, share: float) -> monitor.WatchedArrivals:
         """Return the elements whose keys are watched."""
         key, at = hash_columns([pa.array(self.keys(stream))]), self.places(stream, counted)
         if share < 1:
-            some = _watched(key, share)
+            some = _is_watched(key, share)
             key, at = key[some], at[some]
-        return monitor.Arrivals(key, at, self.watermark(stream, counted))
+        return monitor.WatchedArrivals(key, at, self.watermark(stream, counted))
 
 
-_Observer = Callable[[_View, Parts, Limits, float], tuple[Parts, Observed]]
+_Observer = Callable[[_WatchView, Parts, Limits, float], tuple[Parts, Observations]]
 
 
-def _arriving(view: _View, parts: Parts, limits: Limits, share: float) -> tuple[Parts, Observed]:
+def _observe_arriving(view: _WatchView, parts: Parts, limits: Limits, share: float) -> tuple[Parts, Observations]:
     edge = view.graph.edges[view.watch.edge]
-    parents, children = (view.keyed(stream, edge.child, share) for stream in edge)
-    before = JoinsSeen.from_columns(_thinned(parts, share)) if parts else JoinsSeen()
+    parents, children = (view.watched_arrivals(stream, edge.child, share) for stream in edge)
+    before = JoinsSeen.from_columns(_thin_parts(parts, share)) if parts else JoinsSeen()
     seen, observed = observe_joins(before, parents, children, limits)
     return seen.to_columns(), observed
 
 
-def _clustered(view: _View, parts: Parts, limits: Limits, share: float) -> tuple[Parts, Observed]:
+def _observe_clustered(view: _WatchView, parts: Parts, limits: Limits, share: float) -> tuple[Parts, Observations]:
     parent = view.graph.edges[view.watch.edge].parent
-    before = ClustersSeen.from_columns(_thinned(parts, share)) if parts else ClustersSeen()
-    new = view.keyed(parent, parent, share)
+    before = ClustersSeen.from_columns(_thin_parts(parts, share)) if parts else ClustersSeen()
+    new = view.watched_arrivals(parent, parent, share)
     seen, observed = observe_clusters(before, new, limits, in_rows=view.watch.in_rows)
     return seen.to_columns(), observed
 
 
-def _ordered(view: _View, parts: Parts, limits: Limits, _share: float) -> tuple[Parts, Observed]:
+def _observe_ordered(view: _WatchView, parts: Parts, limits: Limits, _share: float) -> tuple[Parts, Observations]:
     edge = view.graph.edges[view.watch.edge]
-    stream = edge.parent if view.watch.kind is Kind.ORDERED_PARENTS else edge.child
+    stream = edge.parent if view.watch.kind is ConstraintKind.ORDERED_PARENTS else edge.child
     before = OrdersSeen.from_columns(parts) if parts else OrdersSeen()
     new = OrderedArrivals(view.keys(stream), view.places(stream, stream), view.watermark(stream, stream))
     seen, observed = observe_orders(before, new, limits)
-    return {**seen.to_columns(), "steps": _coarse(seen.steps, limits)}, observed
+    return {**seen.to_columns(), "steps": _merge_cells(seen.steps, limits)}, observed
 
 
-_OBSERVERS: Mapping[Kind, _Observer] = {
-    Kind.ARRIVING: _arriving,
-    Kind.CLUSTERED: _clustered,
-    Kind.ORDERED_PARENTS: _ordered,
-    Kind.ORDERED_CHILDREN: _ordered,
+_OBSERVERS: Mapping[ConstraintKind, _Observer] = {
+    ConstraintKind.ARRIVING: _observe_arriving,
+    ConstraintKind.CLUSTERED: _observe_clustered,
+    ConstraintKind.ORDERED_PARENTS: _observe_ordered,
+    ConstraintKind.ORDERED_CHILDREN: _observe_ordered,
 }
 
 
-def _coarse(steps: Columns, limits: Limits) -> Columns:
+def _merge_cells(steps: Columns, limits: Limits) -> Columns:
     """Merge the steps in each cell into one, with the first place and the last value, so that no distance shrinks."""
     if len(steps["at"]) <= _CELLS:
         return steps
@@ -221,36 +221,36 @@ def _coarse(steps: Columns, limits: Limits) -> Columns:
     return {"value": read_only(steps["value"][last]), "at": read_only(steps["at"][first])}
 
 
-def _thinned(parts: Parts, share: float) -> Parts:
+def _thin_parts(parts: Parts, share: float) -> Parts:
     """Return the rows whose keys are watched."""
     if share >= 1:
         return parts
-    return {name: kept_rows(part, _watched(part["key"], share)) for name, part in parts.items()}
+    return {name: filter_rows(part, _is_watched(part["key"], share)) for name, part in parts.items()}
 
 
-def _watched(key: Hashes, share: float) -> Any:
-    return monitor.chosen_keys(key, Limits(share=share))
+def _is_watched(key: Hashes, share: float) -> Any:
+    return monitor.is_in_sample(key, Limits(share=share))
 
 
-def _short(parts: Parts) -> Parts:
+def _shorten_names(parts: Parts) -> Parts:
     return {name.rsplit(".", 1)[1]: part for name, part in parts.items()}
 
 
-def _said(observed: Observed, parts: Parts) -> Facts:
+def _report_watch(observed: Observations, parts: Parts) -> Facts:
     size = sum(len(part["at"]) for part in parts.values())
     histogram = list(observed.histogram)
     return {"events": observed.events, "greatest": observed.greatest, "histogram": histogram, "size": size}
 
 
-def _passing(arrivals: Arrivals) -> Arrivals:
+def _passing_elements(arrivals: StreamArrivals) -> StreamArrivals:
     if arrivals.passes is None or arrivals.passes.all():
         return arrivals
     some = arrivals.passes
     columns = (arrivals.start[some], arrivals.end[some], arrivals.number[some], arrivals.row[some])
-    return Arrivals({edge: key[some] for edge, key in arrivals.keys.items()}, *columns)
+    return StreamArrivals({edge: key[some] for edge, key in arrivals.keys.items()}, *columns)
 
 
-def _arrivals(graph: Graph, batch: Mapping[int, Arrivals], moment: Moment) -> dict[str, Any]:
+def _summarize_arrivals(graph: Graph, batch: Mapping[int, StreamArrivals], moment: Moment) -> dict[str, Any]:
     """Return for each stream: elements, the first and the last start, the longest validity, and all rows so far."""
     streams = [batch.get(stream) for stream in range(len(graph))]
     some = [each if each is not None and len(each) else None for each in streams]

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.constraints import Settings, Use
-from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
@@ -29,13 +29,19 @@ from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, Partition
 from tidegate.physical.common.row_segments import Segment, gather
 from tidegate.physical.common.warm_up import exercise_steps
 from tidegate.physical.keyed_join import control, losses, monitor, violations
-from tidegate.physical.keyed_join.bounds import Known, counters_of
-from tidegate.physical.keyed_join.count_windows import OPEN, CountedInput, Taken
-from tidegate.physical.keyed_join.kernels.model import Answer, Arrivals, Constraints, Moment, horizons_of
-from tidegate.physical.keyed_join.layout import Coding, Key, Layout, codes_of, equal, layout_of
-from tidegate.physical.keyed_join.repeated_keys import letters_of_repeated
-from tidegate.physical.keyed_join.results import Results
-from tidegate.physical.keyed_join.state import KeyedJoinState, Shape
+from tidegate.physical.keyed_join.bounds import EdgeKnowledge, counters_of
+from tidegate.physical.keyed_join.count_windows import OPEN, CountedInput, DueElements
+from tidegate.physical.keyed_join.kernels.model import (
+    Constraints,
+    Moment,
+    StreamArrivals,
+    SynopsisJoinResult,
+    horizons_of,
+)
+from tidegate.physical.keyed_join.layout import Key, KeyCoding, KeyedJoinLayout, codes_of, equal_values, layout_of
+from tidegate.physical.keyed_join.repeated_keys import dead_letters_of_repeated
+from tidegate.physical.keyed_join.results import OpenResults
+from tidegate.physical.keyed_join.state import KeyedJoinParameters, KeyedJoinState
 from tidegate.physical.keyed_join.warm_up import ROWS, warm_up_elements
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
@@ -49,9 +55,9 @@ class KeyedJoinOperator:
     edges: tuple[JoinEdge, ...]
     streams: tuple[str | None, ...]
     constraints: tuple[EdgeConstraint, ...]
-    watched: tuple[tuple[int, Kind], ...]
-    settings: Settings
-    counted: tuple[CountedInput | None, ...] = ()
+    watched: tuple[tuple[int, ConstraintKind], ...]
+    settings: ConstraintSettings
+    counted_inputs: tuple[CountedInput | None, ...] = ()
     """For each input, its window of rows or None; empty if no input is a window of rows."""
     order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
@@ -61,16 +67,16 @@ class KeyedJoinOperator:
         return Schema(tuple(f for schema in self.schemas for f in schema))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> KeyedJoinLayout:
         return layout_of(self.schemas, self.edges)
 
     @property
     def windows(self) -> dict[int, CountedInput]:
         """Return the windows of rows, by input."""
-        return {stream: each for stream, each in enumerate(self.counted) if each is not None}
+        return {stream: each for stream, each in enumerate(self.counted_inputs) if each is not None}
 
     @property
-    def taken(self) -> tuple[Schema, ...]:
+    def input_schemas(self) -> tuple[Schema, ...]:
         """Return the columns of each input's elements as they arrive, before the steps that follow a window of rows."""
         windows = self.windows
         return tuple(windows[s].schema if s in windows else schema for s, schema in enumerate(self.schemas))
@@ -95,7 +101,7 @@ class KeyedJoinOperator:
 
     def _warm_up_step(self, number: int, state: Chunks) -> Chunks:
         time = number * 10
-        inputs = [warm_up_elements(schema, number, time) for schema in self.taken]
+        inputs = [warm_up_elements(schema, number, time) for schema in self.input_schemas]
         arrived = {name: (number + 1) * ROWS for name in self.streams if name is not None}
         return self.steered(NO_FACTS, arrived).step(state, inputs, [time + 10] * len(inputs)).state
 
@@ -103,68 +109,81 @@ class KeyedJoinOperator:
         return replace(self, order=order, arrived=arrived)
 
     def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        row_bytes = tuple(16 + sum(_width(f.type.arrow) for f in schema) for schema in self.schemas)
-        known = (self.edges, self.streams, self._known.checked(), self._watches, self.settings, row_bytes)
-        return control.decide(control.Choice(*known), order, reports)
+        row_bytes = tuple(16 + sum(_value_bytes(f.type.arrow) for f in schema) for schema in self.schemas)
+        known = (
+            self.edges,
+            self.streams,
+            self._edge_knowledge.checked_constraints(),
+            self._watches,
+            self.settings,
+            row_bytes,
+        )
+        return control.decide(control.ConstraintChoice(*known), order, reports)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        known = self._known
-        shape = Shape(self.schemas, self.layout, self.settings.exact, known.clusters(), tuple(self.windows))
+        known = self._edge_knowledge
+        shape = KeyedJoinParameters(
+            self.schemas, self.layout, self.settings.exact, known.clustered_edges(), tuple(self.windows)
+        )
         memory = KeyedJoinState.load(shape, state)
-        due, taken, failed = self._due(memory, inputs, watermarks)
-        elements = [_joinable(self.layout, stream, batch) for stream, batch in enumerate(due)]
-        arrivals = self._arrivals(memory, elements, taken)
-        moment = self._moment(memory, watermarks)
-        constraints = known.made_use_of(self.order)
-        seen, report = self._watch(memory, arrivals, moment)
+        due, taken, failed = self._take_due_elements(memory, inputs, watermarks)
+        elements = [_joinable_elements(self.layout, stream, batch) for stream, batch in enumerate(due)]
+        arrivals = self._number_arrivals(memory, elements, taken)
+        moment = self._make_moment(memory, watermarks)
+        constraints = known.constraints_for_step(self.order)
+        seen, report = self._observe_watches(memory, arrivals, moment)
         answer = memory.join.step(arrivals, moment, constraints)
-        new = self._new(memory, elements, arrivals, answer)
-        output = self._output(memory, new, answer)
-        dead = concat_columns([*failed, self._dead(memory, elements, arrivals, new, answer)])
-        late = self._late(memory, arrivals, new, answer, constraints)
-        memory.settle(new, moment.watermarks)
+        new = self._new_segments(memory, elements, arrivals, answer)
+        output = self._make_output(memory, new, answer)
+        dead = concat_columns([*failed, self._dead_letters(memory, elements, arrivals, new, answer)])
+        late = self._report_violations(memory, arrivals, new, answer, constraints)
+        memory.apply_changes(new, moment.watermarks)
         memory.seen = seen
-        missing = self._losses(memory, elements, arrivals, output, moment, constraints)
-        report = {**report, **missing, **late, **_figures(memory, answer, output), **self._sizes}
+        missing = self._report_losses(memory, elements, arrivals, output, moment, constraints)
+        report = {**report, **missing, **late, **_step_figures(memory, answer, output), **self._window_sizes}
         return Step(memory.save(state), output, min(moment.watermarks), dead, report)
 
     @property
-    def _sizes(self) -> Facts:
+    def _window_sizes(self) -> Facts:
         """Report the rows of each input's window, 0 for other inputs; nothing if no input is a window of rows."""
-        return {"windows": [0 if each is None else each.rows for each in self.counted]} if self.counted else {}
+        return (
+            {"windows": [0 if each is None else each.rows for each in self.counted_inputs]}
+            if self.counted_inputs
+            else {}
+        )
 
     @property
-    def _known(self) -> Known:
-        return Known(self.layout, self.streams, self.constraints, self.watched, self.settings)
+    def _edge_knowledge(self) -> EdgeKnowledge:
+        return EdgeKnowledge(self.layout, self.streams, self.constraints, self.watched, self.settings)
 
     @property
     def _watches(self) -> tuple[monitor.Watch, ...]:
-        if self.settings.use is not Use.MONITORED:
+        if self.settings.use is not ConstraintUse.MONITORED:
             return ()
-        ordered = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
+        ordered = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
         return tuple(
             monitor.Watch(edge, kind)
             for edge, kind in self.watched
             if kind not in ordered or self.layout.unordered[edge] is None
         )
 
-    def _due(
+    def _take_due_elements(
         self, memory: KeyedJoinState, inputs: Sequence[Batch], watermarks: Sequence[int]
-    ) -> tuple[list[Batch], dict[int, Taken], list[pa.RecordBatch]]:
+    ) -> tuple[list[Batch], dict[int, DueElements], list[pa.RecordBatch]]:
         """Return the elements to join now, the counts of windows of rows, and dead letters of elements that fail."""
         counters, due = counters_of(self.streams, self.arrived), list(inputs)
-        taken: dict[int, Taken] = {}
+        taken: dict[int, DueElements] = {}
         dead: list[pa.RecordBatch] = []
         for stream, window in self.windows.items():
             known = (inputs[stream], min(watermarks[stream], FOREVER), counters[stream])
-            memory.counting[stream], taken[stream] = memory.counting[stream].take_in(window, *known)
-            due[stream], failed = window.applied(taken[stream].elements)
+            memory.counting[stream], taken[stream] = memory.counting[stream].advance(window, *known)
+            due[stream], failed = window.apply_steps(taken[stream].elements)
             dead += failed
         return due, taken, dead
 
-    def _arrivals(
-        self, memory: KeyedJoinState, elements: Sequence[Batch], taken: Mapping[int, Taken]
-    ) -> dict[int, Arrivals]:
+    def _number_arrivals(
+        self, memory: KeyedJoinState, elements: Sequence[Batch], taken: Mapping[int, DueElements]
+    ) -> dict[int, StreamArrivals]:
         """Return the new elements as arrivals of the join.
 
         Elements of a window of rows keep the numbers that the window gave them; others get the next row numbers.
@@ -177,28 +196,34 @@ class KeyedJoinOperator:
                 if stream in taken:
                     number, row = taken[stream].arrivals_of(batch), batch.end - OPEN
                 memory.next_row[stream] += len(batch)
-                memory.met[stream] += len(batch)
-                keys = self.layout.codes(stream, batch)
-                arrivals[stream] = Arrivals(keys, batch.start, batch.end, number, row)
+                memory.joined_counts[stream] += len(batch)
+                keys = self.layout.key_codes(stream, batch)
+                arrivals[stream] = StreamArrivals(keys, batch.start, batch.end, number, row)
         return arrivals
 
-    def _moment(self, memory: KeyedJoinState, watermarks: Sequence[int]) -> Moment:
-        counters, met, windows = counters_of(self.streams, self.arrived), list(memory.met), memory.counting
+    def _make_moment(self, memory: KeyedJoinState, watermarks: Sequence[int]) -> Moment:
+        counters, met, windows = counters_of(self.streams, self.arrived), list(memory.joined_counts), memory.counting
         if not windows:
             return Moment(list(watermarks), counters, met)
         now = [windows[s].watermark if s in windows else watermark for s, watermark in enumerate(watermarks)]
-        after = {s: windows[s].without(horizon) for s, horizon in enumerate(horizons_of(now)) if s in windows}
+        after = {
+            s: windows[s].without_expired_ends(horizon) for s, horizon in enumerate(horizons_of(now)) if s in windows
+        }
         return Moment(
             now,
             counters,
             met,
-            [after[s].settled if s in after else count for s, count in enumerate(counters)],
-            [after[s].sure(count) if s in after else count for s, count in enumerate(met)],
-            [after[s].ended if s in after else None for s in range(len(now))],
+            [after[s].settled_arrival if s in after else count for s, count in enumerate(counters)],
+            [after[s].measurable_count(count) if s in after else count for s, count in enumerate(met)],
+            [after[s].last_expired_end if s in after else None for s in range(len(now))],
         )
 
-    def _new(
-        self, memory: KeyedJoinState, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], answer: Answer
+    def _new_segments(
+        self,
+        memory: KeyedJoinState,
+        elements: Sequence[Batch],
+        arrivals: Mapping[int, StreamArrivals],
+        answer: SynopsisJoinResult,
     ) -> list[list[Segment]]:
         """Return the columns of the elements that arrived, and of cold elements that returned."""
         new: list[list[Segment]] = [[] for _ in elements]
@@ -206,14 +231,16 @@ class KeyedJoinOperator:
             new[stream].append(Segment(arrived.row, elements[stream].columns))
         for stream, rows in enumerate(answer.returned):
             if len(rows):
-                new[stream].append(memory.returned(stream, rows))
+                new[stream].append(memory.returned_segment(stream, rows))
         return new
 
-    def _output(self, memory: KeyedJoinState, new: Sequence[Sequence[Segment]], answer: Answer) -> Batch:
+    def _make_output(
+        self, memory: KeyedJoinState, new: Sequence[Sequence[Segment]], answer: SynopsisJoinResult
+    ) -> Batch:
         found = answer.combinations
         if not len(found):
-            none = Results.none(self.schema, tuple(memory.counting))
-            return memory.report(none) if memory.counting else none.elements
+            none = OpenResults.empty(self.schema, tuple(memory.counting))
+            return memory.report_results(none) if memory.counting else none.elements
         parts = [
             gather(rows, memory.segments(stream, new[stream]), self.schemas[stream].arrow)
             for stream, rows in enumerate(found.rows)
@@ -223,7 +250,9 @@ class KeyedJoinOperator:
         same = self._have_equal_keys(output)
         if not memory.counting:
             return output.filter(same)
-        return memory.report(Results(output.filter(same), {s: found.rows[s][same] for s in memory.counting}))
+        return memory.report_results(
+            OpenResults(output.filter(same), {s: found.rows[s][same] for s in memory.counting})
+        )
 
     def _have_equal_keys(self, output: Batch) -> Mask:
         """Return which results have equal keys, not only equal hashes."""
@@ -231,27 +260,27 @@ class KeyedJoinOperator:
         for number, edge in enumerate(self.edges):
             if self.layout.is_hashed(number):
                 for a, b in zip(edge.parent_keys, edge.child_keys, strict=True):
-                    same &= equal(output.column(a), output.column(b))
+                    same &= equal_values(output.column(a), output.column(b))
         return same
 
-    def _dead(
+    def _dead_letters(
         self,
         memory: KeyedJoinState,
         elements: Sequence[Batch],
-        arrivals: Mapping[int, Arrivals],
+        arrivals: Mapping[int, StreamArrivals],
         new: Sequence[Sequence[Segment]],
-        answer: Answer,
+        answer: SynopsisJoinResult,
     ) -> pa.RecordBatch:
         if not any(len(rows) for rows in answer.repeated):
             return NO_DEAD_LETTERS
-        return letters_of_repeated(self.layout, self.streams, memory, elements, arrivals, new, answer.repeated)
+        return dead_letters_of_repeated(self.layout, self.streams, memory, elements, arrivals, new, answer.repeated)
 
-    def _late(
+    def _report_violations(
         self,
         memory: KeyedJoinState,
-        arrivals: Mapping[int, Arrivals],
+        arrivals: Mapping[int, StreamArrivals],
         new: Sequence[Sequence[Segment]],
-        answer: Answer,
+        answer: SynopsisJoinResult,
         constraints: Constraints,
     ) -> Facts:
         """Report constraints that were broken by new rows that brought cold elements back."""
@@ -259,24 +288,24 @@ class KeyedJoinOperator:
         for stream, rows in enumerate(answer.returned):
             if len(rows):
                 segment = new[stream][-1]
-                start = memory.starts(stream, segment.ids)
-                keys = self.layout.codes(stream, Batch(start, start, segment.columns))
-                returned[stream] = violations.CameBack(start, keys)
+                start = memory.starts_of_cold(stream, segment.ids)
+                keys = self.layout.key_codes(stream, Batch(start, start, segment.columns))
+                returned[stream] = violations.ReturnedElements(start, keys)
         declared = not self._watches
-        return violations.came_late(self.layout.graph, constraints, arrivals, returned, declared=declared)
+        return violations.count_late_rows(self.layout.graph, constraints, arrivals, returned, declared=declared)
 
-    def _watch(
-        self, memory: KeyedJoinState, arrivals: Mapping[int, Arrivals], moment: Moment
+    def _observe_watches(
+        self, memory: KeyedJoinState, arrivals: Mapping[int, StreamArrivals], moment: Moment
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         graph = self.layout.graph
-        seen, told = monitor.watch(self._watches, self.order, memory.seen, graph, arrivals, moment)
-        return dict(seen), {**told, "hits": monitor.hits_on_no(memory.join, arrivals)}
+        seen, told = monitor.watch_elements(self._watches, self.order, memory.seen, graph, arrivals, moment)
+        return dict(seen), {**told, "hits": monitor.count_hits_on_no(memory.join, arrivals)}
 
-    def _losses(
+    def _report_losses(
         self,
         memory: KeyedJoinState,
         elements: Sequence[Batch],
-        arrivals: Mapping[int, Arrivals],
+        arrivals: Mapping[int, StreamArrivals],
         output: Batch,
         moment: Moment,
         constraints: Constraints,
@@ -284,29 +313,33 @@ class KeyedJoinOperator:
         """In lean mode, report what the sample shows about missing results."""
         if self.settings.exact:
             return NO_FACTS
-        edges = {e for e, _ in self._known.declared()} | {watch.edge for watch in self._watches}
+        edges = {e for e, _ in self._edge_knowledge.declared_bounds()} | {watch.edge for watch in self._watches}
         if not edges:
             return NO_FACTS
         share = self.settings.monitoring.sample
-        common = self._common(elements, arrivals, output) if self.partition_keys[0] else None
-        return losses.observe(memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), share)
+        common = self._common_key_codes(elements, arrivals, output) if self.partition_keys[0] else None
+        return losses.observe_losses(
+            memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), share
+        )
 
-    def _common(self, elements: Sequence[Batch], arrivals: Mapping[int, Arrivals], output: Batch) -> losses.Common:
+    def _common_key_codes(
+        self, elements: Sequence[Batch], arrivals: Mapping[int, StreamArrivals], output: Batch
+    ) -> losses.CommonKeyCodes:
         """Return codes of the key that all inputs share."""
-        keys = [Key(columns, Coding.HASH) for columns in self.partition_keys if columns is not None]
+        keys = [Key(columns, KeyCoding.HASH) for columns in self.partition_keys if columns is not None]
         new = {stream: codes_of(keys[stream], elements[stream]) for stream in arrivals}
-        return losses.Common(new, codes_of(keys[0], output))
+        return losses.CommonKeyCodes(new, codes_of(keys[0], output))
 
 
-def _joinable(layout: Layout, stream: int, batch: Batch) -> Batch:
+def _joinable_elements(layout: KeyedJoinLayout, stream: int, batch: Batch) -> Batch:
     """Return the elements that have all their keys. NULL equals nothing."""
-    return batch.filter(layout.complete(stream, batch)) if len(batch) else batch
+    return batch.filter(layout.has_all_keys(stream, batch)) if len(batch) else batch
 
 
-def _figures(memory: KeyedJoinState, answer: Answer, output: Batch) -> dict[str, Any]:
+def _step_figures(memory: KeyedJoinState, answer: SynopsisJoinResult, output: Batch) -> dict[str, Any]:
     """Return the figures of a step: elements kept, made cold, returned and repeated, and results."""
     return {
-        "sizes": monitor.sizes(memory.join),
+        "sizes": monitor.component_sizes(memory.join),
         "chilled": [len(rows) for rows in answer.cold],
         "returned": [len(rows) for rows in answer.returned],
         "repeated": [len(rows) for rows in answer.repeated],
@@ -314,6 +347,6 @@ def _figures(memory: KeyedJoinState, answer: Answer, output: Batch) -> dict[str,
     }
 
 
-def _width(kind: pa.DataType) -> int:
+def _value_bytes(kind: pa.DataType) -> int:
     """Estimate the bytes of a value from its type."""
     return 16 if pa.types.is_string(kind) else max(kind.bit_width // 8, 1)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat_columns
-from tidegate.physical.keyed_join.count_windows import CLOSED, Counting
+from tidegate.physical.keyed_join.count_windows import CLOSED, CountWindowProgress
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
 
@@ -23,7 +23,7 @@ _START, _END = "start", "end"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Results:
+class OpenResults:
     """Combinations with the start of the part not yet reported, their ends as far as known, and their rows.
 
     `rows` are the numbers of rows in windows of rows, by input.
@@ -36,18 +36,18 @@ class Results:
         return len(self.elements)
 
     @staticmethod
-    def none(schema: Schema, counted: Sequence[int]) -> Results:
-        return Results(Batch.empty(schema), {stream: np.empty(0, np.int64) for stream in counted})
+    def empty(schema: Schema, counted: Sequence[int]) -> OpenResults:
+        return OpenResults(Batch.empty(schema), {stream: np.empty(0, np.int64) for stream in counted})
 
-    def with_more(self, more: Results) -> Results:
+    def with_more(self, more: OpenResults) -> OpenResults:
         if not len(self) or not len(more):
             return more if len(more) else self
         one, other = self.elements, more.elements
         start, end = np.append(one.start, other.start), np.append(one.end, other.end)
         elements = Batch(start, end, concat_columns([one.columns, other.columns]))
-        return Results(elements, {s: np.append(rows, more.rows[s]) for s, rows in self.rows.items()})
+        return OpenResults(elements, {s: np.append(rows, more.rows[s]) for s, rows in self.rows.items()})
 
-    def reported(self, windows: Mapping[int, Counting]) -> tuple[Batch, Results]:
+    def split_reportable(self, windows: Mapping[int, CountWindowProgress]) -> tuple[Batch, OpenResults]:
         """Return what can be reported now, and what continues or may start later."""
         if not len(self):
             return self.elements, self
@@ -62,17 +62,17 @@ class Results:
         output = Batch(start, now, self.elements.columns).filter(start < now)
         rest = np.maximum(start, until)
         left = np.flatnonzero(rest < end)
-        after = Results(Batch(rest, end, self.elements.columns), rows)
-        return output, self if self._is(after) and len(left) == len(self) else after._taken(left)
+        after = OpenResults(Batch(rest, end, self.elements.columns), rows)
+        return output, self if self._is_same_as(after) and len(left) == len(self) else after._take_rows(left)
 
-    def _is(self, other: Results) -> bool:
+    def _is_same_as(self, other: OpenResults) -> bool:
         """Return whether nothing has changed."""
         one, two = self.elements, other.elements
         pairs = [(one.start, two.start), (one.end, two.end), *((rows, other.rows[s]) for s, rows in self.rows.items())]
         return all(np.array_equal(*pair) for pair in pairs)
 
-    def _taken(self, some: Ints) -> Results:
-        return Results(self.elements.take(some), {stream: rows[some] for stream, rows in self.rows.items()})
+    def _take_rows(self, some: Ints) -> OpenResults:
+        return OpenResults(self.elements.take(some), {stream: rows[some] for stream, rows in self.rows.items()})
 
     def chunk(self) -> pa.RecordBatch:
         own = [self.elements.start, self.elements.end, *self.rows.values()]
@@ -80,8 +80,8 @@ class Results:
         return pa.RecordBatch.from_arrays([*map(pa.array, own), *self.elements.columns.columns], names)
 
     @staticmethod
-    def load(chunk: pa.RecordBatch, schema: Schema, counted: Sequence[int]) -> Results:
+    def load(chunk: pa.RecordBatch, schema: Schema, counted: Sequence[int]) -> OpenResults:
         start, end, *rest = chunk.columns
         columns = pa.RecordBatch.from_arrays(rest[len(counted) :], schema=schema.arrow)
         rows = {stream: rest[at].to_numpy() for at, stream in enumerate(counted)}
-        return Results(Batch(start.to_numpy(), end.to_numpy(), columns), rows)
+        return OpenResults(Batch(start.to_numpy(), end.to_numpy(), columns), rows)

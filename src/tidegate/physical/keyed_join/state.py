@@ -16,18 +16,18 @@ from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_o
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.row_segments import RowStore, Segment, gather
 from tidegate.physical.common.state_cache import StateCache
-from tidegate.physical.keyed_join.count_windows import COUNTED, Counting
+from tidegate.physical.keyed_join.count_windows import COUNTED_PREFIX, CountWindowProgress
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import GONE, horizons_of
-from tidegate.physical.keyed_join.kernels.saved import FILTERS, filters_name, slice_name
-from tidegate.physical.keyed_join.layout import Layout
+from tidegate.physical.keyed_join.kernels.state_parts import FILTERS, filters_name, slice_name
+from tidegate.physical.keyed_join.layout import KeyedJoinLayout
 from tidegate.physical.keyed_join.losses import Sample
-from tidegate.physical.keyed_join.results import Results
+from tidegate.physical.keyed_join.results import OpenResults
 from tidegate.schema import Schema
 
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
 """Name prefixes of the chunks with element columns, with the state of watches, and with the sample of keys."""
-_GOING_ON = "going on"
+_OPEN_RESULTS = "going on"
 """Name of the chunk with results whose end is not known yet."""
 _OWN = "of "
 """Name prefix of the elements' own columns in slices."""
@@ -36,31 +36,31 @@ _START = pa.schema({"start": pa.int64()})
 Parts = Mapping[str, Columns]
 
 
-class Shape(NamedTuple):
+class KeyedJoinParameters(NamedTuple):
     """Parameters of a keyed join that determine the form of its state."""
 
     schemas: tuple[Schema, ...]
-    layout: Layout
+    layout: KeyedJoinLayout
     exact: bool
     clusters: frozenset[int]
-    counted: tuple[int, ...] = ()
+    counted_inputs: tuple[int, ...] = ()
     """Inputs that are windows of rows."""
 
     @property
     def schema(self) -> Schema:
         return Schema(tuple(f for schema in self.schemas for f in schema))
 
-    def join(self, parts: Parts) -> SynopsisJoin:
+    def load_join(self, parts: Parts) -> SynopsisJoin:
         its: dict[str, Any] = {"exact": self.exact, "watched": self.clusters, "same": self.layout.same}
         graph = self.layout.graph
         return SynopsisJoin.from_columns(parts, graph, **its) if parts else SynopsisJoin.empty(graph, **its)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters, self.counted
+        return self.schemas, self.layout.graph, self.layout.keys, self.exact, self.clusters, self.counted_inputs
 
 
-class Lazy(Mapping[str, npt.NDArray[Any]]):
+class LazyColumns(Mapping[str, npt.NDArray[Any]]):
     """Columns of a chunk as arrays, each converted only when it is requested."""
 
     __slots__ = ("chunk", "names")
@@ -88,7 +88,7 @@ class SliceChunk(NamedTuple):
     first: int
     last: int
 
-    def may_have(self, rows: Ints) -> bool:
+    def can_contain(self, rows: Ints) -> bool:
         return bool(rows[-1] >= self.first and rows[0] <= self.last)
 
     def segment(self) -> Segment:
@@ -101,11 +101,11 @@ class SliceChunk(NamedTuple):
 class KeyedJoinState:
     """State of a keyed join between two steps. A step changes it in place."""
 
-    shape: Shape
+    parameters: KeyedJoinParameters
     join: SynopsisJoin
     stores: list[RowStore]
     next_row: list[int]
-    met: list[int]
+    joined_counts: list[int]
     """Number of elements of each input that have been joined."""
     seen: Parts = field(default_factory=dict)
     """State of the watches."""
@@ -113,48 +113,48 @@ class KeyedJoinState:
     """All elements of a sample of keys, to estimate missing results."""
     slices: list[dict[str, SliceChunk]] = field(default_factory=list)
     saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
-    counting: dict[int, Counting] = field(default_factory=dict)
+    counting: dict[int, CountWindowProgress] = field(default_factory=dict)
     """Progress of windows of rows, by input."""
-    going_on: Results | None = None
-    """Results whose end is not known yet; `going_on_chunk` holds the same."""
-    going_on_chunk: pa.RecordBatch | None = None
+    open_results: OpenResults | None = None
+    """Results whose end is not known yet; `open_results_chunk` holds the same."""
+    open_results_chunk: pa.RecordBatch | None = None
 
     @staticmethod
-    def load(shape: Shape, chunks: Chunks) -> KeyedJoinState:
+    def load(shape: KeyedJoinParameters, chunks: Chunks) -> KeyedJoinState:
         """Load a state from the state cache, or decode its chunks."""
-        kept = _KEPT.take(chunks.get(FIGURES))
-        if kept is not None and kept.shape.identity == shape.identity:
-            kept.adopt(chunks)
+        kept = _CACHED_STATES.take(chunks.get(FIGURES))
+        if kept is not None and kept.parameters.identity == shape.identity:
+            kept.adopt_chunks(chunks)
             return kept
-        return _loaded(shape, chunks)
+        return _decode_state(shape, chunks)
 
-    def adopt(self, chunks: Chunks) -> None:
+    def adopt_chunks(self, chunks: Chunks) -> None:
         """Take over the slices and filters of `chunks`. They may be in a file by now, and need not stay in memory."""
         filters = [name for name in self.saved if name.startswith(FILTERS) and chunks[name] is not self.saved[name][1]]
-        self.saved |= {name: (Lazy(chunks[name]), chunks[name]) for name in filters}
+        self.saved |= {name: (LazyColumns(chunks[name]), chunks[name]) for name in filters}
         for stream, known in enumerate(self.slices):
             moved = [name for name, each in known.items() if chunks[name] is not each.chunk]
             if moved or filters:
                 known |= {name: known[name]._replace(chunk=chunks[name]) for name in moved}
-                self._attach(stream)
+                self._attach_slices(stream)
 
-    def _attach(self, stream: int) -> None:
+    def _attach_slices(self, stream: int) -> None:
         """Make the join read slice columns from their chunks, and filters as saved."""
         cold, known = self.join.cold[stream], self.slices[stream]
         for place, each in enumerate(cold.slices):
             chunk, columns = known[slice_name(stream, each)].chunk, each.columns
-            if not isinstance(columns, Lazy) or columns.chunk is not chunk:
-                columns = Lazy(chunk)
+            if not isinstance(columns, LazyColumns) or columns.chunk is not chunk:
+                columns = LazyColumns(chunk)
             filters, _ = self.saved.get(filters_name(stream, each), (each.filters, None))
             if columns is not each.columns or filters is not each.filters:
                 cold.slices[place] = replace(each, columns=columns, filters=filters)
 
-    def report(self, found: Results) -> Batch:
+    def report_results(self, found: OpenResults) -> Batch:
         """Return what to report of new and continuing results. Keep those that continue."""
-        before = self.going_on or Results.none(self.shape.schema, self.shape.counted)
-        output, self.going_on = before.with_more(found).reported(self.counting)
-        if self.going_on is not before:
-            self.going_on_chunk = self.going_on.chunk() if len(self.going_on) else None
+        before = self.open_results or OpenResults.empty(self.parameters.schema, self.parameters.counted_inputs)
+        output, self.open_results = before.with_more(found).split_reportable(self.counting)
+        if self.open_results is not before:
+            self.open_results_chunk = self.open_results.chunk() if len(self.open_results) else None
         return output
 
     def segments(self, stream: int, new: Sequence[Segment]) -> list[Segment]:
@@ -165,31 +165,31 @@ class KeyedJoinState:
         """Return the columns of elements that were cold before this step."""
         return [each.segment() for each in self.slices[stream].values()]
 
-    def returned(self, stream: int, rows: Ints) -> Segment:
+    def returned_segment(self, stream: int, rows: Ints) -> Segment:
         """Return the columns of the given rows, which were cold before this step."""
         ids = np.sort(rows)
-        slices = (each.segment() for each in reversed(self.slices[stream].values()) if each.may_have(ids))
-        return Segment(ids, gather(ids, slices, self.shape.schemas[stream].arrow))
+        slices = (each.segment() for each in reversed(self.slices[stream].values()) if each.can_contain(ids))
+        return Segment(ids, gather(ids, slices, self.parameters.schemas[stream].arrow))
 
-    def starts(self, stream: int, rows: Ints) -> Ints:
+    def starts_of_cold(self, stream: int, rows: Ints) -> Ints:
         """Return the starts of the given rows, which were cold before this step."""
         chunks = [each.chunk for each in self.slices[stream].values()]
         segments = [Segment(chunk.column("row").to_numpy(), chunk.select(["start"])) for chunk in chunks]
         found: Ints = gather(rows, segments, _START).column(0).to_numpy()
         return found
 
-    def settle(self, new: Sequence[Sequence[Segment]], watermarks: Sequence[int]) -> None:
+    def apply_changes(self, new: Sequence[Sequence[Segment]], watermarks: Sequence[int]) -> None:
         """Apply the changes of a step. `new` has the columns of elements that arrived or returned."""
         horizons = horizons_of(watermarks)
-        self.counting = {stream: each.without(horizons[stream]) for stream, each in self.counting.items()}
+        self.counting = {stream: each.without_expired_ends(horizons[stream]) for stream, each in self.counting.items()}
         for stream in range(len(self.stores)):
-            self._chill(stream, self.segments(stream, new[stream]))
-        for stream, changes in enumerate(self.join.note()):
+            self._make_slice_chunks(stream, self.segments(stream, new[stream]))
+        for stream, changes in enumerate(self.join.log_changes()):
             store, ids = self.stores[stream], np.sort(changes.new)
             store.add(ids, gather(ids, new[stream], store.schema))
             store.remove(changes.removed)
 
-    def _chill(self, stream: int, segments: list[Segment]) -> None:
+    def _make_slice_chunks(self, stream: int, segments: list[Segment]) -> None:
         """Make chunks of new slices, with the columns of their elements."""
         known, cold = self.slices[stream], self.join.cold[stream]
         names = [slice_name(stream, each) for each in cold.slices]
@@ -206,7 +206,7 @@ class KeyedJoinState:
             columns |= {f"{_OWN}{n}": c for n, c in zip(own.schema.names, own.columns, strict=True)}
             chunks[name] = SliceChunk(pa.RecordBatch.from_pydict(columns), each.first, each.last)
         self.slices[stream] = chunks
-        self._attach(stream)
+        self._attach_slices(stream)
 
     def save(self, before: Chunks) -> Chunks:
         """Return the state as chunks.
@@ -220,16 +220,16 @@ class KeyedJoinState:
         for name, part in parts.items():
             if not _is_slice(name):
                 known = self.saved.get(name)
-                saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
+                saved[name] = known if known is not None and known[0] is part else (part, _to_chunk(part))
         self.saved = saved
         chunks: dict[str, pa.RecordBatch] = {name: chunk for name, (_, chunk) in saved.items()}
         for stream, store in enumerate(self.stores):
             chunks |= {name: each.chunk for name, each in self.slices[stream].items()}
             chunks |= store.chunks(f"{_ROWS}{stream}")
         for stream, counting in self.counting.items():
-            chunks |= counting.chunks(_window(stream))
-        if self.going_on_chunk is not None:
-            chunks[_GOING_ON] = self.going_on_chunk
+            chunks |= counting.chunks(_window_prefix(stream))
+        if self.open_results_chunk is not None:
+            chunks[_OPEN_RESULTS] = self.open_results_chunk
         figures = self._figures()
         same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
         if same and figures_of(before) == figures:
@@ -237,7 +237,7 @@ class KeyedJoinState:
         else:
             # The state cache finds a state by this chunk, so each state has its own.
             chunks[FIGURES] = figures_chunk(figures)
-        _KEPT.put(chunks[FIGURES], self)
+        _CACHED_STATES.put(chunks[FIGURES], self)
         return chunks
 
     def _figures(self) -> dict[str, int]:
@@ -246,29 +246,29 @@ class KeyedJoinState:
             for stream, store in enumerate(self.stores)
             for name, value in (
                 ("row", self.next_row[stream]),
-                ("met", self.met[stream]),
-                ("segments", store.numbered),
+                ("met", self.joined_counts[stream]),
+                ("segments", store.segments_made),
             )
         }
         for stream, counting in self.counting.items():
-            figures |= counting.figures(_window(stream))
+            figures |= counting.figures(_window_prefix(stream))
         return figures
 
 
-_KEPT: StateCache[KeyedJoinState] = StateCache()
+_CACHED_STATES: StateCache[KeyedJoinState] = StateCache()
 """Cache of decoded states, by their chunk of figures."""
 
 
-def _loaded(shape: Shape, chunks: Chunks) -> KeyedJoinState:
+def _decode_state(shape: KeyedJoinParameters, chunks: Chunks) -> KeyedJoinState:
     figures, streams = figures_of(chunks), range(len(shape.schemas))
-    beside = (_ROWS, COUNTED, _GOING_ON, FIGURES)
+    beside = (_ROWS, COUNTED_PREFIX, _OPEN_RESULTS, FIGURES)
     own = {n: c for n, c in chunks.items() if not n.startswith(beside)}
     parts: dict[str, Columns] = {
-        name: Lazy(chunk) if _is_slice(name) or name.startswith(FILTERS) else _columns(chunk)
+        name: LazyColumns(chunk) if _is_slice(name) or name.startswith(FILTERS) else _to_columns(chunk)
         for name, chunk in own.items()
     }
     saved = {name: (parts[name], own[name]) for name in own if not _is_slice(name)}
-    join = shape.join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
+    join = shape.load_join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
     stores = []
     for stream, table in enumerate(join.tables):
         kept = np.sort(table["row"][table["component"] < GONE])
@@ -282,19 +282,19 @@ def _loaded(shape: Shape, chunks: Chunks) -> KeyedJoinState:
         }
         for stream, cold in enumerate(join.cold)
     ]
-    going_on = chunks.get(_GOING_ON)
+    going_on = chunks.get(_OPEN_RESULTS)
     return KeyedJoinState(
         shape,
         join,
         stores,
         [figures.get(f"row{stream}", 0) for stream in streams],
         [figures.get(f"met{stream}", 0) for stream in streams],
-        _beginning(_SEEN, parts),
-        Sample(_beginning(_SAMPLE, parts)),
+        _parts_with_prefix(_SEEN, parts),
+        Sample(_parts_with_prefix(_SAMPLE, parts)),
         slices,
         saved,
-        {stream: Counting.load(_window(stream), chunks, figures) for stream in shape.counted},
-        None if going_on is None else Results.load(going_on, shape.schema, shape.counted),
+        {stream: CountWindowProgress.load(_window_prefix(stream), chunks, figures) for stream in shape.counted_inputs},
+        None if going_on is None else OpenResults.load(going_on, shape.schema, shape.counted_inputs),
         going_on,
     )
 
@@ -304,20 +304,20 @@ def _is_slice(name: str) -> bool:
     return name.startswith(("cold", "loose")) and not name.startswith(FILTERS)
 
 
-def _window(stream: int) -> str:
+def _window_prefix(stream: int) -> str:
     """Return the name prefix for the state of a window of rows."""
-    return f"{COUNTED}{stream}."
+    return f"{COUNTED_PREFIX}{stream}."
 
 
-def _beginning(prefix: str, parts: Parts) -> Parts:
+def _parts_with_prefix(prefix: str, parts: Parts) -> Parts:
     return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
 
 
-def _chunk(part: Columns) -> pa.RecordBatch:
+def _to_chunk(part: Columns) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
 
 
-def _columns(chunk: pa.RecordBatch) -> Columns:
+def _to_columns(chunk: pa.RecordBatch) -> Columns:
     return {
         name: np.array(column.to_numpy(zero_copy_only=False))
         for name, column in zip(chunk.schema.names, chunk.columns, strict=True)

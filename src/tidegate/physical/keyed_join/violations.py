@@ -13,26 +13,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.algebra.keyed_join import Kind
+from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.catalog.constraints import USED
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints
-from tidegate.physical.keyed_join.monitor import name_of
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, StreamArrivals
+from tidegate.physical.keyed_join.monitor import constraint_name
 from tidegate.physical.keyed_join.verdicts import Candidate
 
 BROKEN = "broken"
-"""Key of reports and orders for the number of rows that arrived too late, by name (`monitor.name_of`)."""
+"""Key of reports and orders for the number of rows that arrived too late, by name (`monitor.constraint_name`)."""
 
 
-class CameBack:
+class ReturnedElements:
     """Elements of a stream that were cold: their starts, and their keys by edge."""
 
     def __init__(self, start: Ints, keys: Mapping[int, Ints]) -> None:
         self.start, self.keys = start, keys
 
-    def late(self, edge: int, new: Arrivals, apart: int | None) -> int:
+    def count_late(self, edge: int, new: StreamArrivals, apart: int | None) -> int:
         """Count new elements with the key of one of these that start more than `apart` after it, or at any time."""
         order = np.lexsort((self.start, self.keys[edge]))  # of several with the same key, the first is found
         known, start = self.keys[edge][order], self.start[order]
@@ -43,11 +43,11 @@ class CameBack:
         return int(same.sum())
 
 
-def came_late(
+def count_late_rows(
     graph: Graph,
     constraints: Constraints,
-    batch: Mapping[int, Arrivals],
-    returned: Mapping[int, CameBack],
+    batch: Mapping[int, StreamArrivals],
+    returned: Mapping[int, ReturnedElements],
     *,
     declared: bool,
 ) -> Facts:
@@ -56,18 +56,20 @@ def came_late(
     `declared` says that only declared constraints are ever used.
     """
     told: dict[str, int] = {}
-    in_force = _in_force(constraints)
+    in_force = _bounds_in_force(constraints)
     is_alone = declared and sum((b.rows is not None) + (b.time is not None) for b in in_force.values()) == 1
     for (edge, kind), bound in in_force.items():
         parent, child = graph.edges[edge]
-        gone, new = (parent, child) if kind in (Kind.ARRIVING, Kind.ORDERED_CHILDREN) else (child, parent)
-        in_time = bound.time if kind is Kind.ARRIVING and bound.rows is None else None
+        gone, new = (
+            (parent, child) if kind in (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN) else (child, parent)
+        )
+        in_time = bound.time if kind is ConstraintKind.ARRIVING and bound.rows is None else None
         if gone in returned and new in batch and (in_time is not None or is_alone):
-            told[name_of(edge, kind)] = returned[gone].late(edge, batch[new], in_time)
+            told[constraint_name(edge, kind)] = returned[gone].count_late(edge, batch[new], in_time)
     return {BROKEN: {name: count for name, count in told.items() if count}}
 
 
-def added(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]:
+def add_late_counts(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]:
     """Add the reports of a step to the number of rows that broke each constraint."""
     total = dict(before)
     for report in reports:
@@ -76,12 +78,12 @@ def added(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]
     return total
 
 
-def said(
+def mark_broken(
     candidates: Sequence[Candidate], judged: Sequence[Facts], late: Mapping[str, int], lost: Facts, *, alone: bool
 ) -> list[Facts]:
     """Return the facts about constraints, with those that were broken. `alone`: only declared ones are used."""
     used = [each["reach"] is not None for each in judged]
-    is_missing = alone and sum(used) == 1 and _missing(lost)
+    is_missing = alone and sum(used) == 1 and _has_missing(lost)
     told = []
     for each, facts, is_used in zip(candidates, judged, used, strict=True):
         rows = late.get(each.name, 0)
@@ -91,17 +93,17 @@ def said(
     return told
 
 
-def _missing(lost: Facts) -> bool:
+def _has_missing(lost: Facts) -> bool:
     """Return whether any result or pair of the sample is missing."""
     counts: list[Any] = [lost["results"]] if "results" in lost else list(lost.get("pairs", {}).values())
     return any(sum(missing) > 0 for _, missing in counts)
 
 
-def _in_force(constraints: Constraints) -> dict[tuple[int, Kind], Bound]:
+def _bounds_in_force(constraints: Constraints) -> dict[tuple[int, ConstraintKind], Bound]:
     by_kind = {
-        Kind.ARRIVING: constraints.arriving,
-        Kind.CLUSTERED: constraints.clustered,
-        Kind.ORDERED_PARENTS: constraints.ordered_parents,
-        Kind.ORDERED_CHILDREN: constraints.ordered_children,
+        ConstraintKind.ARRIVING: constraints.arriving,
+        ConstraintKind.CLUSTERED: constraints.clustered,
+        ConstraintKind.ORDERED_PARENTS: constraints.ordered_parents,
+        ConstraintKind.ORDERED_CHILDREN: constraints.ordered_children,
     }
     return {(edge, kind): bound for kind, bounds in by_kind.items() for edge, bound in bounds.items()}

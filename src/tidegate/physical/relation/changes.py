@@ -40,27 +40,27 @@ class ChangesOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = ChangesState.load(state)
-        watermark = max(memory.watermark, self._reported(min(watermarks[0], FOREVER)))
+        watermark = max(memory.watermark, self._report_watermark(min(watermarks[0], FOREVER)))
         new = valid_elements(inputs[0], memory.watermark)
         if watermark == memory.watermark and state and not len(new):
             return Step(state, Batch.empty(self.schema), watermark)
         begins, ends = self._edges(new)
-        waiting_begins, begun = _due(memory.begins, begins, watermark)
-        waiting_ends, ended = _due(memory.ends, ends, watermark)
+        waiting_begins, begun = _split_due(memory.begins, begins, watermark)
+        waiting_ends, ended = _split_due(memory.ends, ends, watermark)
         after = ChangesState(watermark, waiting_begins, waiting_ends)
-        return Step(after.save(), self._net(begun, ended), watermark)
+        return Step(after.save(), self._net_changes(begun, ended), watermark)
 
     @property
-    def _early(self) -> int:
+    def _lead_time(self) -> int:
         """Return how much earlier than the change it is reported.
 
         The last instant of a row is one chronon before the instant at which it is gone.
         """
         return CHRONON if self.change is Change.DELETED_LAST else 0
 
-    def _reported(self, watermark: int) -> int:
+    def _report_watermark(self, watermark: int) -> int:
         """Return the watermark of reports, given the watermark of elements."""
-        return watermark if watermark in (BEGINNING, FOREVER) else watermark - self._early
+        return watermark if watermark in (BEGINNING, FOREVER) else watermark - self._lead_time
 
     def _edges(self, batch: Batch) -> tuple[Batch, Batch]:
         """Return chronons where elements begin and where they end.
@@ -68,10 +68,10 @@ class ChangesOperator:
         An element that starts at the beginning of time does not begin, and an endless one does not end.
         """
         beginning, ending = batch.filter(batch.start > BEGINNING), batch.filter(batch.end < FOREVER)
-        begin, end = beginning.start - self._early, ending.end - self._early
+        begin, end = beginning.start - self._lead_time, ending.end - self._lead_time
         return Batch(begin, begin + CHRONON, beginning.columns), Batch(end, end + CHRONON, ending.columns)
 
-    def _net(self, begun: Batch, ended: Batch) -> Batch:
+    def _net_changes(self, begun: Batch, ended: Batch) -> Batch:
         """Return the surplus of one kind of edge over the other, by row and instant."""
         more, less = (begun, ended) if self.change is Change.INSERTED else (ended, begun)
         both = concat([more, less])
@@ -100,8 +100,8 @@ class ChangesState:
         return {FIGURES: figures_chunk(figures), **self.begins.chunks(), **self.ends.chunks()}
 
 
-def _due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
+def _split_due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
     """Split waiting and new rows: return those that keep waiting, and those before the watermark."""
     now = new.start < watermark
-    rest, come = waiting.add(new.filter(~now).to_arrow()).take_before(watermark)
+    rest, come = waiting.with_rows(new.filter(~now).to_arrow()).take_before(watermark)
     return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
@@ -39,27 +39,33 @@ class CoalesceOperator:
         return (self.schema.names,)
 
     def describe(self) -> str:
-        return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {in_words(self.length)}"
+        return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {duration_text(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = CoalesceState.load(state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
         now = arrived.start < watermark
-        futures = memory.futures.add(arrived.filter(~now).to_arrow())
+        futures = memory.futures.with_rows(arrived.filter(~now).to_arrow())
         if watermark == memory.watermark:
             changed = CoalesceState(watermark, futures, memory.held)
-            return Step(changed.save() if len(arrived) or not state else state, Batch.empty(self.schema), changed.since)
+            return Step(
+                changed.save() if len(arrived) or not state else state,
+                Batch.empty(self.schema),
+                changed.output_watermark,
+            )
         futures, come = futures.take_before(watermark)
         held, ended = memory.held.take_before(watermark)
         due = [arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)]
-        merged = self._merged(concat([*due, *(_turned(Batch.from_arrow(rows)) for rows in ended)]))
+        merged = self._merge_adjacent(concat([*due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
         # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
-        memory = CoalesceState(watermark, futures, held.add(_turned(merged.filter(extensible)).to_arrow()))
-        return Step(memory.save(), merged.filter(~extensible), memory.since)
+        memory = CoalesceState(
+            watermark, futures, held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
+        )
+        return Step(memory.save(), merged.filter(~extensible), memory.output_watermark)
 
-    def _merged(self, batch: Batch) -> Batch:
+    def _merge_adjacent(self, batch: Batch) -> Batch:
         keys = [canonical(column) for column in batch.columns.columns]
         groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(batch)).groups
         last, since = chains(groups, batch.start, batch.end, self.length)
@@ -86,12 +92,12 @@ class CoalesceState:
         return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.held.chunks()}
 
     @property
-    def since(self) -> int:
+    def output_watermark(self) -> int:
         """Return the time before which nothing more will be emitted."""
-        starts = (int(run.rest().column(1).to_numpy().min()) for run in self.held.runs if run.waiting)
+        starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in self.held.runs if run.waiting_count)
         return min((self.watermark, *starts))
 
 
-def _turned(batch: Batch) -> Batch:
+def _swap_start_and_end(batch: Batch) -> Batch:
     """Swap start and end, because held elements wait in the order of their ends."""
     return Batch(batch.end, batch.start, batch.columns)

@@ -14,9 +14,9 @@ from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
-from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
-from tidegate.physical.relation.kernels.count_window import ALL, Counted, Remembered, count_windows
+from tidegate.physical.relation.kernels.count_window import ALL, CountWindowResult, GroupCounts, count_windows
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 
@@ -52,46 +52,46 @@ class CountWindowOperator:
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
         now = arrived.start < watermark
-        memory = replace(memory, futures=memory.futures.add(arrived.filter(~now).to_arrow()))
+        memory = replace(memory, futures=memory.futures.with_rows(arrived.filter(~now).to_arrow()))
         if watermark == memory.watermark:
             changed = state if state and not len(arrived) else memory.save()
             return Step(changed, Batch.empty(self.schema), memory.output_watermark)
         futures, come = memory.futures.take_before(watermark)
         due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
-        after, output = self._advanced(replace(memory, futures=futures), due, watermark)
+        after, output = self._advance(replace(memory, futures=futures), due, watermark)
         return Step(after.save(), output, after.output_watermark)
 
-    def _advanced(self, memory: CountWindowState, due: Batch, watermark: int) -> tuple[CountWindowState, Batch]:
+    def _advance(self, memory: CountWindowState, due: Batch, watermark: int) -> tuple[CountWindowState, Batch]:
         """Count the elements that are due, and emit up to the watermark."""
         table = memory.groups
         keys = [canonical(due.column(name)) for name in self.keys]
         found = group_rows(table.keys, keys, groups=len(table.counts), rows=len(due))
         table = table.with_founders([key.take(pa.array(found.founders)) for key in keys], len(found.founders))
-        arrived = in_order(found.groups, due.start, due.columns.columns, count=len(table.counts))
-        remembered = Remembered(table.counts, table.sizes, memory.not_emitted)
+        arrived = sort_in_time_order(found.groups, due.start, due.columns.columns, count=len(table.counts))
+        remembered = GroupCounts(table.counts, table.sizes, memory.not_emitted)
         rows = ALL if self.rows is None else self.rows
         cut, early = self.emit is Emit.SETTLED, self.emit is Emit.EARLY
         counted = count_windows(remembered, arrived, rows, self.slide, watermark, cut, early)
         columns = concat_columns([memory.elements, due.columns])
         output = Batch(counted.start, counted.end, take(columns, counted.rows))
-        return _after(memory, table, arrived.bounds, counted, columns, watermark), output
+        return _state_after(memory, table, arrived.bounds, counted, columns, watermark), output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupTable:
+class CountWindowGroups:
     """Groups: their keys, the number of elements of each so far, and how many of the last ones are kept."""
 
     keys: list[pa.Array]
     counts: Ints
     sizes: Ints
 
-    def with_founders(self, keys: list[pa.Array], new: int) -> GroupTable:
+    def with_founders(self, keys: list[pa.Array], new: int) -> CountWindowGroups:
         """Add new groups without elements after the known ones."""
         if not new:
             return self
         none = np.zeros(new, np.int64)
         joined = [pa.concat_arrays([old, more]) for old, more in zip(self.keys, keys, strict=True)]
-        return GroupTable(joined, np.append(self.counts, none), np.append(self.sizes, none))
+        return CountWindowGroups(joined, np.append(self.counts, none), np.append(self.sizes, none))
 
     def save(self) -> pa.RecordBatch:
         names = [_COUNT, _SIZE, *(f"key.{k}" for k in range(len(self.keys)))]
@@ -104,7 +104,7 @@ class CountWindowState:
 
     watermark: int
     futures: Schedule
-    groups: GroupTable
+    groups: CountWindowGroups
     elements: pa.RecordBatch
     since: Ints | None
     chunks: Chunks
@@ -117,9 +117,9 @@ class CountWindowState:
         return CountWindowState(
             figures.get("watermark", BEGINNING),
             Schedule.load(_FUTURES, chunks, figures),
-            _loaded_groups(operator, held),
+            _load_groups(operator, held),
             held.get(_ELEMENTS, pa.RecordBatch.from_pylist([], schema=operator.schema.arrow)),
-            _loaded_since(operator, held),
+            _load_since(operator, held),
             held,
         )
 
@@ -138,27 +138,32 @@ class CountWindowState:
         return self.watermark if self.since is None else int(np.min(self.since, initial=self.watermark))
 
 
-def _loaded_groups(operator: CountWindowOperator, chunks: Chunks) -> GroupTable:
+def _load_groups(operator: CountWindowOperator, chunks: Chunks) -> CountWindowGroups:
     if _GROUPS not in chunks:
         none = np.empty(0, np.int64)
-        return GroupTable([pa.array([], operator.schema.type_of(k).arrow) for k in operator.keys], none, none)
+        return CountWindowGroups([pa.array([], operator.schema.type_of(k).arrow) for k in operator.keys], none, none)
     counts, sizes, *keys = chunks[_GROUPS].columns
-    return GroupTable(keys, np.array(counts), np.array(sizes))
+    return CountWindowGroups(keys, np.array(counts), np.array(sizes))
 
 
-def _loaded_since(operator: CountWindowOperator, chunks: Chunks) -> Ints | None:
+def _load_since(operator: CountWindowOperator, chunks: Chunks) -> Ints | None:
     if operator.emit is Emit.SETTLED:
         return None
     return np.array(chunks[_SINCE].column(0)) if _SINCE in chunks else np.empty(0, np.int64)
 
 
-def _after(
-    memory: CountWindowState, table: GroupTable, bounds: Ints, counted: Counted, columns: pa.RecordBatch, watermark: int
+def _state_after(
+    memory: CountWindowState,
+    table: CountWindowGroups,
+    bounds: Ints,
+    counted: CountWindowResult,
+    columns: pa.RecordBatch,
+    watermark: int,
 ) -> CountWindowState:
     """Return the state at the watermark; reuse the chunks if no element arrived."""
     if not bounds[-1] and watermark < FOREVER:
         return replace(memory, watermark=watermark)
-    groups = GroupTable(table.keys, table.counts + np.diff(bounds), counted.sizes)
+    groups = CountWindowGroups(table.keys, table.counts + np.diff(bounds), counted.sizes)
     elements = take(columns, counted.kept)
     since = None if memory.since is None else counted.since
     chunks = {_GROUPS: groups.save(), _ELEMENTS: elements}

@@ -12,8 +12,8 @@ import pyarrow as pa
 from tidegate.algebra.plan import Order
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.kernels.groups import canonical, distribute, group_rows
-from tidegate.physical.common.kernels.order_codes import classes, order_codes, presence, sorted_by
+from tidegate.physical.common.kernels.groups import canonical, group_rows, sort_by_group
+from tidegate.physical.common.kernels.order_codes import equality_classes, order_codes, presence, row_order_by_codes
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.schema import Schema
 
@@ -44,8 +44,8 @@ class PruneOperator:
             return Step(NO_STATE, batch, watermarks[0])
         together = [pa.array(batch.start), pa.array(batch.end), *(canonical(batch.column(k)) for k in self.keys)]
         groups, founders = group_rows([t[:0] for t in together], together, groups=0, rows=len(batch))
-        place = _places(sort_keys(batch.column(self.order.column), self.order))
-        limit = _first_places(groups, place, len(founders), self.count)
+        place = _rank_rows(sort_keys(batch.column(self.order.column), self.order))
+        limit = _place_limits(groups, place, len(founders), self.count)
         return Step(NO_STATE, batch.filter(place <= limit[groups]), watermarks[0])
 
 
@@ -59,17 +59,17 @@ def sort_keys(column: pa.Array, order: Order) -> list[Ints]:
     return [present if order.nulls_first else 1 - present, turned]
 
 
-def _places(keys: list[Ints]) -> Ints:
+def _rank_rows(keys: list[Ints]) -> Ints:
     """Return one number for each row, in the order of the keys."""
-    return keys[0] if len(keys) == 1 else classes(sorted_by(keys), keys)
+    return keys[0] if len(keys) == 1 else equality_classes(row_order_by_codes(keys), keys)
 
 
-def _first_places(groups: Ints, place: Ints, many: int, count: int) -> Ints:
+def _place_limits(groups: Ints, place: Ints, many: int, count: int) -> Ints:
     """Return, for each group, the place of the last of its first `count` rows."""
     if count == 1:
         limit = np.full(many, np.iinfo(np.int64).max)
         np.minimum.at(limit, groups, place)
         return limit
-    bounds, rows = distribute(groups, np.argsort(place), many)
+    bounds, rows = sort_by_group(groups, np.argsort(place), many)
     last: Ints = place[rows[np.minimum(bounds[:-1] + count, bounds[1:]) - 1]]
     return last

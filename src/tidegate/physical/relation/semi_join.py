@@ -18,7 +18,7 @@ from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.join.operator import JoinOperator
-from tidegate.physical.relation.sets import ANY_RIGHT, counter, counts, repeated, tagged
+from tidegate.physical.relation.sets import ANY_RIGHT, counting_operator, repeat_elements, side_counts, tag_elements
 from tidegate.schema import Schema
 
 _JOIN, _COUNT = "join", "count"
@@ -47,37 +47,38 @@ class SemiJoinOperator:
         return (self.left_keys, self.right_keys)
 
     def describe(self) -> str:
-        return f"{'anti-' if self.anti else 'semi-'}{_parts(self)[0].describe()}, reporting {self.emit.name.lower()}"
+        join, _ = _join_and_counter(self)
+        return f"{'anti-' if self.anti else 'semi-'}{join.describe()}, reporting {self.emit.name.lower()}"
 
-    def bounded(self, most: int) -> SemiJoinOperator:
+    def with_pair_limit(self, most: int) -> SemiJoinOperator:
         return replace(self, most_pairs=most)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
-        parts = _by_part(state)
-        return _together(join=_parts(self)[0].forget(parts[_JOIN], which), count=parts[_COUNT])
+        parts = _split_state(state)
+        return _combine_states(join=_join_and_counter(self)[0].forget(parts[_JOIN], which), count=parts[_COUNT])
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        join, count = _parts(self)
-        before = _by_part(state)
+        join, count = _join_and_counter(self)
+        before = _split_state(state)
         paired = join.step(before[_JOIN], inputs, watermarks)
         matched = paired.output.with_columns(paired.output.columns.select(list(self.left.names)))
-        both = concat([tagged(inputs[0], left=True), tagged(matched, left=False)])
+        both = concat([tag_elements(inputs[0], left=True), tag_elements(matched, left=False)])
         counted = count.step(before[_COUNT], [both], [paired.watermark])
-        rows, pairs = counts(counted.output)
-        output = repeated(counted.output, np.where((pairs > 0) != self.anti, rows, 0), self.left)
-        kept = _together(join=paired.state, count=counted.state)
+        rows, pairs = side_counts(counted.output)
+        output = repeat_elements(counted.output, np.where((pairs > 0) != self.anti, rows, 0), self.left)
+        kept = _combine_states(join=paired.state, count=counted.state)
         return Step(kept, output, counted.watermark, paired.dead, pairs=paired.pairs)
 
 
 @lru_cache(maxsize=256)
-def _parts(semi: SemiJoinOperator) -> tuple[JoinOperator, AggregateOperator]:
+def _join_and_counter(semi: SemiJoinOperator) -> tuple[JoinOperator, AggregateOperator]:
     join = JoinOperator(
         semi.left, semi.right, semi.left_keys, semi.right_keys, semi.residual, most_output=semi.most_pairs
     )
-    return join, counter(semi.left, ANY_RIGHT, semi.emit)
+    return join, counting_operator(semi.left, ANY_RIGHT, semi.emit)
 
 
-def _by_part(state: Chunks) -> Mapping[str, Chunks]:
+def _split_state(state: Chunks) -> Mapping[str, Chunks]:
     parts: dict[str, dict[str, object]] = {_JOIN: {}, _COUNT: {}}
     for name, chunk in state.items():
         part, _, rest = name.partition("/")
@@ -85,5 +86,5 @@ def _by_part(state: Chunks) -> Mapping[str, Chunks]:
     return parts
 
 
-def _together(**parts: Chunks) -> Chunks:
+def _combine_states(**parts: Chunks) -> Chunks:
     return {f"{part}/{name}": chunk for part, state in parts.items() for name, chunk in state.items()}

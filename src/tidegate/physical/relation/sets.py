@@ -33,7 +33,7 @@ def tagged_schema(schema: Schema) -> Schema:
     return schema + Schema(tuple(Field(name, Type.BOOLEAN) for name in _TAGS))
 
 
-def tagged(batch: Batch, *, left: bool) -> Batch:
+def tag_elements(batch: Batch, *, left: bool) -> Batch:
     """Tag the elements as ones of the left or of the right side."""
     yes, no = pa.repeat(pa.scalar(value=True), len(batch)), pa.nulls(len(batch), pa.bool_())
     names = [*batch.columns.schema.names, *_TAGS]
@@ -41,7 +41,7 @@ def tagged(batch: Batch, *, left: bool) -> Batch:
     return batch.with_columns(pa.RecordBatch.from_arrays(columns, names))
 
 
-def tag(side: Schema, schema: Schema, *, left: bool) -> MapOperator:
+def tag_operator(side: Schema, schema: Schema, *, left: bool) -> MapOperator:
     """Return an operator that tags elements; the columns of the side get the names of the schema."""
     columns = [Output(new.name, Column(old.name, old.type)) for new, old in zip(schema, side, strict=True)]
     nothing = Literal(None, Type.BOOLEAN)
@@ -49,49 +49,49 @@ def tag(side: Schema, schema: Schema, *, left: bool) -> MapOperator:
     return MapOperator((*columns, *(Output(name, mark) for name, mark in marks)))
 
 
-class Amount(Enum):
+class TagAggregate(Enum):
     """Knowledge of a row that a rule needs on one side; the value is the aggregate of the tags that provides it."""
 
     NUMBER = "count"
     PRESENCE = "max"  # cheaper, and changes less often
 
 
-ANY_RIGHT = (Amount.NUMBER, Amount.PRESENCE)
+ANY_RIGHT = (TagAggregate.NUMBER, TagAggregate.PRESENCE)
 """Number of copies on the left, and mere presence on the right."""
 
 
-def amounts(rule: SetRule) -> tuple[Amount, Amount]:
+def tag_aggregates(rule: SetRule) -> tuple[TagAggregate, TagAggregate]:
     """Return what a rule needs to know about both sides."""
     match rule:
         case SetRule.EXCEPT_ALL | SetRule.INTERSECT_ALL | SetRule.MAX_UNION:
-            return (Amount.NUMBER, Amount.NUMBER)
+            return (TagAggregate.NUMBER, TagAggregate.NUMBER)
         case SetRule.STRICT_EXCEPT_ALL:
             return ANY_RIGHT
         case SetRule.EXCEPT | SetRule.INTERSECT:
-            return (Amount.PRESENCE, Amount.PRESENCE)
+            return (TagAggregate.PRESENCE, TagAggregate.PRESENCE)
 
 
-def counter(schema: Schema, wanted: tuple[Amount, Amount], emit: Emit) -> AggregateOperator:
+def counting_operator(schema: Schema, wanted: tuple[TagAggregate, TagAggregate], emit: Emit) -> AggregateOperator:
     """Return an operator that counts how often each row is left and right, over tagged elements with these columns."""
     calls = (
-        AggregateCall(amount.value, tag_, name, Type.BIGINT if amount is Amount.NUMBER else Type.BOOLEAN)
+        AggregateCall(amount.value, tag_, name, Type.BIGINT if amount is TagAggregate.NUMBER else Type.BOOLEAN)
         for amount, tag_, name in zip(wanted, _TAGS, _COUNTS, strict=True)
     )
     return AggregateOperator(tagged_schema(schema), schema.names, tuple(calls), emit)
 
 
-def counts(batch: Batch) -> tuple[Ints, Ints]:
-    """Return what `counter` found; presence counts as 1."""
-    left, right = (_numbers(batch.column(name)) for name in _COUNTS)
+def side_counts(batch: Batch) -> tuple[Ints, Ints]:
+    """Return what `counting_operator` found; presence counts as 1."""
+    left, right = (_as_numbers(batch.column(name)) for name in _COUNTS)
     return left, right
 
 
-def _numbers(column: pa.Array) -> Ints:
+def _as_numbers(column: pa.Array) -> Ints:
     numbers: Ints = column.cast(pa.int64()).fill_null(0).to_numpy()
     return numbers
 
 
-def repeated(batch: Batch, copies: Ints, schema: Schema) -> Batch:
+def repeat_elements(batch: Batch, copies: Ints, schema: Schema) -> Batch:
     """Repeat each element as often as `copies` says, with only the columns of the schema."""
     columns = [batch.column(name) for name in schema.names]
     chosen = batch.with_columns(pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
@@ -115,15 +115,19 @@ class RepeatOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        return Step(NO_STATE, repeated(batch, copies(self.rule, *counts(batch)), self.schema), watermarks[0])
+        return Step(
+            NO_STATE,
+            repeat_elements(batch, copies_in_result(self.rule, *side_counts(batch)), self.schema),
+            watermarks[0],
+        )
 
 
-def copies(rule: SetRule, left: Ints, right: Ints) -> Ints:
+def copies_in_result(rule: SetRule, left: Ints, right: Ints) -> Ints:
     """Return how often a row is in the result, given how often it is left and right.
 
     Examples
     --------
-    >>> copies(SetRule.EXCEPT_ALL, np.array([3, 1]), np.array([1, 2])).tolist()
+    >>> copies_in_result(SetRule.EXCEPT_ALL, np.array([3, 1]), np.array([1, 2])).tolist()
     [2, 0]
     """
     match rule:

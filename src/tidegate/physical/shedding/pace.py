@@ -37,7 +37,7 @@ class StepPace:
     units: float = 0.0
     steps: float = 0.0
     rows: float = 0.0
-    other: float = 0.0
+    overhead: float = 0.0
     """Seconds of overhead."""
     squares: float = 0.0
     """Squares of rows."""
@@ -45,14 +45,14 @@ class StepPace:
     """Products of rows and overhead seconds."""
 
     @property
-    def line(self) -> tuple[float, float]:
+    def overhead_line(self) -> tuple[float, float]:
         """Return the fixed seconds of overhead, and those per row. Neither is negative.
 
         While all steps have about as many rows, half of the overhead counts as fixed.
         """
         if not self.steps:
             return 0.0, 0.0
-        rows, other = self.rows / self.steps, self.other / self.steps
+        rows, other = self.rows / self.steps, self.overhead / self.steps
         if rows <= 0 or other <= 0:
             return max(other, 0.0), 0.0
         spread, common = self.squares / self.steps - rows * rows, self.products / self.steps - rows * other
@@ -61,16 +61,18 @@ class StepPace:
         slope = min(max(slope, 0.0), other / rows)
         return other - slope * rows, slope
 
-    def others(self, rows: int) -> float:
+    def expected_overhead(self, rows: int) -> float:
         """Return the expected seconds of overhead in a step with `rows` new rows."""
-        fixed, each = self.line
+        fixed, each = self.overhead_line
         return fixed + each * rows
 
     def budget(self, target: float, rows: int) -> float:
         """Return the units that a bucket may compare in a step of `target` seconds with `rows` new rows."""
-        return max(ROOM * target - self.others(rows), LEAST * target) / self.cost
+        return max(ROOM * target - self.expected_overhead(rows), LEAST * target) / self.cost
 
-    def after(self, target: float, rows: int, units: int, comparing: float, slowest: float, seconds: float) -> StepPace:
+    def after_step(
+        self, target: float, rows: int, units: int, comparing: float, slowest: float, seconds: float
+    ) -> StepPace:
         """Return the pace after a step.
 
         `comparing` is the seconds for all units in all buckets, `slowest` that of the slowest bucket. If buckets wait
@@ -79,17 +81,17 @@ class StepPace:
         """
         other = min(max(seconds - slowest, 0.0), target)
         if self.steps:
-            other = min(other, 3.0 * self.others(rows) + _ALIKE * target)
+            other = min(other, 3.0 * self.expected_overhead(rows) + _ALIKE * target)
         return replace(
-            self._compared(target, units, comparing),
+            self._with_new_cost(target, units, comparing),
             steps=_FADING * self.steps + 1.0,
             rows=_FADING * self.rows + rows,
-            other=_FADING * self.other + other,
+            overhead=_FADING * self.overhead + other,
             squares=_FADING * self.squares + rows * rows,
             products=_FADING * self.products + rows * other,
         )
 
-    def _compared(self, target: float, units: int, comparing: float) -> StepPace:
+    def _with_new_cost(self, target: float, units: int, comparing: float) -> StepPace:
         """Update the cost by a factor of at most two, and by little if there was little to compare."""
         if units <= 0 or comparing <= 0.0:
             return self

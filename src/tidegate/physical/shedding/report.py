@@ -14,7 +14,7 @@ _CHANGE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Shed:
+class SheddingCounts:
     """Counts of a step in all buckets together; `missed` estimates the results that were not found.
 
     `worth` and `worth_missed` are the utility of found and missed results, if they have one. `dropped` counts rows.
@@ -32,10 +32,10 @@ class Shed:
     worth_missed: float = 0.0
 
 
-def reported(shed: Shed, step: int, before: Facts | None) -> dict[str, Any]:
+def report_shedding(shed: SheddingCounts, step: int, before: Facts | None) -> dict[str, Any]:
     """Return the facts of a step, from its counts and the facts of the step before."""
     known = before or NO_FACTS
-    now = _figures(shed)
+    now = _summed_counts(shed)
     so_far = {name: value for name, value in known.get("overall", NO_FACTS).items() if name in _ADDED}
     overall = {name: now[name] + so_far.get(name, 0) for name in _ADDED if now[name] is not None}
     history = known.get("history", [])
@@ -43,10 +43,12 @@ def reported(shed: Shed, step: int, before: Facts | None) -> dict[str, Any]:
         "join": shed.join,
         "policy": shed.policy,
         "step": step,
-        **_shares(now),
+        **_add_shares(now),
         "budget": shed.budget,
-        "overall": _shares({**dict.fromkeys(_ADDED), **overall}),
-        "history": _followed(history, step, _share(shed.comparisons, shed.volume)) if shed.volume else list(history),
+        "overall": _add_shares({**dict.fromkeys(_ADDED), **overall}),
+        "history": _append_change(history, step, _share(shed.comparisons, shed.volume))
+        if shed.volume
+        else list(history),
     }
 
 
@@ -54,11 +56,11 @@ _ADDED = ("comparisons", "volume", "found", "missed", "dropped", "worth", "worth
 """Figures of a step that are added up since the beginning."""
 
 
-def _figures(shed: Shed) -> dict[str, Any]:
+def _summed_counts(shed: SheddingCounts) -> dict[str, Any]:
     return {name: getattr(shed, name) for name in _ADDED}
 
 
-def _shares(figures: Facts) -> dict[str, Any]:
+def _add_shares(figures: Facts) -> dict[str, Any]:
     """Add shares to the figures: of comparisons, of results, and of their utility."""
     worth = figures["worth"]
     return {
@@ -69,12 +71,12 @@ def _shares(figures: Facts) -> dict[str, Any]:
     }
 
 
-def _followed(history: list[list[float]], step: int, share: float) -> list[list[float]]:
+def _append_change(history: list[list[float]], step: int, share: float) -> list[list[float]]:
     """Return the changes of a share, which is 1 at the beginning.
 
     Examples
     --------
-    >>> _followed([[3, 0.5]], 4, 0.505), _followed([[3, 0.5]], 4, 0.52)
+    >>> _append_change([[3, 0.5]], 4, 0.505), _append_change([[3, 0.5]], 4, 0.52)
     ([[3, 0.5]], [[3, 0.5], [4, 0.52]])
     """
     last = history[-1][1] if history else 1.0

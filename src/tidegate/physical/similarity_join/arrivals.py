@@ -11,25 +11,25 @@ from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.row_segments import Segment
-from tidegate.physical.shedding.kernels.random_choice import drawn, key_of
-from tidegate.physical.similarity_join.kernels.slots import Arrivals
-from tidegate.physical.similarity_join.state import OWN, Shape
+from tidegate.physical.shedding.kernels.random_choice import draw_numbers, key_of
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
+from tidegate.physical.similarity_join.state import OWN, SimilarityJoinLayout
 
 _DROPPING = 1
 """Distinguishes the choice of rows to drop from other random choices."""
 
 
-class Place(NamedTuple):
+class BucketPosition(NamedTuple):
     """Place of one bucket among all. Every bucket gets all elements."""
 
     bucket: int
     buckets: int
 
 
-class New(NamedTuple):
+class NewElements(NamedTuple):
     """New elements that can match others, with their rows and columns."""
 
-    arrivals: Arrivals
+    arrivals: SlotArrivals
     segment: Segment
     own: Mask | None
     """Elements that this bucket keeps; None for all."""
@@ -38,33 +38,35 @@ class New(NamedTuple):
         return len(self.arrivals)
 
     @property
-    def kept(self) -> Mask:
+    def kept_mask(self) -> Mask:
         return np.ones(len(self), np.bool_) if self.own is None else self.own
 
-    def filter(self, mask: Mask) -> New:
+    def filter(self, mask: Mask) -> NewElements:
         if mask.all():
             return self
-        return New(
+        return NewElements(
             self.arrivals.take(np.flatnonzero(mask)),
             Segment(self.segment.ids[mask], self.segment.columns.filter(pa.array(mask))),
             None if self.own is None else self.own[mask],
         )
 
-    def chosen(self, share: float, step: int) -> Mask:
+    def choose_share(self, share: float, step: int) -> Mask:
         """Choose a share of the elements at random, the same in every bucket and every attempt at the step."""
         if share >= 1.0:
             return np.ones(len(self), np.bool_)
-        numbers = drawn(np.arange(len(self)), self.arrivals.row, np.uint64(key_of(_DROPPING, step)))
+        numbers = draw_numbers(np.arange(len(self)), self.arrivals.row, np.uint64(key_of(_DROPPING, step)))
         return numbers.astype(np.float64) < share * 2.0**64
 
 
-def new_elements(shape: Shape, stream: int, batch: Batch, first: int, place: Place, *, ordered: bool) -> New:
+def new_elements(
+    shape: SimilarityJoinLayout, stream: int, batch: Batch, first: int, place: BucketPosition, *, ordered: bool
+) -> NewElements:
     """Return the elements that can match others, as rows from `first` on.
 
     With `ordered`, they are sorted by time and values. Then random choices, which depend on rows, do not depend on the
     order of arrival.
     """
-    batch = _matchable(shape, stream, batch)
+    batch = _drop_unmatchable(shape, stream, batch)
     own = None
     if ordered or place.buckets > 1:
         hashes = hash_columns([pa.array(batch.start), pa.array(batch.end), *batch.columns.columns])
@@ -72,13 +74,13 @@ def new_elements(shape: Shape, stream: int, batch: Batch, first: int, place: Pla
         batch = batch.take(order)
         own = None if place.buckets == 1 else bucket_of(hashes[order], place.buckets) == place.bucket
     rows: Ints = np.arange(first, first + len(batch))
-    kind = None if shape.kinds is None else shape.kinds.of(stream, batch.columns, len(batch))
+    kind = None if shape.kinds is None else shape.kinds.kinds_of_rows(stream, batch.columns, len(batch))
     values = shape.coding.values(stream, batch.columns, len(batch))
-    return New(Arrivals(batch.start, batch.end, rows, values, kind), _segment(batch, rows), own)
+    return NewElements(SlotArrivals(batch.start, batch.end, rows, values, kind), _segment(batch, rows), own)
 
 
-def _matchable(shape: Shape, stream: int, batch: Batch) -> Batch:
-    valid, usable = batch.end > batch.start, shape.coding.usable(stream, batch.columns)
+def _drop_unmatchable(shape: SimilarityJoinLayout, stream: int, batch: Batch) -> Batch:
+    valid, usable = batch.end > batch.start, shape.coding.usable_rows(stream, batch.columns)
     return batch.filter(valid if usable is None else valid & usable)
 
 

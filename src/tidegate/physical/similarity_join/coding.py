@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.similarity_join import Likeness, Measure
+from tidegate.algebra.similarity_join import Measure, SimilarityCondition
 from tidegate.entries import entries_of
-from tidegate.expressions.columns import nulls, numbers
+from tidegate.expressions.columns import null_mask, numbers
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.hashing import hash_columns
 from tidegate.physical.similarity_join.kernels.conditions import (
@@ -31,7 +31,7 @@ from tidegate.physical.similarity_join.kernels.conditions import (
     Superset,
 )
 from tidegate.physical.similarity_join.kernels.matching import Method
-from tidegate.physical.similarity_join.kernels.slots import codes_of
+from tidegate.physical.similarity_join.kernels.slots import number_codes
 from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values
 from tidegate.schema import Schema, Type
 
@@ -53,7 +53,7 @@ _FORMS = {Measure.DISTANCE: _Form.NUMBERS, Measure.PRODUCT: _Form.WEIGHTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Coding:
+class SimilarityCoding:
     """Computation of a similarity: a condition that accepts at least the same pairs, and the columns it reads."""
 
     condition: Condition
@@ -63,11 +63,11 @@ class Coding:
     floating: bool
     """True if numbers are compared as doubles."""
 
-    def usable(self, stream: int, columns: pa.RecordBatch) -> Mask | None:
+    def usable_rows(self, stream: int, columns: pa.RecordBatch) -> Mask | None:
         """Return the rows that can match others, or None for all. NULL matches nothing."""
         if not self.columns or not columns.column(self.columns[stream]).null_count:
             return None
-        return ~nulls(columns.column(self.columns[stream]))
+        return ~null_mask(columns.column(self.columns[stream]))
 
     def values(self, stream: int, columns: pa.RecordBatch, rows: int) -> Values:
         """Return the compared values of rows, all of which are usable."""
@@ -79,19 +79,19 @@ class Coding:
         found = entries_of(columns.column(self.columns[stream]))
         owners, values, keys = found.owners, found.values, found.keys
         if values.null_count:
-            known = ~nulls(values)
+            known = ~null_mask(values)
             owners, values = owners[known], values.filter(pa.array(known))
             keys = None if keys is None else keys.filter(pa.array(known))
         if keys is None:
-            return _sets(owners, _codes(values, floating=self.floating), None, rows)
-        return _sets(owners, _codes(keys, floating=False), numbers(values).astype(np.float64), rows)
+            return _build_sets(owners, _item_codes(values, floating=self.floating), None, rows)
+        return _build_sets(owners, _item_codes(keys, floating=False), numbers(values).astype(np.float64), rows)
 
 
 @lru_cache(maxsize=256)
-def coding_of(likeness: Likeness | None, left: Schema, right: Schema) -> Coding:
+def coding_of(likeness: SimilarityCondition | None, left: Schema, right: Schema) -> SimilarityCoding:
     """Return the computation of a similarity condition between columns of the left and the right."""
     if likeness is None:
-        return Coding(Anything(), Method.NESTED, (), _Form.NOTHING, floating=False)
+        return SimilarityCoding(Anything(), Method.NESTED, (), _Form.NOTHING, floating=False)
     types = left.type_of(likeness.left), right.type_of(likeness.right)
     parts = [type_.parts[0] if type_.parts else type_ for type_ in types]
     form, condition = _FORMS.get(likeness.measure, _Form.SETS), _condition(likeness)
@@ -99,10 +99,10 @@ def coding_of(likeness: Likeness | None, left: Schema, right: Schema) -> Coding:
     if isinstance(condition, Anything):
         method = Method.NESTED
     names = (likeness.left, likeness.right)
-    return Coding(condition, method, names, form, floating=any(part.is_floating for part in parts))
+    return SimilarityCoding(condition, method, names, form, floating=any(part.is_floating for part in parts))
 
 
-def _condition(likeness: Likeness) -> Condition:
+def _condition(likeness: SimilarityCondition) -> Condition:
     bound = likeness.bound
     match likeness.measure:
         case Measure.OVERLAP:
@@ -123,14 +123,14 @@ def _numbers(column: pa.Array, *, floating: bool) -> np.ndarray:
     return numbers(column).astype(np.float64 if floating else np.int64, copy=False)
 
 
-def _codes(items: pa.Array, *, floating: bool) -> Ints:
+def _item_codes(items: pa.Array, *, floating: bool) -> Ints:
     """Return integers for items, equal ones for equal items. None is NULL."""
     if items.type == Type.STRING.arrow:
         return hash_columns([items]).view(np.int64)
-    return codes_of(Numbers(_numbers(items, floating=floating)))
+    return number_codes(Numbers(_numbers(items, floating=floating)))
 
 
-def _sets(owners: Ints, codes: Ints, weights: np.ndarray | None, rows: int) -> Sets:
+def _build_sets(owners: Ints, codes: Ints, weights: np.ndarray | None, rows: int) -> Sets:
     """Return the distinct items of each row in ascending order."""
     order = np.lexsort((codes, owners))
     owners, codes = owners[order], codes[order]

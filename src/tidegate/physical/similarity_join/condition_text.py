@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.similarity_join import SECOND, Likeness, Measure, Policy, Shedding
+from tidegate.algebra.similarity_join import SECOND, Measure, Policy, Shedding, SimilarityCondition
 from tidegate.expressions.nodes import Call, Column, Expression, Literal, conjuncts
 from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Schema, Type
@@ -11,31 +11,35 @@ _WAYS = {Measure.DISTANCE: "in order"}
 _SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", dropping rows within {}"}
 
 
-def words_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression, shedding: Shedding) -> str:
+def describe_join(
+    left: Schema, right: Schema, likeness: SimilarityCondition | None, predicate: Expression, shedding: Shedding
+) -> str:
     """Describe in one line what is joined, how, and what may be shed."""
     start, way = "join by comparing all", "pair by pair"
     if likeness is not None:
         start, way = "similarity join", _WAYS.get(likeness.measure, "by prefixes")
-    condition = condition_of(left, right, likeness, predicate)
+    condition = join_condition_text(left, right, likeness, predicate)
     on = f" on {condition}" if condition else ""
-    return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_limit(shedding))}"
+    return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_budget_text(shedding))}"
 
 
-def condition_of(left: Schema, right: Schema, likeness: Likeness | None, predicate: Expression) -> str:
+def join_condition_text(
+    left: Schema, right: Schema, likeness: SimilarityCondition | None, predicate: Expression
+) -> str:
     """Return the text of the join condition; empty if there is none."""
     terms = [to_sql(term) for term in conjuncts(predicate)]
-    alike = [] if likeness is None else [to_sql(_expression(left, right, likeness))]
+    alike = [] if likeness is None else [to_sql(_similarity_expression(left, right, likeness))]
     return " AND ".join([*alike, *(term for term in terms if term not in alike)])
 
 
-def _limit(shedding: Shedding) -> str:
+def _budget_text(shedding: Shedding) -> str:
     if shedding.budget is not None:
         return f"{shedding.budget:,} comparisons a step"
     seconds = shedding.target / SECOND
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
-def _expression(left: Schema, right: Schema, likeness: Likeness) -> Expression:
+def _similarity_expression(left: Schema, right: Schema, likeness: SimilarityCondition) -> Expression:
     columns = Column(likeness.left, left.type_of(likeness.left)), Column(likeness.right, right.type_of(likeness.right))
     name, bound = likeness.measure.value, likeness.bound
     if likeness.measure in (Measure.SUBSET, Measure.SUPERSET):

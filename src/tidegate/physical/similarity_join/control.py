@@ -22,21 +22,21 @@ from tidegate.algebra.similarity_join import SECOND, Shedding
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.shedding.pace import StepPace
-from tidegate.physical.shedding.report import Shed, reported
+from tidegate.physical.shedding.report import SheddingCounts, report_shedding
 from tidegate.physical.similarity_join.kernels.matching import Method
-from tidegate.physical.similarity_join.kernels.model import Answer, Settings
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult
 
 _COSTS = {Method.FILTERED: 1e-8, Method.INDEXED: 1e-8, Method.NESTED: 3e-7}
 """Assumed seconds per unit of comparing, before any measurement. NESTED evaluates a predicate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SheddingParameters:
     """Parameters of a decision: the text of the join condition, and how the join sheds."""
 
     join: str
     shedding: Shedding
-    settings: Settings
+    settings: SimilarityJoinSettings
 
     @property
     def target(self) -> float:
@@ -44,19 +44,19 @@ class Choice:
         return self.shedding.target / SECOND
 
 
-def tally_of(order: Facts, settings: Settings) -> Tally:
+def tally_of(order: Facts, settings: SimilarityJoinSettings) -> Tally:
     """Return the tally of an order."""
-    return _tally(order["tally"]) if order else Tally.empty(settings.reach, settings.kinds)
+    return _tally_from_json(order["tally"]) if order else Tally.empty(settings.reach, settings.kinds)
 
 
-def budget_of(choice: Choice, order: Facts, rows: int, buckets: int) -> float:
+def budget_of(choice: SheddingParameters, order: Facts, rows: int, buckets: int) -> float:
     """Return the units that each bucket may compare in a step with `rows` new rows."""
     if choice.shedding.budget is not None:
         return choice.shedding.budget / buckets
-    return _pace(choice, order).budget(choice.target, rows)
+    return _restore_pace(choice, order).budget(choice.target, rows)
 
 
-def report_of(answer: Answer, budget: float, rows: int, volume: int, dropped: int) -> dict[str, Any]:
+def report_of(answer: SimilarityStepResult, budget: float, rows: int, volume: int, dropped: int) -> dict[str, Any]:
     """Return the report of a bucket on a step.
 
     If rows were dropped, `volume` is the number of comparisons that all rows would have needed.
@@ -64,7 +64,7 @@ def report_of(answer: Answer, budget: float, rows: int, volume: int, dropped: in
     lost = max(0.0, volume / answer.compared - 1.0) if answer.compared and volume > answer.volume else 0.0
     worth = answer.found_utility
     return {
-        "tally": _recorded(answer.tally),
+        "tally": _tally_to_json(answer.tally),
         "comparisons": answer.compared,
         "volume": max(volume, answer.volume),
         "units": answer.units,
@@ -79,7 +79,7 @@ def report_of(answer: Answer, budget: float, rows: int, volume: int, dropped: in
     }
 
 
-def decide(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+def decide(choice: SheddingParameters, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
     """Return the order for the next step, from the current order, the buckets' reports and the seconds of the step."""
     told = [report for report in reports if report]
     if not told:
@@ -88,28 +88,28 @@ def decide(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: floa
     before = order.get("shed", [None])[0]
     return {
         "step": step,
-        "tally": _recorded(_learnt(choice.settings, order, told)),
-        "pace": _followed(choice, order, told, seconds).to_json(),
-        "shed": [reported(_shed(choice, told), step, before)],
+        "tally": _tally_to_json(_learn_from_reports(choice.settings, order, told)),
+        "pace": _update_pace(choice, order, told, seconds).to_json(),
+        "shed": [report_shedding(_shedding_counts(choice, told), step, before)],
     }
 
 
-def _learnt(settings: Settings, order: Facts, reports: Sequence[Facts]) -> Tally:
+def _learn_from_reports(settings: SimilarityJoinSettings, order: Facts, reports: Sequence[Facts]) -> Tally:
     """Return the tally with the counts of all buckets. It decays only if anything was compared."""
-    before, counted = tally_of(order, settings), Tally.total(_tally(report["tally"]) for report in reports)
-    known = before.followed_by(counted)
-    return known.decayed(settings.decay) if counted.made.any() else known
+    before, counted = tally_of(order, settings), Tally.total(_tally_from_json(report["tally"]) for report in reports)
+    known = before.with_newer(counted)
+    return known.with_decay(settings.decay) if counted.made.any() else known
 
 
-def _followed(choice: Choice, order: Facts, reports: Sequence[Facts], seconds: float) -> StepPace:
+def _update_pace(choice: SheddingParameters, order: Facts, reports: Sequence[Facts], seconds: float) -> StepPace:
     comparing = [float(report["comparing"]) for report in reports]
     rows, units = max(report["rows"] for report in reports), int(_sum(reports, "units"))
-    return _pace(choice, order).after(choice.target, rows, units, sum(comparing), max(comparing), seconds)
+    return _restore_pace(choice, order).after_step(choice.target, rows, units, sum(comparing), max(comparing), seconds)
 
 
-def _shed(choice: Choice, reports: Sequence[Facts]) -> Shed:
+def _shedding_counts(choice: SheddingParameters, reports: Sequence[Facts]) -> SheddingCounts:
     has_utility = choice.shedding.utility is not None
-    return Shed(
+    return SheddingCounts(
         choice.join,
         choice.shedding.policy.value,
         comparisons=int(_sum(reports, "comparisons")),
@@ -123,7 +123,7 @@ def _shed(choice: Choice, reports: Sequence[Facts]) -> Shed:
     )
 
 
-def _pace(choice: Choice, order: Facts) -> StepPace:
+def _restore_pace(choice: SheddingParameters, order: Facts) -> StepPace:
     return StepPace.from_json(order.get("pace"), _COSTS[choice.settings.method])
 
 
@@ -131,10 +131,10 @@ def _sum(reports: Sequence[Facts], name: str) -> float:
     return float(sum(report[name] for report in reports))
 
 
-def _recorded(tally: Tally) -> dict[str, list[float]]:
+def _tally_to_json(tally: Tally) -> dict[str, list[float]]:
     return {name: column.tolist() for part in tally.columns().values() for name, column in part.items()}
 
 
-def _tally(told: Facts) -> Tally:
+def _tally_from_json(told: Facts) -> Tally:
     columns = {name: np.array(counts, np.float64) for name, counts in told.items()}
     return Tally.from_columns({"lags": columns, "kinds": columns})

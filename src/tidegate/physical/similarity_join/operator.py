@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tidegate.algebra.similarity_join import Likeness, Policy, Shedding
+from tidegate.algebra.similarity_join import Policy, Shedding, SimilarityCondition
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch
@@ -22,16 +22,16 @@ from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, Partition
 from tidegate.physical.common.warm_up import exercise_steps
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.similarity_join import control
-from tidegate.physical.similarity_join.arrivals import New, Place, new_elements
+from tidegate.physical.similarity_join.arrivals import BucketPosition, NewElements, new_elements
 from tidegate.physical.similarity_join.coding import coding_of
-from tidegate.physical.similarity_join.condition_text import condition_of, words_of
-from tidegate.physical.similarity_join.control import Choice
-from tidegate.physical.similarity_join.kernels.join import Own, Work
-from tidegate.physical.similarity_join.kernels.model import Settings
-from tidegate.physical.similarity_join.kernels.slots import Arrivals
-from tidegate.physical.similarity_join.pairs import Pairing
-from tidegate.physical.similarity_join.state import Shape, SimilarityJoinState
-from tidegate.physical.similarity_join.utility_classes import kinds_of
+from tidegate.physical.similarity_join.condition_text import describe_join, join_condition_text
+from tidegate.physical.similarity_join.control import SheddingParameters
+from tidegate.physical.similarity_join.kernels.join import NeededComparisons, Own
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
+from tidegate.physical.similarity_join.pairs import PairCollector
+from tidegate.physical.similarity_join.state import SimilarityJoinLayout, SimilarityJoinState
+from tidegate.physical.similarity_join.utility_classes import utility_classes_of
 from tidegate.physical.similarity_join.warm_up import ROWS, warm_up_elements
 from tidegate.schema import Schema
 
@@ -40,7 +40,7 @@ REACH = 21
 within one.
 """
 
-Both = tuple[New, New]
+BothSides = tuple[NewElements, NewElements]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SimilarityJoinOperator:
 
     left: Schema
     right: Schema
-    likeness: Likeness | None
+    similarity: SimilarityCondition | None
     predicate: Expression
     shedding: Shedding
     width: int
@@ -70,7 +70,7 @@ class SimilarityJoinOperator:
         return self.left + self.right
 
     def describe(self) -> str:
-        return words_of(self.left, self.right, self.likeness, self.predicate, self.shedding)
+        return describe_join(self.left, self.right, self.similarity, self.predicate, self.shedding)
 
     def warm_up(self) -> None:
         for policy in (Policy.OFF, Policy.ON, Policy.DROP):
@@ -83,53 +83,57 @@ class SimilarityJoinOperator:
         inputs = [warm_up_elements(schema, time, self.width) for schema in (self.left, self.right)]
         return self.step(state, inputs, [time] * 2).state
 
-    def placed(self, bucket: int, buckets: int) -> SimilarityJoinOperator:
+    def for_bucket(self, bucket: int, buckets: int) -> SimilarityJoinOperator:
         return replace(self, bucket=bucket, buckets=buckets)
 
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> SimilarityJoinOperator:
         return replace(self, order=order, arrived=arrived)
 
     def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        return order if self._is_exact else control.decide(self._choice, order, reports, seconds)
+        return order if self._is_exact else control.decide(self._shedding_parameters, order, reports, seconds)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
-        return SimilarityJoinState.load(_shape(self), state).without(which).save(state)
+        return SimilarityJoinState.load(_layout_of(self), state).without_side(which).save(state)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory, rows = SimilarityJoinState.load(_shape(self), state), len(inputs[0]) + len(inputs[1])
-        came = self._new(memory, 0, inputs[0]), self._new(memory, 1, inputs[1])
-        tally = control.tally_of(self.order, memory.shape.settings)
-        budget = None if self._is_exact else control.budget_of(self._choice, self.order, rows, self.buckets)
-        taken = self._taken(memory, came, tally, budget)
+        memory, rows = SimilarityJoinState.load(_layout_of(self), state), len(inputs[0]) + len(inputs[1])
+        came = self._prepare_new(memory, 0, inputs[0]), self._prepare_new(memory, 1, inputs[1])
+        tally = control.tally_of(self.order, memory.layout.settings)
+        budget = (
+            None if self._is_exact else control.budget_of(self._shedding_parameters, self.order, rows, self.buckets)
+        )
+        taken = self._select_elements(memory, came, tally, budget)
         left, right = ([new.segment, *memory.segments(stream)] for stream, new in enumerate(taken.new))
-        pairing = Pairing(memory.shape.schemas, self.predicate, (left, right))
+        pairing = PairCollector(memory.layout.schemas, self.predicate, (left, right))
         limits = (watermarks[0], watermarks[1])
         join, answer = memory.join.step(
-            _arrivals(taken.new), limits, taken.budget, own=_own(taken.new), predicate=pairing, tally=tally
+            _arrivals(taken.new), limits, taken.budget, own=_own_masks(taken.new), predicate=pairing, tally=tally
         )
         if not any(map(len, came)):
             join = memory.join.forget(limits)  # a step without new elements must leave the state unchanged
-        after = memory.after(join, [new.segment for new in came], taken.dropped)
+        after = memory.after_step(join, [new.segment for new in came], taken.dropped)
         report = NO_FACTS
         if budget is not None:
             report = control.report_of(answer, budget, rows, taken.volume, sum(map(len, taken.dropped)))
         output = pairing.output(answer.start, answer.end)
-        return Step(after.save(state), output, min(watermarks), pairing.letters(), report)
+        return Step(after.save(state), output, min(watermarks), pairing.dead_letters(), report)
 
     @property
     def _is_exact(self) -> bool:
         return self.shedding.policy is Policy.OFF
 
     @property
-    def _choice(self) -> Choice:
-        condition = condition_of(self.left, self.right, self.likeness, self.predicate)
-        return Choice(condition or "all pairs", self.shedding, _shape(self).settings)
+    def _shedding_parameters(self) -> SheddingParameters:
+        condition = join_condition_text(self.left, self.right, self.similarity, self.predicate)
+        return SheddingParameters(condition or "all pairs", self.shedding, _layout_of(self).settings)
 
-    def _new(self, memory: SimilarityJoinState, stream: int, batch: Batch) -> New:
-        place, first = Place(self.bucket, self.buckets), memory.next_row[stream]
-        return new_elements(memory.shape, stream, batch, first, place, ordered=not self._is_exact)
+    def _prepare_new(self, memory: SimilarityJoinState, stream: int, batch: Batch) -> NewElements:
+        place, first = BucketPosition(self.bucket, self.buckets), memory.next_row[stream]
+        return new_elements(memory.layout, stream, batch, first, place, ordered=not self._is_exact)
 
-    def _taken(self, memory: SimilarityJoinState, came: Both, tally: Tally, budget: float | None) -> _Taken:
+    def _select_elements(
+        self, memory: SimilarityJoinState, came: BothSides, tally: Tally, budget: float | None
+    ) -> _SelectedElements:
         """Select the elements to process: all, or a share that can be compared completely.
 
         The share depends on what this bucket keeps, and may differ slightly between buckets. A dropped element is
@@ -137,44 +141,46 @@ class SimilarityJoinOperator:
         """
         nothing = np.empty(0, np.int64)
         if budget is None or self.shedding.policy is not Policy.DROP:
-            return _Taken(came, budget, 0, (nothing, nothing))
-        work = memory.join.work(_arrivals(came), own=_own(came), tally=tally)
+            return _SelectedElements(came, budget, 0, (nothing, nothing))
+        work = memory.join.needed_comparisons(_arrivals(came), own=_own_masks(came), tally=tally)
         share = budget / work.units if work.units > budget else 1.0
-        chosen = [new.chosen(share, memory.join.batch) for new in came]
+        chosen = [new.choose_share(share, memory.join.batch) for new in came]
         left, right = (new.filter(mask) for new, mask in zip(came, chosen, strict=True))
-        one, other = (new.filter(~mask & new.kept).arrivals.start for new, mask in zip(came, chosen, strict=True))
-        return _Taken((left, right), None, _whole(memory, work), (one, other))
+        one, other = (new.filter(~mask & new.kept_mask).arrivals.start for new, mask in zip(came, chosen, strict=True))
+        return _SelectedElements((left, right), None, _estimate_full_volume(memory, work), (one, other))
 
 
-class _Taken(NamedTuple):
+class _SelectedElements(NamedTuple):
     """New elements to process, the remaining budget, and the comparisons that processing all would need."""
 
-    new: Both
+    new: BothSides
     budget: float | None
     volume: int
     dropped: tuple[Ints, Ints]
     """Starts of the dropped elements, for each side."""
 
 
-def _arrivals(new: Both) -> tuple[Arrivals, Arrivals]:
+def _arrivals(new: BothSides) -> tuple[SlotArrivals, SlotArrivals]:
     return new[0].arrivals, new[1].arrivals
 
 
-def _own(new: Both) -> Own | None:
+def _own_masks(new: BothSides) -> Own | None:
     return None if new[0].own is None or new[1].own is None else (new[0].own, new[1].own)
 
 
-def _whole(memory: SimilarityJoinState, work: Work) -> int:
+def _estimate_full_volume(memory: SimilarityJoinState, work: NeededComparisons) -> int:
     """Estimate the comparisons if no element had ever been dropped."""
     shares = memory.share_kept(0), memory.share_kept(1)
-    return round(sum(task.volume / (1.0 if task.fresh else shares[1 - task.cell.stream]) for task in work.tasks))
+    return round(sum(task.volume / (1.0 if task.is_fresh else shares[1 - task.cell.stream]) for task in work.tasks))
 
 
 @lru_cache(maxsize=256)
-def _shape(join: SimilarityJoinOperator) -> Shape:
-    coding = coding_of(join.likeness, join.left, join.right)
+def _layout_of(join: SimilarityJoinOperator) -> SimilarityJoinLayout:
+    coding = coding_of(join.similarity, join.left, join.right)
     is_exact = join.shedding.policy is Policy.OFF
-    kinds = None if is_exact else kinds_of(join.shedding.utility, join.left, join.right)
+    kinds = None if is_exact else utility_classes_of(join.shedding.utility, join.left, join.right)
     utilities = None if kinds is None else kinds.utilities()
-    settings = Settings(coding.condition, join.width, REACH, coding.method, utilities=utilities, seed=join.bucket)
-    return Shape((join.left, join.right), coding, kinds, settings)
+    settings = SimilarityJoinSettings(
+        coding.condition, join.width, REACH, coding.method, utilities=utilities, seed=join.bucket
+    )
+    return SimilarityJoinLayout((join.left, join.right), coding, kinds, settings)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expressions.evaluate import Evaluated, evaluate
+from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
-from tidegate.physical.common.failures import failed
+from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.row_segments import Segment, gather
 from tidegate.physical.similarity_join.state import OWN
 from tidegate.schema import Schema
@@ -21,17 +21,17 @@ from tidegate.schema import Schema
 _TIMES = ("start", "end")
 
 
-class _Elements(NamedTuple):
+class _SideElements(NamedTuple):
     """Elements of one side by their rows."""
 
     schema: Schema
     segments: Sequence[Segment]
 
-    def reading(self, names: Sequence[str]) -> _Part:
+    def select_columns(self, names: Sequence[str]) -> _SideColumns:
         """Return some of their columns."""
         own = [f"{OWN}{name}" for name in names]
         kinds = pa.schema([pa.field(f"{OWN}{name}", self.schema.type_of(name).arrow) for name in names])
-        return _Part([Segment(ids, columns.select(own)) for ids, columns in self.segments], kinds)
+        return _SideColumns([Segment(ids, columns.select(own)) for ids, columns in self.segments], kinds)
 
     def times(self, rows: Ints) -> tuple[Ints, Ints]:
         kinds = pa.schema([pa.field(name, pa.int64()) for name in _TIMES])
@@ -40,7 +40,7 @@ class _Elements(NamedTuple):
         return start, end
 
 
-class _Part(NamedTuple):
+class _SideColumns(NamedTuple):
     """Columns of elements by their rows."""
 
     segments: Sequence[Segment]
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
         return columns
 
 
-class Pairing:
+class PairCollector:
     """Collector of results: checks the predicate on pairs of rows that are similar and valid together."""
 
     def __init__(
@@ -59,45 +59,45 @@ class Pairing:
     ) -> None:
         self.predicate, self.schema = predicate, schemas[0] + schemas[1]
         self.arrow = self.schema.arrow
-        self.sides = _Elements(schemas[0], segments[0]), _Elements(schemas[1], segments[1])
+        self.sides = _SideElements(schemas[0], segments[0]), _SideElements(schemas[1], segments[1])
         wanted = columns_of(predicate)
         self.read = [[name for name in schema.names if name in wanted] for schema in schemas]
-        self.asked = [side.reading(names) for side, names in zip(self.sides, self.read, strict=True)]
-        self.whole = [side.reading(side.schema.names) for side in self.sides]
+        self.asked = [side.select_columns(names) for side, names in zip(self.sides, self.read, strict=True)]
+        self.whole = [side.select_columns(side.schema.names) for side in self.sides]
         self.found: list[pa.RecordBatch] = []
         self.dead: list[pa.RecordBatch] = []
 
     def __call__(self, left: Ints, right: Ints) -> Mask:
         """Return which pairs are results."""
-        mask = np.ones(len(left), np.bool_) if self.predicate == TRUE else self._decide(left, right)
+        mask = np.ones(len(left), np.bool_) if self.predicate == TRUE else self._check_predicate(left, right)
         if mask.any():
-            self.found.append(self._columns(left[mask], right[mask]))
+            self.found.append(self._pair_columns(left[mask], right[mask]))
         return mask
 
     def output(self, start: Ints, end: Ints) -> Batch:
         """Return all results, and when they are valid."""
         return Batch(start, end, concat_columns(self.found)) if self.found else Batch.empty(self.schema)
 
-    def letters(self) -> pa.RecordBatch:
+    def dead_letters(self) -> pa.RecordBatch:
         """Return dead letters of the pairs for which the predicate failed."""
         return concat_columns(self.dead) if self.dead else NO_DEAD_LETTERS
 
-    def _decide(self, left: Ints, right: Ints) -> Mask:
+    def _check_predicate(self, left: Ints, right: Ints) -> Mask:
         columns = [*self.asked[0].take(left), *self.asked[1].take(right)]
         verdict = evaluate(self.predicate, pa.RecordBatch.from_arrays(columns, self.read[0] + self.read[1]), len(left))
         keep: Mask = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
         if verdict.errors is None:
             return keep
         fails: Mask = verdict.errors != 0
-        self._bury(left[fails], right[fails], verdict.failing())
+        self._add_dead_letters(left[fails], right[fails], verdict.only_failed())
         return keep & ~fails
 
-    def _bury(self, left: Ints, right: Ints, verdict: Evaluated) -> None:
+    def _add_dead_letters(self, left: Ints, right: Ints, verdict: Evaluation) -> None:
         times = [side.times(rows) for side, rows in zip(self.sides, (left, right), strict=True)]
         start, end = np.maximum(times[0][0], times[1][0]), np.minimum(times[0][1], times[1][1])
-        pairs = Batch(start, end, self._columns(left, right))
-        self.dead.append(failed(pairs, verdict, self.predicate, origin="join"))
+        pairs = Batch(start, end, self._pair_columns(left, right))
+        self.dead.append(dead_letters_of_failures(pairs, verdict, self.predicate, origin="join"))
 
-    def _columns(self, left: Ints, right: Ints) -> pa.RecordBatch:
+    def _pair_columns(self, left: Ints, right: Ints) -> pa.RecordBatch:
         columns = [*self.whole[0].take(left), *self.whole[1].take(right)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)

@@ -19,11 +19,11 @@ from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_o
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.row_segments import Segment, gather
 from tidegate.physical.common.state_cache import StateCache
-from tidegate.physical.similarity_join.coding import Coding
+from tidegate.physical.similarity_join.coding import SimilarityCoding
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
-from tidegate.physical.similarity_join.kernels.model import Settings
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.kernels.slots import Slot
-from tidegate.physical.similarity_join.utility_classes import Kinds
+from tidegate.physical.similarity_join.utility_classes import UtilityClasses
 from tidegate.schema import Schema
 
 OWN = "of "
@@ -33,13 +33,13 @@ _SLOT, _DROPPED = "slot", "dropped"
 _KERNEL = ("start", "end", "row", "kind")
 
 
-class Shape(NamedTuple):
+class SimilarityJoinLayout(NamedTuple):
     """Parameters of a similarity join that determine the form of its state."""
 
     schemas: tuple[Schema, Schema]
-    coding: Coding
-    kinds: Kinds | None
-    settings: Settings
+    coding: SimilarityCoding
+    kinds: UtilityClasses | None
+    settings: SimilarityJoinSettings
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class StoredSlot:
     """Slot of the join and its chunk, in the same order."""
 
     slot: Slot
@@ -63,7 +63,7 @@ class Held:
         return Segment(rows[order], self.chunk.take(pa.array(order)))
 
 
-Side = Mapping[int, Held]
+Side = Mapping[int, StoredSlot]
 Counts = Mapping[int, int]
 
 
@@ -71,7 +71,7 @@ Counts = Mapping[int, int]
 class SimilarityJoinState:
     """State of a similarity join between two steps."""
 
-    shape: Shape
+    layout: SimilarityJoinLayout
     join: SheddingJoin
     sides: tuple[Side, Side]
     next_row: tuple[int, int]
@@ -79,10 +79,10 @@ class SimilarityJoinState:
     """Number of dropped elements, by the slot that they would be in."""
 
     @staticmethod
-    def load(shape: Shape, chunks: Chunks) -> SimilarityJoinState:
+    def load(shape: SimilarityJoinLayout, chunks: Chunks) -> SimilarityJoinState:
         """Return a state from the state cache, or decode its chunks."""
-        kept = _KEPT.get(chunks.get(FIGURES))
-        return kept if kept is not None and kept.shape.identity == shape.identity else _loaded(shape, chunks)
+        kept = _CACHE.get(chunks.get(FIGURES))
+        return kept if kept is not None and kept.layout.identity == shape.identity else _decode_state(shape, chunks)
 
     def segments(self, stream: int) -> list[Segment]:
         """Return the columns of a side's elements."""
@@ -93,14 +93,14 @@ class SimilarityJoinState:
         kept, dropped = sum(len(held.slot) for held in self.sides[stream].values()), sum(self.dropped[stream].values())
         return kept / (kept + dropped) if kept else 1.0
 
-    def after(self, join: SheddingJoin, new: Sequence[Segment], dropped: Sequence[Ints]) -> SimilarityJoinState:
+    def after_step(self, join: SheddingJoin, new: Sequence[Segment], dropped: Sequence[Ints]) -> SimilarityJoinState:
         """Return the state after a step. `new` has all elements that arrived, including the dropped ones."""
-        left, right = (self._side(stream, join, new[stream]) for stream in (0, 1))
-        one, other = (self._dropped(stream, join, dropped[stream]) for stream in (0, 1))
+        left, right = (self._slots_after(stream, join, new[stream]) for stream in (0, 1))
+        one, other = (self._count_dropped(stream, join, dropped[stream]) for stream in (0, 1))
         counted = (self.next_row[0] + len(new[0].ids), self.next_row[1] + len(new[1].ids))
-        return SimilarityJoinState(self.shape, join, (left, right), counted, (one, other))
+        return SimilarityJoinState(self.layout, join, (left, right), counted, (one, other))
 
-    def without(self, which: int) -> SimilarityJoinState:
+    def without_side(self, which: int) -> SimilarityJoinState:
         """Return the state without the elements of a side."""
         slots, sides, dropped = list(self.join.slots), list(self.sides), list(self.dropped)
         slots[which], sides[which], dropped[which] = {}, {}, {}
@@ -118,32 +118,34 @@ class SimilarityJoinState:
         figures = self._figures()
         same = len(chunks) + 1 == len(before) and all(before.get(n) is chunk for n, chunk in chunks.items())
         if same and figures_of(before) == figures:
-            _KEPT.put(before[FIGURES], self)
+            _CACHE.put(before[FIGURES], self)
             return before
         # The state cache finds a state by this chunk, so each state has its own.
         chunks[FIGURES] = figures_chunk(figures)
-        _KEPT.put(chunks[FIGURES], self)
+        _CACHE.put(chunks[FIGURES], self)
         return chunks
 
-    def _side(self, stream: int, join: SheddingJoin, new: Segment) -> Side:
+    def _slots_after(self, stream: int, join: SheddingJoin, new: Segment) -> Side:
         known, side = self.sides[stream], {}
         for number, slot in join.slots[stream].items():
             before = known.get(number)
             if before is not None and before.slot is slot:
                 side[number] = before
             else:
-                side[number] = Held(slot, self._chunk(stream, slot, [new] if before is None else [new, before.segment]))
+                side[number] = StoredSlot(
+                    slot, self._slot_chunk(stream, slot, [new] if before is None else [new, before.segment])
+                )
         return side
 
-    def _chunk(self, stream: int, slot: Slot, segments: Sequence[Segment]) -> pa.RecordBatch:
-        names = own_names(self.shape.schemas[stream])
+    def _slot_chunk(self, stream: int, slot: Slot, segments: Sequence[Segment]) -> pa.RecordBatch:
+        names = prefixed_names(self.layout.schemas[stream])
         own = [Segment(ids, columns.select(names)) for ids, columns in segments]
-        columns = gather(slot.row, own, own_schema(self.shape.schemas[stream])).columns
+        columns = gather(slot.row, own, prefixed_schema(self.layout.schemas[stream])).columns
         return pa.RecordBatch.from_arrays(
             [*(pa.array(slot.columns[name]) for name in _KERNEL), *columns], [*_KERNEL, *names]
         )
 
-    def _dropped(self, stream: int, join: SheddingJoin, starts: Ints) -> Counts:
+    def _count_dropped(self, stream: int, join: SheddingJoin, starts: Ints) -> Counts:
         live = join.slots[stream]
         if not live or (not len(starts) and not self.dropped[stream]):
             return {}
@@ -159,42 +161,42 @@ class SimilarityJoinState:
         return {"batch": self.join.batch, "row0": self.next_row[0], "row1": self.next_row[1], **dropped}
 
 
-_KEPT: StateCache[SimilarityJoinState] = StateCache()
+_CACHE: StateCache[SimilarityJoinState] = StateCache()
 """Cache of decoded states, by their chunk of figures."""
 
 
-def own_names(schema: Schema) -> list[str]:
+def prefixed_names(schema: Schema) -> list[str]:
     return [f"{OWN}{name}" for name in schema.names]
 
 
-def own_schema(schema: Schema) -> pa.Schema:
+def prefixed_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f"{OWN}{f.name}", f.type.arrow) for f in schema])
 
 
-def _loaded(shape: Shape, chunks: Chunks) -> SimilarityJoinState:
+def _decode_state(shape: SimilarityJoinLayout, chunks: Chunks) -> SimilarityJoinState:
     figures = figures_of(chunks)
-    sides: tuple[dict[int, Held], dict[int, Held]] = ({}, {})
+    sides: tuple[dict[int, StoredSlot], dict[int, StoredSlot]] = ({}, {})
     for name, chunk in chunks.items():
         if name.startswith(_SLOT):
-            stream, number = _place(name, _SLOT)
-            sides[stream][number] = Held(_slot(shape, stream, chunk), chunk)
+            stream, number = _parse_name(name, _SLOT)
+            sides[stream][number] = StoredSlot(_decode_slot(shape, stream, chunk), chunk)
     dropped: tuple[dict[int, int], dict[int, int]] = ({}, {})
     for name, count in figures.items():
         if name.startswith(_DROPPED):
-            stream, number = _place(name, _DROPPED)
+            stream, number = _parse_name(name, _DROPPED)
             dropped[stream][number] = count
     left, right = ({number: held.slot for number, held in side.items()} for side in sides)
     join = replace(SheddingJoin.empty(shape.settings), slots=(left, right), batch=figures.get("batch", 0))
     return SimilarityJoinState(shape, join, sides, (figures.get("row0", 0), figures.get("row1", 0)), dropped)
 
 
-def _place(name: str, prefix: str) -> tuple[int, int]:
+def _parse_name(name: str, prefix: str) -> tuple[int, int]:
     stream, _, number = name.removeprefix(prefix).partition(".")
     return int(stream), int(number)
 
 
-def _slot(shape: Shape, stream: int, chunk: pa.RecordBatch) -> Slot:
+def _decode_slot(shape: SimilarityJoinLayout, stream: int, chunk: pa.RecordBatch) -> Slot:
     own = pa.RecordBatch.from_arrays(chunk.columns[len(_KERNEL) :], schema=shape.schemas[stream].arrow)
     values = shape.coding.values(stream, own, chunk.num_rows)
     columns = {name: chunk.column(name).to_numpy() for name in _KERNEL}
-    return Slot({**columns, **values.columns()}, values.parts())
+    return Slot({**columns, **values.columns()}, values.item_columns())

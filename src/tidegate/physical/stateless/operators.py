@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Output
-from tidegate.expressions.evaluate import Evaluated, evaluate
+from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
-from tidegate.physical.common.failures import failed
+from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.physical.stateless.kernels.window import shift_watermark, slide_validities
 from tidegate.schema import Field, Schema
@@ -43,7 +43,7 @@ class FilterOperator:
         dead = NO_DEAD_LETTERS
         if verdict.errors is not None:
             keep = keep & (verdict.errors == 0)
-            dead = failed(batch, verdict, self.predicate, origin="filter")
+            dead = dead_letters_of_failures(batch, verdict, self.predicate, origin="filter")
         return Step(NO_STATE, batch.filter(keep), watermarks[0], dead)
 
 
@@ -70,14 +70,14 @@ class MapOperator:
         mapped = pa.RecordBatch.from_arrays([c.values for c in columns], schema=self.schema.arrow)
         output = batch.with_columns(mapped)
         dead = [
-            failed(batch, column, o.expression, origin=o.name)
+            dead_letters_of_failures(batch, column, o.expression, origin=o.name)
             for o, column in zip(self.outputs, columns, strict=True)
             if column.errors is not None
         ]
         if not dead:
             return Step(NO_STATE, output, watermarks[0])
         fine = np.logical_and.reduce([c.errors == 0 for c in columns if c.errors is not None])
-        return Step(NO_STATE, output.filter(fine), watermarks[0], _first_of_each(dead, columns))
+        return Step(NO_STATE, output.filter(fine), watermarks[0], _one_letter_per_element(dead, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class WindowOperator:
     partition_keys: ClassVar[PartitionKeys | None] = None
 
     def describe(self) -> str:
-        reach = "for ever" if self.size is None else in_words(self.size)
-        return f"window {reach}" + (f", sliding by {in_words(self.slide)}" if self.slide != 1 else "")
+        reach = "for ever" if self.size is None else duration_text(self.size)
+        return f"window {reach}" + (f", sliding by {duration_text(self.slide)}" if self.slide != 1 else "")
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
@@ -121,7 +121,7 @@ class UnionOperator:
         return Step(NO_STATE, concat(renamed), min(watermarks))
 
 
-def _first_of_each(dead: list[pa.RecordBatch], columns: list[Evaluated]) -> pa.RecordBatch:
+def _one_letter_per_element(dead: list[pa.RecordBatch], columns: list[Evaluation]) -> pa.RecordBatch:
     # An element that fails in several columns becomes one dead letter, for the first of these columns.
     failing: list[npt.NDArray[np.bool_]] = [c.errors != 0 for c in columns if c.errors is not None]
     seen = np.zeros_like(failing[0])

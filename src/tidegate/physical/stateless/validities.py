@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.errors import DataError
 from tidegate.physical.common.batch import Batch, take
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
-from tidegate.physical.stateless.kernels.validities import coarsened, coarsened_watermark, split_validities
+from tidegate.physical.stateless.kernels.validities import coarsen_times, coarsen_watermark, split_validities
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
@@ -28,7 +28,7 @@ class SplitOperator:
     partition_keys: ClassVar[PartitionKeys | None] = None
 
     def describe(self) -> str:
-        return f"split into {in_words(self.length)}"
+        return f"split into {duration_text(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
@@ -75,10 +75,10 @@ class GranularityOperator:
     partition_keys: ClassVar[PartitionKeys | None] = None
 
     def describe(self) -> str:
-        return f"granularity {in_words(self.size)}"
+        return f"granularity {duration_text(self.size)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        start, end = coarsened(batch.start, self.size), coarsened(batch.end, self.size)
+        start, end = coarsen_times(batch.start, self.size), coarsen_times(batch.end, self.size)
         output = Batch(start, end, batch.columns).filter(start < end)
-        return Step(NO_STATE, output, coarsened_watermark(watermarks[0], self.size))
+        return Step(NO_STATE, output, coarsen_watermark(watermarks[0], self.size))

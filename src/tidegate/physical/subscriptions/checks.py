@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.subscriptions import MOST, Subscribed, Waiting
+from tidegate.algebra.subscriptions import MOST, SubscriptionColumns, TotalCompletion
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
-from tidegate.physical.common.failures import dead_letters, shown
+from tidegate.physical.common.failures import dead_letters, unqualified_name
 from tidegate.physical.common.kernels.order_codes import integers, presence
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.physical.subscriptions.places import are_empty, end_places
@@ -28,7 +28,7 @@ class WeighOperator:
     """Forward elements that may be in a range; an element with a bad weight becomes a dead letter."""
 
     schema: Schema
-    waiting: Waiting
+    waiting: TotalCompletion
     needed: tuple[str, ...]
     """Columns that are compared with subscriptions; an element with a NULL in one of them is in no range."""
 
@@ -41,8 +41,8 @@ class WeighOperator:
         (batch,) = inputs
         bad = ~_between_one_and_most(batch.column(self.waiting.weight))
         detail = f"the weight of an element must be a whole number from 1 to {MOST}"
-        dead = letters(batch.filter(bad), Reason.BAD_WEIGHT, detail, self.waiting.name)
-        return Step(NO_STATE, batch.filter(~bad & _complete(batch, self.needed)), watermarks[0], dead)
+        dead = dead_letters_of(batch.filter(bad), Reason.BAD_WEIGHT, detail, self.waiting.name)
+        return Step(NO_STATE, batch.filter(~bad & _have_all_values(batch, self.needed)), watermarks[0], dead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class AdmitOperator:
     schema: Schema
     name: str
     keys: tuple[str, ...]
-    subscribed: Subscribed
+    subscribed: SubscriptionColumns
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
@@ -64,14 +64,18 @@ class AdmitOperator:
         fine, dead = np.ones(len(batch), np.bool_), []
         for bad, reason, detail in self._checks(batch):
             # A row becomes one dead letter, for the first of its faults.
-            dead.append(letters(batch.filter(fine & bad), reason, detail, self.name))
+            dead.append(dead_letters_of(batch.filter(fine & bad), reason, detail, self.name))
             fine = fine & ~bad
         return Step(NO_STATE, batch.filter(fine), watermarks[0], concat_columns(dead))
 
     def _checks(self, batch: Batch) -> Iterator[tuple[Mask, Reason, str]]:
-        registers = ~are_ended(batch, self.subscribed)
-        named = ", ".join(shown(name) for name in (self.subscribed.id, *self.keys))
-        yield ~_complete(batch, (self.subscribed.id, *self.keys)), Reason.NO_ID, f"a subscription must have {named}"
+        registers = ~are_terminations(batch, self.subscribed)
+        named = ", ".join(unqualified_name(name) for name in (self.subscribed.id, *self.keys))
+        yield (
+            ~_have_all_values(batch, (self.subscribed.id, *self.keys)),
+            Reason.NO_ID,
+            f"a subscription must have {named}",
+        )
         low = ~_between_one_and_most(batch.column(self.subscribed.threshold))
         yield registers & low, Reason.BAD_THRESHOLD, f"a threshold must be a whole number from 1 to {MOST}"
         if self.subscribed.dimensions:
@@ -79,7 +83,7 @@ class AdmitOperator:
             yield registers & empty, Reason.EMPTY_RANGE, "no value is in this range: its low end is above its high end"
 
 
-def are_ended(batch: Batch, subscribed: Subscribed) -> Mask:
+def are_terminations(batch: Batch, subscribed: SubscriptionColumns) -> Mask:
     """Return which rows are terminations."""
     if subscribed.ended is None:
         return np.zeros(len(batch), np.bool_)
@@ -87,16 +91,16 @@ def are_ended(batch: Batch, subscribed: Subscribed) -> Mask:
     return ended
 
 
-def letters(batch: Batch, reason: Reason, detail: str, origin: str) -> pa.RecordBatch:
+def dead_letters_of(batch: Batch, reason: Reason, detail: str, origin: str) -> pa.RecordBatch:
     """Return dead letters of all rows, with the columns of their stream."""
     if not len(batch):
         return NO_DEAD_LETTERS
     own = [name for name in batch.columns.schema.names if not name.startswith(COMPUTED)]
-    shown_ = batch.with_columns(batch.columns.select(own).rename_columns([shown(name) for name in own]))
+    shown_ = batch.with_columns(batch.columns.select(own).rename_columns([unqualified_name(name) for name in own]))
     return dead_letters(shown_, [reason.value] * len(batch), [detail] * len(batch), origin=origin)
 
 
-def _complete(batch: Batch, names: Sequence[str]) -> Mask:
+def _have_all_values(batch: Batch, names: Sequence[str]) -> Mask:
     """Return which rows have a value in all of these columns."""
     found = np.ones(len(batch), np.bool_)
     for name in names:

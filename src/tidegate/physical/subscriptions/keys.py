@@ -50,14 +50,16 @@ class KeyNumbers:
         """Return the numbers of the elements' keys, or -1 for keys that no subscription has."""
         if not self.names[0]:
             return np.zeros(len(batch), np.int64)
-        found = group_rows(self.columns, self._of(batch, self.names[0]), groups=len(self.number), rows=len(batch))
+        found = group_rows(
+            self.columns, self._canonical_columns(batch, self.names[0]), groups=len(self.number), rows=len(batch)
+        )
         return np.append(self.number, np.full(len(found.founders), -1))[found.groups]
 
     def with_keys_of(self, batch: Batch) -> tuple[KeyNumbers, Ints]:
         """Return these numbers with the keys of new subscriptions added, and the numbers of the latter."""
         if not self.names[1]:
             return self, np.zeros(len(batch), np.int64)
-        new = self._of(batch, self.names[1])
+        new = self._canonical_columns(batch, self.names[1])
         found = group_rows(self.columns, new, groups=len(self.number), rows=len(batch))
         if not len(found.founders):
             return self, self.number[found.groups]
@@ -67,12 +69,12 @@ class KeyNumbers:
         columns = tuple(pa.concat_arrays([old, c.take(founders)]) for old, c in zip(self.columns, new, strict=True))
         return KeyNumbers(self.names, number, columns), number[found.groups]
 
-    def only(self, numbers: Ints) -> KeyNumbers:
+    def restrict_to(self, numbers: Ints) -> KeyNumbers:
         """Return only the keys with these numbers; they keep their numbers."""
         kept = np.flatnonzero(np.isin(self.number, numbers))
         if len(kept) == len(self.number):
             return self
         return KeyNumbers(self.names, self.number[kept], tuple(c.take(pa.array(kept)) for c in self.columns))
 
-    def _of(self, batch: Batch, names: Sequence[str]) -> list[pa.Array]:
+    def _canonical_columns(self, batch: Batch, names: Sequence[str]) -> list[pa.Array]:
         return [canonical(batch.column(name)) for name in names]

@@ -14,24 +14,30 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.explain import in_words
-from tidegate.algebra.subscriptions import TOTAL, Subscribed, Waiting
+from tidegate.algebra.explain import duration_text
+from tidegate.algebra.subscriptions import TOTAL, SubscriptionColumns, TotalCompletion
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch, concat_columns, take
 from tidegate.physical.common.dead_letters import Reason
 from tidegate.physical.common.hold_back import valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.order_codes import integers
-from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
-from tidegate.physical.subscriptions.checks import are_ended, letters
-from tidegate.physical.subscriptions.kernels.lives import NEVER, Events, Lives, completions, lives
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges
+from tidegate.physical.subscriptions.checks import are_terminations, dead_letters_of
+from tidegate.physical.subscriptions.kernels.model import CompletedSubscriptions, Subscriptions, WeightedElements
+from tidegate.physical.subscriptions.kernels.registrations import (
+    NEVER,
+    EventOutcomes,
+    SubscriptionEvents,
+    completing_elements,
+    resolve_events,
+)
 from tidegate.physical.subscriptions.places import end_places, value_places
 from tidegate.physical.subscriptions.registry import GROUP, NUMBER
 from tidegate.physical.subscriptions.state import SubscriptionsState
 from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind
-from tidegate.physical.subscriptions.warm_up import exercise
+from tidegate.physical.subscriptions.warm_up import compile_kernels
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
 
@@ -43,8 +49,8 @@ class SubscriptionsOperator:
     elements: Schema
     subscriptions: Schema
     keys: tuple[tuple[str, ...], tuple[str, ...]]
-    waiting: Waiting
-    subscribed: Subscribed
+    waiting: TotalCompletion
+    subscribed: SubscriptionColumns
 
     @property
     def schema(self) -> Schema:
@@ -57,12 +63,12 @@ class SubscriptionsOperator:
 
     def describe(self) -> str:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
-        return f"subscriptions of {self.waiting.name}{by}, {self._method_words}"
+        return f"subscriptions of {self.waiting.name}{by}, {self._method_text}"
 
     @property
-    def _method_words(self) -> str:
+    def _method_text(self) -> str:
         if self.waiting.within is not None:
-            return f"by adding up batches and taking off what is older than {in_words(self.waiting.within)}"
+            return f"by adding up batches and taking off what is older than {duration_text(self.waiting.within)}"
         return "by adding up batches"
 
     @property
@@ -72,7 +78,7 @@ class SubscriptionsOperator:
         return TrackerKind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats)
 
     def warm_up(self) -> None:
-        exercise(self.kind)
+        compile_kernels(self.kind)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = SubscriptionsState.load(self.kind, self.subscriptions, self.subscribed.id, self.keys, state)
@@ -80,58 +86,60 @@ class SubscriptionsOperator:
         due = []
         for which, batch in enumerate(inputs):
             arrived = valid_elements(batch, memory.watermark)
-            due.append(memory.due(which, arrived, watermark))
+            due.append(memory.take_due(which, arrived, watermark))
         if not memory.is_changed and watermark == memory.watermark:
-            memory.put_back(state)
+            memory.put_back_tracker(state)
             return Step(state, Batch.empty(self.schema), watermark)
-        output, dead = self._taken_in(memory, *due)
+        output, dead = self._process_due(memory, *due)
         memory.watermark = watermark
         return Step(memory.save(), output, watermark, dead)
 
-    def _taken_in(self, memory: SubscriptionsState, elements: Batch, rows: Batch) -> tuple[Batch, pa.RecordBatch]:
+    def _process_due(self, memory: SubscriptionsState, elements: Batch, rows: Batch) -> tuple[Batch, pa.RecordBatch]:
         """Count the elements, register and terminate as the rows say, and return alarms and dead letters."""
-        rows = rows.take(self._order(rows, ~are_ended(rows, self.subscribed)))
-        is_end = are_ended(rows, self.subscribed)
+        rows = rows.take(self._time_order(rows, ~are_terminations(rows, self.subscribed)))
+        is_end = are_terminations(rows, self.subscribed)
         memory.keys, group = memory.keys.with_keys_of(rows)
         if len(memory.tracker) or not is_end.all():
-            elements, element_group = self._counted(memory, elements)
+            elements, element_group = self._countable_elements(memory, elements)
         else:
             elements, element_group = Batch.empty(self.elements), np.empty(0, np.int64)
         position = np.searchsorted(elements.start, rows.start, side="right")
-        begun = _Begun.of(rows, group, position, np.flatnonzero(~is_end), memory.registry.next_number)
-        before = memory.registry.find(group, rows.column(self.subscribed.id), memory.tracker.known)
-        matured = self._absorbed(memory.tracker, elements, element_group, begun)
+        begun = _Registrations.of(rows, group, position, np.flatnonzero(~is_end), memory.registry.next_number)
+        before = memory.registry.find(group, rows.column(self.subscribed.id), memory.tracker.are_live)
+        matured = self._absorb_elements(memory.tracker, elements, element_group, begun)
         events = self._events(rows, group, position, is_end, begun, before, matured)
-        verdict = lives(events)
-        told = self._told(matured, events, verdict, begun)
+        verdict = resolve_events(events)
+        told = self._valid_completions(matured, events, verdict, begun)
         gone = np.concatenate([verdict.ended[verdict.ended >= 0], events.number[verdict.refused & ~is_end]])
         memory.tracker.terminate(gone)
         output = self._output(memory, elements, begun, told)
-        self._remember(memory, begun)
-        return output, self._dead(rows, verdict.refused, is_end)
+        self._keep_live_rows(memory, begun)
+        return output, self._dead_letters(rows, verdict.refused, is_end)
 
-    def _order(self, batch: Batch, later: Mask | None = None) -> Ints:
+    def _time_order(self, batch: Batch, later: Mask | None = None) -> Ints:
         """Return the order of rows by time, then by `later`, then by their columns."""
         ranks = [] if later is None else [pa.array(later)]
         zero = np.zeros(len(batch), np.int64)
-        return in_order(zero, batch.start, [*ranks, *batch.columns.columns], count=1).order
+        return sort_in_time_order(zero, batch.start, [*ranks, *batch.columns.columns], count=1).order
 
-    def _counted(self, memory: SubscriptionsState, elements: Batch) -> tuple[Batch, Ints]:
+    def _countable_elements(self, memory: SubscriptionsState, elements: Batch) -> tuple[Batch, Ints]:
         """Return the elements that a subscription may count, in order, and the numbers of their keys."""
         group = memory.keys.of_elements(elements)
         elements, group = elements.filter(group >= 0), group[group >= 0]
-        order = self._order(elements)
+        order = self._time_order(elements)
         return elements.take(order), group[order]
 
-    def _absorbed(self, tracker: SubscriptionTracker, elements: Batch, group: Ints, begun: _Begun) -> Matured:
+    def _absorb_elements(
+        self, tracker: SubscriptionTracker, elements: Batch, group: Ints, begun: _Registrations
+    ) -> CompletedSubscriptions:
         value = self._with_group(group, value_places(elements, self.subscribed.dimensions))
         ends = end_places(begun.rows, self.subscribed.dimensions)
         low, high = (self._with_group(begun.group, places) for places in ends[:2])
         low_open, high_open = (np.pad(is_open, ((0, 0), (low.shape[1] - is_open.shape[1], 0))) for is_open in ends[2:])
         threshold = integers(begun.rows.column(self.subscribed.threshold))
-        ranges = Ranges(begun.number, low, high, low_open, high_open, threshold)
+        ranges = Subscriptions(begun.number, low, high, low_open, high_open, threshold)
         weight = integers(elements.column(self.waiting.weight))
-        return tracker.absorb(Elements(value, weight), elements.start, ranges, begun.position)
+        return tracker.absorb(WeightedElements(value, weight), elements.start, ranges, begun.position)
 
     def _with_group(self, group: Ints, places: Ints) -> Ints:
         """Return places with the key number in front; without dimensions, all rows get one place."""
@@ -139,18 +147,27 @@ class SubscriptionsOperator:
         return np.column_stack([group, padded]) if self.keys[0] else padded
 
     def _events(
-        self, rows: Batch, group: Ints, position: Ints, is_end: Mask, begun: _Begun, before: Ints, matured: Matured
-    ) -> Events:
+        self,
+        rows: Batch,
+        group: Ints,
+        position: Ints,
+        is_end: Mask,
+        begun: _Registrations,
+        before: Ints,
+        matured: CompletedSubscriptions,
+    ) -> SubscriptionEvents:
         identity = [pa.array(group), canonical(rows.column(self.subscribed.id))]
         found = group_rows([column[:0] for column in identity], identity, groups=0, rows=len(rows))
         number, done, before_done = (np.full(len(rows), NEVER) for _ in range(3))
         number[begun.place] = begun.number
         if not self.waiting.repeats:
-            done[begun.place] = completions(matured, begun.number)
-            before_done = completions(matured, before)
-        return Events(found.groups, is_end, position, number, done, before, before_done)
+            done[begun.place] = completing_elements(matured, begun.number)
+            before_done = completing_elements(matured, before)
+        return SubscriptionEvents(found.groups, is_end, position, number, done, before, before_done)
 
-    def _told(self, matured: Matured, events: Events, verdict: Lives, begun: _Begun) -> Matured:
+    def _valid_completions(
+        self, matured: CompletedSubscriptions, events: SubscriptionEvents, verdict: EventOutcomes, begun: _Registrations
+    ) -> CompletedSubscriptions:
         """Return the completions without those of refused registrations and those after a termination."""
         numbers = np.concatenate([begun.number, verdict.ended[verdict.ended >= 0]])
         # A refused registration counts nothing, not even the first element.
@@ -162,9 +179,11 @@ class SubscriptionsOperator:
         numbers, limit = numbers[order], limit[order]
         place = np.minimum(np.searchsorted(numbers, matured.id), len(numbers) - 1)
         told = (numbers[place] != matured.id) | (matured.element < limit[place])
-        return Matured(matured.id[told], matured.element[told], matured.total[told])
+        return CompletedSubscriptions(matured.id[told], matured.element[told], matured.total[told])
 
-    def _output(self, memory: SubscriptionsState, elements: Batch, begun: _Begun, told: Matured) -> Batch:
+    def _output(
+        self, memory: SubscriptionsState, elements: Batch, begun: _Registrations, told: CompletedSubscriptions
+    ) -> Batch:
         if not len(told):
             return Batch.empty(self.schema)
         first = memory.registry.next_number
@@ -178,29 +197,29 @@ class SubscriptionsOperator:
         columns = [*completing.columns.columns, *rows.columns, pa.array(told.total[order])]
         return completing.with_columns(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
 
-    def _remember(self, memory: SubscriptionsState, begun: _Begun) -> None:
+    def _keep_live_rows(self, memory: SubscriptionsState, begun: _Registrations) -> None:
         """Keep the rows of registrations that are not complete."""
         tracker = memory.tracker
-        live = np.flatnonzero(tracker.known(begun.number))
+        live = np.flatnonzero(tracker.are_live(begun.number))
         arrays = [pa.array(begun.number[live]), pa.array(begun.group[live]), *take(begun.rows.columns, live).columns]
         rows = pa.RecordBatch.from_arrays(arrays, [NUMBER, GROUP, *self.subscriptions.names])
-        registry = memory.registry.added(rows, len(begun.number), tracker.known)
-        memory.registry = registry.without_dead(len(tracker), tracker.known)
+        registry = memory.registry.with_rows(rows, len(begun.number), tracker.are_live)
+        memory.registry = registry.without_dead(len(tracker), tracker.are_live)
         if memory.registry is not registry and self.keys[0]:
-            memory.keys = memory.keys.only(memory.registry.groups())
+            memory.keys = memory.keys.restrict_to(memory.registry.groups())
 
-    def _dead(self, rows: Batch, refused: Mask, is_end: Mask) -> pa.RecordBatch:
+    def _dead_letters(self, rows: Batch, refused: Mask, is_end: Mask) -> pa.RecordBatch:
         twice = "a subscription with this id is registered already; it goes on as it was"
         nobody = "no subscription with this id is registered: it was never, is complete, or was terminated before"
         return concat_columns(
             [
-                letters(rows.filter(refused & ~is_end), Reason.REGISTERED_TWICE, twice, self.waiting.name),
-                letters(rows.filter(refused & is_end), Reason.NOT_REGISTERED, nobody, self.waiting.name),
+                dead_letters_of(rows.filter(refused & ~is_end), Reason.REGISTERED_TWICE, twice, self.waiting.name),
+                dead_letters_of(rows.filter(refused & is_end), Reason.NOT_REGISTERED, nobody, self.waiting.name),
             ]
         )
 
 
-class _Begun(NamedTuple):
+class _Registrations(NamedTuple):
     """Registrations of a step.
 
     `place` are their positions among all subscription rows; `position` is the number of elements before each; `group`
@@ -214,6 +233,6 @@ class _Begun(NamedTuple):
     number: Ints
 
     @staticmethod
-    def of(rows: Batch, group: Ints, position: Ints, place: Ints, first: int) -> _Begun:
+    def of(rows: Batch, group: Ints, position: Ints, place: Ints, first: int) -> _Registrations:
         number = np.arange(first, first + len(place))
-        return _Begun(rows.take(place), place, group[place], position[place], number)
+        return _Registrations(rows.take(place), place, group[place], position[place], number)

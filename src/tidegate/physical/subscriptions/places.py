@@ -19,21 +19,21 @@ FIRST, LAST = -(2**63) + 1, 2**63 - 2
 
 def value_places(batch: Batch, dimensions: Sequence[Dimension]) -> Ints:
     """Return one row of places for each element; all its values must be present."""
-    return _stacked([places(batch.column(each.value)) for each in dimensions], len(batch))
+    return _stack_columns([places(batch.column(each.value)) for each in dimensions], len(batch))
 
 
 def end_places(batch: Batch, dimensions: Sequence[Dimension]) -> tuple[Ints, Ints, Mask, Mask]:
     """Return the low and high ends of each subscription's range, and which of them are open; NULL means no end."""
-    low = [_ends(batch, each.low, FIRST) for each in dimensions]
-    high = [_ends(batch, each.high, LAST) for each in dimensions]
+    low = [_places_or_infinite(batch, each.low, FIRST) for each in dimensions]
+    high = [_places_or_infinite(batch, each.high, LAST) for each in dimensions]
     # A missing end is never open.
     low_open = [(places_ > FIRST) & each.low_open for places_, each in zip(low, dimensions, strict=True)]
     high_open = [(places_ < LAST) & each.high_open for places_, each in zip(high, dimensions, strict=True)]
     return (
-        _stacked(low, len(batch)),
-        _stacked(high, len(batch)),
-        _stacked(low_open, len(batch)).astype(np.bool_),
-        _stacked(high_open, len(batch)).astype(np.bool_),
+        _stack_columns(low, len(batch)),
+        _stack_columns(high, len(batch)),
+        _stack_columns(low_open, len(batch)).astype(np.bool_),
+        _stack_columns(high_open, len(batch)).astype(np.bool_),
     )
 
 
@@ -48,12 +48,12 @@ def places(column: pa.Array) -> Ints:
     return np.clip(order_codes([column]).codes[0], FIRST, LAST)
 
 
-def _ends(batch: Batch, name: str | None, infinite: int) -> Ints:
+def _places_or_infinite(batch: Batch, name: str | None, infinite: int) -> Ints:
     if name is None:
         return np.full(len(batch), infinite)
     column = batch.column(name)
     return np.where(presence(column).view(np.bool_), places(column), infinite)
 
 
-def _stacked(columns: Sequence[npt.NDArray[np.int64] | Mask], rows: int) -> Ints:
+def _stack_columns(columns: Sequence[npt.NDArray[np.int64] | Mask], rows: int) -> Ints:
     return np.stack(columns, axis=1).astype(np.int64) if columns else np.empty((rows, 0), np.int64)

@@ -28,18 +28,18 @@ _MOST_RUNS = 8
 _SLACK = 1024
 """Number of dead rows that are always tolerated."""
 
-Known = Callable[[Ints], Mask]
+LiveCheck = Callable[[Ints], Mask]
 """Function that returns which numbers are live."""
 
 
-class Index(NamedTuple):
+class SubscriptionIndex(NamedTuple):
     """Rows of a run in the order of a hash of id and group; among equal hashes, the newest row is last."""
 
     hashes: npt.NDArray[np.uint64]
     row: Ints
 
 
-_INDEXES: StateCache[Index] = StateCache()
+_INDEXES: StateCache[SubscriptionIndex] = StateCache()
 """Indexes of runs, built when an id is first looked up."""
 
 
@@ -67,14 +67,14 @@ class Registry:
         """Return the number of rows, including those of ended subscriptions."""
         return sum(run.num_rows for _, run in self.runs)
 
-    def find(self, group: Ints, ids: pa.Array, known: Known) -> Ints:
+    def find(self, group: Ints, ids: pa.Array, known: LiveCheck) -> Ints:
         """Return the numbers of the live subscriptions with these ids and groups, or -1."""
         found = np.full(len(ids), -1)
         hashes = _hashes(group, ids)
         for _, run in reversed(self.runs):
             open_ = np.flatnonzero(found < 0)
             if len(open_):
-                row = _search(run, self.id, hashes[open_], group[open_], ids.take(pa.array(open_)))
+                row = _find_rows(run, self.id, hashes[open_], group[open_], ids.take(pa.array(open_)))
                 number = np.array(run.column(NUMBER))[row]
                 found[open_] = np.where(row >= 0, number, -1)
         live = np.zeros(len(ids), np.bool_)
@@ -96,7 +96,7 @@ class Registry:
         here = np.flatnonzero(own[row] == numbers)
         return take(run, row[here]), here
 
-    def added(self, rows: pa.RecordBatch, given: int, known: Known) -> Registry:
+    def with_rows(self, rows: pa.RecordBatch, given: int, known: LiveCheck) -> Registry:
         """Return the registry with new rows; `given` is how many numbers were assigned in this step."""
         after = replace(self, next_number=self.next_number + given)
         if not rows.num_rows:
@@ -106,13 +106,13 @@ class Registry:
             return after
         sizes = [run.num_rows for _, run in after.runs]
         first = next(i for i, size in enumerate(sizes) if size <= 2 * sum(sizes[i + 1 :]) or i == len(sizes) - 2)
-        return after.with_run([*after.runs[:first]], [_alive(run, known) for _, run in after.runs[first:]])
+        return after.with_run([*after.runs[:first]], [_live_rows(run, known) for _, run in after.runs[first:]])
 
-    def without_dead(self, live: int, known: Known) -> Registry:
+    def without_dead(self, live: int, known: LiveCheck) -> Registry:
         """Drop rows of ended subscriptions if they outnumber the live ones; keep runs that are mostly live."""
         if len(self) <= 2 * live + _SLACK:
             return self
-        slim, runs = replace(self, runs=()), [(name, run, _alive(run, known)) for name, run in self.runs]
+        slim, runs = replace(self, runs=()), [(name, run, _live_rows(run, known)) for name, run in self.runs]
         for name, run, alive in runs:
             if 2 * alive.num_rows > run.num_rows:
                 slim = replace(slim, runs=(*slim.runs, (name, run)))
@@ -134,13 +134,13 @@ def _first_number(run: tuple[str, pa.RecordBatch]) -> int:
     return int(run[1].column(NUMBER)[0].as_py())
 
 
-def _alive(run: pa.RecordBatch, known: Known) -> pa.RecordBatch:
+def _live_rows(run: pa.RecordBatch, known: LiveCheck) -> pa.RecordBatch:
     return run.filter(pa.array(known(np.array(run.column(NUMBER)))))
 
 
-def _search(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group: Ints, ids: pa.Array) -> Ints:
+def _find_rows(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group: Ints, ids: pa.Array) -> Ints:
     """Return the newest row of a run with each id and group, or -1."""
-    index = _index(run, id_)
+    index = _index_of_run(run, id_)
     place = np.searchsorted(index.hashes, hashes, side="right") - 1
     found = np.full(len(hashes), -1)
     left = np.flatnonzero((place >= 0) & (index.hashes[place] == hashes))
@@ -148,7 +148,7 @@ def _search(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group
     while len(left):
         row = index.row[place[left]]
         # Different ids may have equal hashes.
-        same = _equal(own_ids.take(pa.array(row)), ids.take(pa.array(left))) & (own_group[row] == group[left])
+        same = _equal_values(own_ids.take(pa.array(row)), ids.take(pa.array(left))) & (own_group[row] == group[left])
         found[left[same]] = row[same]
         left = left[~same]
         place[left] -= 1
@@ -156,17 +156,17 @@ def _search(run: pa.RecordBatch, id_: str, hashes: npt.NDArray[np.uint64], group
     return found
 
 
-def _index(run: pa.RecordBatch, id_: str) -> Index:
+def _index_of_run(run: pa.RecordBatch, id_: str) -> SubscriptionIndex:
     index = _INDEXES.get(run)
     if index is None:
         hashes = _hashes(np.array(run.column(GROUP)), run.column(id_))
         row = np.argsort(hashes, kind="stable")
-        index = Index(hashes[row], row)
+        index = SubscriptionIndex(hashes[row], row)
         _INDEXES.put(run, index)
     return index
 
 
-def _equal(some: pa.Array, others: pa.Array) -> Mask:
+def _equal_values(some: pa.Array, others: pa.Array) -> Mask:
     left, right = order_codes([some, others]).codes
     return np.equal(left, right)
 

@@ -13,7 +13,7 @@ from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.subscriptions.keys import KeyColumns, KeyNumbers
 from tidegate.physical.subscriptions.registry import Registry
-from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind, keep, restore_tracker
+from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind, cache_tracker, restore_tracker
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING
 
@@ -45,19 +45,19 @@ class SubscriptionsState:
             restore_tracker(kind, chunks.get(FIGURES), chunks, figures),
         )
 
-    def due(self, which: int, arrived: Batch, watermark: int) -> Batch:
+    def take_due(self, which: int, arrived: Batch, watermark: int) -> Batch:
         """Return the elements of an input that are before the watermark; the others wait."""
         now = arrived.start < watermark
         later = arrived.filter(~now)
-        futures, come = self.futures[which].add(later.to_arrow()).take_before(watermark)
+        futures, come = self.futures[which].with_rows(later.to_arrow()).take_before(watermark)
         self.is_changed |= futures is not self.futures[which]
         self.futures[which] = futures
         return concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
 
-    def put_back(self, chunks: Chunks) -> None:
+    def put_back_tracker(self, chunks: Chunks) -> None:
         """Return the tracker to the state cache, under the unchanged state from which it was loaded."""
         if FIGURES in chunks:
-            keep(chunks[FIGURES], self.tracker)
+            cache_tracker(chunks[FIGURES], self.tracker)
 
     def save(self) -> Chunks:
         figures: Mapping[str, int] = {
@@ -70,5 +70,5 @@ class SubscriptionsState:
         for each in self.futures:
             chunks |= each.chunks()
         chunks |= {**self.registry.chunks(), **self.keys.chunks(), **self.tracker.chunks()}
-        keep(chunks[FIGURES], self.tracker)
+        cache_tracker(chunks[FIGURES], self.tracker)
         return chunks

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.subscriptions import TOTAL, Waiting
+from tidegate.algebra.subscriptions import TOTAL, TotalCompletion
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.order_codes import integers
 from tidegate.physical.common.kernels.schedule import Schedule
-from tidegate.physical.common.kernels.time_order import in_order
+from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
-from tidegate.physical.subscriptions.kernels.totals import Totals, Weighed, add_up, forget
+from tidegate.physical.subscriptions.kernels.totals import GroupedElements, Totals, add_up, drop_expired
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 
@@ -29,7 +29,7 @@ class TotalThresholdOperator:
 
     elements: Schema
     keys: tuple[str, ...]
-    waiting: Waiting
+    waiting: TotalCompletion
     threshold: int
 
     @property
@@ -51,29 +51,29 @@ class TotalThresholdOperator:
         if watermark == memory.watermark and not len(arrived):
             return Step(state, Batch.empty(self.schema), watermark)
         now = arrived.start < watermark
-        futures, come = memory.futures.add(arrived.filter(~now).to_arrow()).take_before(watermark)
+        futures, come = memory.futures.with_rows(arrived.filter(~now).to_arrow()).take_before(watermark)
         due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
-        after, output = self._counted(replace(memory, watermark=watermark, futures=futures), due)
+        after, output = self._count_due(replace(memory, watermark=watermark, futures=futures), due)
         return Step(after.save(), output, watermark)
 
-    def _counted(self, memory: _TotalState, due: Batch) -> tuple[_TotalState, Batch]:
+    def _count_due(self, memory: _TotalState, due: Batch) -> tuple[_TotalState, Batch]:
         """Add the weights of the due elements, and return the new state and the alarms."""
         known = memory.totals
         keys = [canonical(due.column(name)) for name in self.keys]
         found = group_rows(memory.keys, keys, groups=len(known.total), rows=len(due))
         memory = memory.with_founders([key.take(pa.array(found.founders)) for key in keys], len(found.founders))
-        order = in_order(found.groups, due.start, due.columns.columns, count=len(memory.totals.total)).order
+        order = sort_in_time_order(found.groups, due.start, due.columns.columns, count=len(memory.totals.total)).order
         due = due.take(order)
-        weighed = Weighed(found.groups[order], due.start, integers(due.column(self.waiting.weight)))
+        weighed = GroupedElements(found.groups[order], due.start, integers(due.column(self.waiting.weight)))
         within, repeats = self.waiting.within, self.waiting.repeats
         totals, complete = add_up(memory.totals, weighed, self.threshold, within=within, repeats=repeats)
         if within is not None:
             # No later element starts before the watermark.
-            totals = forget(totals, memory.watermark - within)
+            totals = drop_expired(totals, memory.watermark - within)
         rows = due.take(complete.row)
         columns = [*rows.columns.columns, pa.array(complete.total)]
         output = rows.with_columns(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
-        return replace(memory, totals=totals).slim(), output
+        return replace(memory, totals=totals).without_empty_keys(), output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,24 +89,24 @@ class _TotalState:
     def load(operator: TotalThresholdOperator, chunks: Chunks) -> _TotalState:
         figures = figures_of(chunks)
         keys = tuple(pa.array([], operator.elements.type_of(k).arrow) for k in operator.keys)
-        totals = Totals.none(0)
+        totals = Totals.empty(0)
         if _GROUPS in chunks:
             total, done, *keys_ = chunks[_GROUPS].columns
             keys, totals = tuple(keys_), Totals(np.array(total), np.array(done), totals.kept)
         if _KEPT in chunks:
-            totals = totals._replace(kept=Weighed(*(np.array(column) for column in chunks[_KEPT].columns)))
+            totals = totals._replace(kept=GroupedElements(*(np.array(column) for column in chunks[_KEPT].columns)))
         return _TotalState(figures.get("watermark", BEGINNING), Schedule.load(_FUTURES, chunks, figures), keys, totals)
 
     def with_founders(self, keys: Sequence[pa.Array], new: int) -> _TotalState:
         """Add new keys with empty totals."""
         if not new:
             return self
-        more = Totals.none(new)
+        more = Totals.empty(new)
         total, done = np.append(self.totals.total, more.total), np.append(self.totals.done, more.done)
         joined = tuple(pa.concat_arrays([old, key]) for old, key in zip(self.keys, keys, strict=True))
         return replace(self, keys=joined, totals=Totals(total, done, self.totals.kept))
 
-    def slim(self) -> _TotalState:
+    def without_empty_keys(self) -> _TotalState:
         """Drop keys whose total is zero and that are not complete."""
         total, done, kept = self.totals
         needed = done | (total > 0)
@@ -124,5 +124,5 @@ class _TotalState:
         if len(total):
             chunks[_GROUPS] = pa.RecordBatch.from_arrays([pa.array(total), pa.array(done), *self.keys], names)
         if len(kept.group):
-            chunks[_KEPT] = pa.RecordBatch.from_arrays([pa.array(c) for c in kept], list(Weighed._fields))
+            chunks[_KEPT] = pa.RecordBatch.from_arrays([pa.array(c) for c in kept], list(GroupedElements._fields))
         return {**chunks, **self.futures.chunks()}

@@ -13,7 +13,12 @@ from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.state_cache import StateCache
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
-from tidegate.physical.subscriptions.kernels.model import Elements, Matured, Ranges, RangeTracker
+from tidegate.physical.subscriptions.kernels.model import (
+    CompletedSubscriptions,
+    RangeTracker,
+    Subscriptions,
+    WeightedElements,
+)
 from tidegate.physical.subscriptions.kernels.sliding import SlidingTracker
 
 _PREFIX = "tracker."
@@ -37,33 +42,37 @@ class SubscriptionTracker:
 
     kind: TrackerKind
     tracker: RangeTracker | SlidingTracker
-    counted: int = 0
+    counted_weight: int = 0
     saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.tracker)
 
-    def known(self, numbers: Ints) -> Mask:
-        return self.tracker.known(numbers)
+    def are_live(self, numbers: Ints) -> Mask:
+        return self.tracker.are_live(numbers)
 
     def terminate(self, numbers: Ints) -> None:
         if len(numbers):
             self.tracker, _ = self.tracker.terminate(numbers)
 
-    def absorb(self, elements: Elements, time: Ints, ranges: Ranges, position: Ints) -> Matured:
+    def absorb(
+        self, elements: WeightedElements, time: Ints, ranges: Subscriptions, position: Ints
+    ) -> CompletedSubscriptions:
         """Count elements, and register ranges among them, each before the element at its position."""
         found = [
-            Matured(matured.id, matured.element + begin, matured.total)
-            for begin, end, here in self._pieces(elements, position)
-            for matured in [self._absorb(elements, time, ranges.taken(here), position[here], begin, end)]
+            CompletedSubscriptions(matured.id, matured.element + begin, matured.total)
+            for begin, end, here in self._split_into_pieces(elements, position)
+            for matured in [self._absorb_piece(elements, time, ranges.take(here), position[here], begin, end)]
         ]
         if len(found) == 1:
             return found[0]
         columns = ([m.id for m in found], [m.element for m in found], [m.total for m in found])
-        return Matured(*(np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns))
+        return CompletedSubscriptions(*(np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns))
 
-    def _absorb(self, elements: Elements, time: Ints, ranges: Ranges, position: Ints, begin: int, end: int) -> Matured:
-        part, position = elements.taken(slice(begin, end)), position - begin
+    def _absorb_piece(
+        self, elements: WeightedElements, time: Ints, ranges: Subscriptions, position: Ints, begin: int, end: int
+    ) -> CompletedSubscriptions:
+        part, position = elements.take(slice(begin, end)), position - begin
         match self.tracker:
             case SlidingTracker() as sliding:
                 self.tracker, matured = sliding.absorb_with(part, time[begin:end], ranges, position)
@@ -71,36 +80,36 @@ class SubscriptionTracker:
                 self.tracker, matured = tracker.absorb_with(part, ranges, position)
         return matured
 
-    def _pieces(self, elements: Elements, position: Ints) -> Iterator[tuple[int, int, slice]]:
+    def _split_into_pieces(self, elements: WeightedElements, position: Ints) -> Iterator[tuple[int, int, slice]]:
         """Split the elements into pieces, with a new tracker before each whose totals start at zero.
 
         There is nearly always a single piece, which needs no new tracker.
         """
         rows = len(elements)
         weight = np.cumsum(elements.weight, dtype=np.float64)
-        if self.counted + (weight[-1] if rows else 0) < _ROOM:
-            self.counted += int(elements.weight.sum())
+        if self.counted_weight + (weight[-1] if rows else 0) < _ROOM:
+            self.counted_weight += int(elements.weight.sum())
             yield 0, rows, slice(0, len(position))
             return
         begin = 0
         while begin < rows:
-            self.tracker, self.counted = self._renewed(), 0
+            self.tracker, self.counted_weight = self._renew_tracker(), 0
             before = weight[begin - 1] if begin else 0.0
             end = max(begin + 1, int(np.searchsorted(weight, before + _ROOM)))
             first = int(np.searchsorted(position, begin)) if begin else 0
             last = int(np.searchsorted(position, end)) if end < rows else len(position)
-            self.counted = int(elements.weight[begin:end].sum())
+            self.counted_weight = int(elements.weight[begin:end].sum())
             yield begin, end, slice(first, last)
             begin = end
 
-    def _renewed(self) -> RangeTracker | SlidingTracker:
+    def _renew_tracker(self) -> RangeTracker | SlidingTracker:
         """Return a tracker with the same subscriptions whose totals start at zero.
 
         A sliding tracker needs no renewal, because it drops old elements by itself.
         """
         if isinstance(self.tracker, SlidingTracker):
             return self.tracker
-        ranges, missing = self.tracker.rest()
+        ranges, missing = self.tracker.live_subscriptions()
         return _batch_tracker(self.kind).resume(ranges, missing)
 
     def chunks(self) -> Chunks:
@@ -108,38 +117,38 @@ class SubscriptionTracker:
         saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
         for name, part in self.tracker.to_columns().items():
             known = self.saved.get(name)
-            saved[name] = known if known is not None and known[0] is part else (part, _chunk(part))
+            saved[name] = known if known is not None and known[0] is part else (part, _to_chunk(part))
         self.saved = saved
         return {f"{_PREFIX}{name}": chunk for name, (_, chunk) in saved.items()}
 
     def figures(self) -> dict[str, int]:
-        return {"counted": self.counted}
+        return {"counted": self.counted_weight}
 
 
-_KEPT: StateCache[SubscriptionTracker] = StateCache()
+_TRACKERS: StateCache[SubscriptionTracker] = StateCache()
 """Trackers by a chunk of the state to which they belong."""
 
 
-def keep(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None:
+def cache_tracker(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None:
     """Put the tracker into the state cache, under a chunk of its state."""
-    _KEPT.put(chunk, following)
+    _TRACKERS.put(chunk, following)
 
 
 def restore_tracker(
     kind: TrackerKind, chunk: pa.RecordBatch | None, chunks: Chunks, figures: Mapping[str, int]
 ) -> SubscriptionTracker:
     """Return the tracker of a state, from the state cache or else from the chunks."""
-    kept = _KEPT.take(chunk)
+    kept = _TRACKERS.take(chunk)
     if kept is not None and kept.kind == kind:
         return kept
     own = {name.removeprefix(_PREFIX): c for name, c in chunks.items() if name.startswith(_PREFIX)}
-    parts = {name: _columns(c) for name, c in own.items()}
+    parts = {name: _to_columns(c) for name, c in own.items()}
     saved = {name: (parts[name], own[name]) for name in own}
-    tracker = _loaded(kind, parts) if parts else _empty(kind)
+    tracker = _load_tracker(kind, parts) if parts else _empty_tracker(kind)
     return SubscriptionTracker(kind, tracker, figures.get("counted", 0), saved)
 
 
-def _empty(kind: TrackerKind) -> RangeTracker | SlidingTracker:
+def _empty_tracker(kind: TrackerKind) -> RangeTracker | SlidingTracker:
     if kind.within is not None:
         return SlidingTracker.empty(kind.dimensions, kind.within, keyed=kind.keyed, repeats=kind.repeats)
     return _batch_tracker(kind)
@@ -150,15 +159,15 @@ def _batch_tracker(kind: TrackerKind) -> RangeTracker:
     return BatchTracker.empty(kind.dimensions, keyed=kind.keyed, repeats=kind.repeats)
 
 
-def _loaded(kind: TrackerKind, parts: Mapping[str, Columns]) -> RangeTracker | SlidingTracker:
+def _load_tracker(kind: TrackerKind, parts: Mapping[str, Columns]) -> RangeTracker | SlidingTracker:
     return BatchTracker.from_columns(parts) if kind.within is None else SlidingTracker.from_columns(parts)
 
 
-def _chunk(part: Columns) -> pa.RecordBatch:
+def _to_chunk(part: Columns) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
 
 
-def _columns(chunk: pa.RecordBatch) -> Columns:
+def _to_columns(chunk: pa.RecordBatch) -> Columns:
     arrays: dict[str, np.ndarray[Any, Any]] = {
         name: column.to_numpy(zero_copy_only=False)
         for name, column in zip(chunk.schema.names, chunk.columns, strict=True)

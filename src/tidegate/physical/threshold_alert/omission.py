@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.threshold_alert import Demand
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
-from tidegate.physical.threshold_alert.kernels.brackets import bracketed, by_group_and_time, duplicates
+from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed, find_duplicates, order_by_group_and_time
 from tidegate.schema import Schema
 
 Doubles = npt.NDArray[np.float64]
@@ -36,49 +36,49 @@ class OmitOperator:
     partition_keys: ClassVar[PartitionKeys | None] = None
 
     def describe(self) -> str:
-        return "omit elements that " + " and ".join(demand_words(d) for d in self.demands)
+        return "omit elements that " + " and ".join(describe_demand(d) for d in self.demands)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        group = groups_of([batch.column(key) for key in self.keys], len(batch))
-        order = by_group_and_time(group, batch.start)
+        group = group_numbers([batch.column(key) for key in self.keys], len(batch))
+        order = order_by_group_and_time(group, batch.start)
         ordered = batch if order is None else batch.take(order)
-        kept = ~omissible(ordered, group if order is None else group[order], self.demands)
+        kept = ~omissible_rows(ordered, group if order is None else group[order], self.demands)
         return Step(NO_STATE, ordered.filter(kept), watermarks[0])
 
 
-def demand_words(demand: Demand) -> str:
+def describe_demand(demand: Demand) -> str:
     """Return a phrase that says which elements a demand allows to omit."""
     sides = [name for name, asked in (("greater", demand.above), ("smaller", demand.below)) if asked]
-    length = f"{'less than ' if demand.strict else ''}{in_words(demand.window)}"
-    return f"stand between {' and between '.join(sides)} {demand.shown or demand.value} within {length}"
+    length = f"{'less than ' if demand.strict else ''}{duration_text(demand.window)}"
+    return f"stand between {' and between '.join(sides)} {demand.value_text or demand.value} within {length}"
 
 
-def omissible(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
+def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
     """Return which elements can be omitted; rows must be in the order of group and time.
 
     Of elements that are equal in time and in all demanded values, the first stays.
     """
     if not demands:
         return np.zeros(len(batch), np.bool_)
-    values = {demand.value: value_of(batch.column(demand.value)) for demand in demands}
+    values = {demand.value: float_values(batch.column(demand.value)) for demand in demands}
     found = np.ones(len(batch), np.bool_)
     for d in demands:
-        found &= bracketed(
+        found &= find_bracketed(
             group, batch.start, values[d.value], window=d.window, strict=d.strict, above=d.above, below=d.below
         )
     known = [batch.column(name).is_valid().to_numpy(zero_copy_only=False) for name in values]
-    copies: Mask = duplicates(group, batch.start, list(values.values())) & np.logical_and.reduce(known)
+    copies: Mask = find_duplicates(group, batch.start, list(values.values())) & np.logical_and.reduce(known)
     return found | copies
 
 
-def value_of(column: pa.Array) -> Doubles:
+def float_values(column: pa.Array) -> Doubles:
     """Return the values of a column as floats; NULL becomes NaN, which keeps the element."""
     wide = column.cast(pa.float64())
     return np.array(wide.fill_null(np.nan) if wide.null_count else wide)
 
 
-def groups_of(keys: Sequence[pa.Array], rows: int) -> Ints:
+def group_numbers(keys: Sequence[pa.Array], rows: int) -> Ints:
     """Return a number for each row, the same for rows of equal keys."""
     same = [canonical(key) for key in keys]
     return group_rows([key[:0] for key in same], same, groups=0, rows=rows).groups

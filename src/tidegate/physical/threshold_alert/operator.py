@@ -15,19 +15,33 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert, demands_on, distances, span
+from tidegate.algebra.threshold_alert import (
+    ALARM,
+    INCIDENT,
+    NUMBER,
+    VALUE,
+    Alert,
+    alarm_span,
+    demands_on,
+    time_distances,
+)
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
-from tidegate.physical.common.failures import failed
+from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
-from tidegate.physical.threshold_alert.control import decide, that_shed, told
-from tidegate.physical.threshold_alert.kernels.combinations import Members, Nearness, combinations, counted
+from tidegate.physical.threshold_alert.control import alerts_that_shed, decide, directive_for_alert
+from tidegate.physical.threshold_alert.kernels.combinations import (
+    Members,
+    Nearness,
+    count_combinations,
+    find_combinations,
+)
 from tidegate.physical.threshold_alert.kernels.incidents import Incidents
-from tidegate.physical.threshold_alert.scene import Scene, Side, scene_of
 from tidegate.physical.threshold_alert.shedding import Judging
+from tidegate.physical.threshold_alert.state import Side, ThresholdAlertState, load_with_inputs
 from tidegate.schema import Schema
 from tidegate.time import CHRONON, FOREVER
 
@@ -59,43 +73,43 @@ class ThresholdAlertOperator:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
         return f"threshold join for {names}{by}"
 
-    def placed(self, bucket: int, buckets: int) -> ThresholdAlertOperator:
+    def for_bucket(self, bucket: int, buckets: int) -> ThresholdAlertOperator:
         # Without keys, all elements meet in one bucket.
-        return replace(self, bucket=bucket, buckets=buckets) if self._shedding and self.keys[0] else self
+        return replace(self, bucket=bucket, buckets=buckets) if self._shedding_alerts and self.keys[0] else self
 
     def steered(self, order: Facts, arrived: Mapping[str, int]) -> ThresholdAlertOperator:
-        return replace(self, order=order) if self._shedding else self
+        return replace(self, order=order) if self._shedding_alerts else self
 
     def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        return decide(self._shedding, order, reports, seconds)
+        return decide(self._shedding_alerts, order, reports, seconds)
 
     @property
-    def _shedding(self) -> Mapping[int, Alert]:
-        return that_shed(self.alerts)
+    def _shedding_alerts(self) -> Mapping[int, Alert]:
+        return alerts_that_shed(self.alerts)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Process the new elements, emit alarms at once, and drop elements that no later element can meet."""
         demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
-        scene = scene_of(state, inputs, self.inputs, self.keys, demands)
+        scene = load_with_inputs(state, inputs, self.inputs, self.keys, demands)
         promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
         outputs, dead, incidents = [Batch.empty(self.schema)], list[pa.RecordBatch](), dict[int, Incidents]()
         rows = sum(map(len, inputs))
-        judging = {number: self._judging(number, alert, rows) for number, alert in self._shedding.items()}
+        judging = {number: self._start_judging(number, alert, rows) for number, alert in self._shedding_alerts.items()}
         for number, alert in enumerate(self.alerts):
-            incidents[number] = scene.incidents(number)
-            for alarms in _alarms(alert, scene, judging.get(number)):
+            incidents[number] = scene.incidents_of_alert(number)
+            for alarms in _find_alarms(alert, scene, judging.get(number)):
                 dead += [alarms.dead] if alarms.dead.num_rows else []
                 if len(alarms.start):
-                    output, incidents[number] = self._reported(number, alarms, scene, incidents[number])
+                    output, incidents[number] = self._rows_of_alarms(number, alarms, scene, incidents[number])
                     outputs.append(output)
         horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
-        pauses = {number: promise - span(alert) for number, alert in enumerate(self.alerts)}
-        after = scene.saved(state, horizons, incidents, pauses)
+        pauses = {number: promise - alarm_span(alert) for number, alert in enumerate(self.alerts)}
+        after = scene.save(state, horizons, incidents, pauses)
         report = {str(number): each.report for number, each in judging.items()} or NO_FACTS
         return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS, report)
 
-    def _judging(self, number: int, alert: Alert, rows: int) -> Judging:
-        return Judging(told(number, alert, self.order, (self.bucket, self.buckets), rows))
+    def _start_judging(self, number: int, alert: Alert, rows: int) -> Judging:
+        return Judging(directive_for_alert(number, alert, self.order, (self.bucket, self.buckets), rows))
 
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
         """Return the time before which elements of an input cannot meet any later element."""
@@ -107,24 +121,28 @@ class ThresholdAlertOperator:
                     horizon = min(horizon, watermarks[member] - int(most[other, own]))
         return horizon
 
-    def _reported(
-        self, number: int, alarms: _Alarms, scene: Scene, incidents: Incidents
+    def _rows_of_alarms(
+        self, number: int, alarms: _Alarms, scene: ThresholdAlertState, incidents: Incidents
     ) -> tuple[Batch, Incidents]:  # fmt: skip
         """Return alarms as rows, numbered within their incidents, and the incidents after them."""
         alert, many = self.alerts[number], len(alarms.start)
-        known, incident, place = incidents.continued(alarms.group, alarms.start, alarms.end - CHRONON, span(alert))
+        known, incident, place = incidents.add_alarms(
+            alarms.group, alarms.start, alarms.end - CHRONON, alarm_span(alert)
+        )
         columns: list[pa.Array] = [pa.array(np.full(many, number), NUMBER.type.arrow)]
         for which, schema in enumerate(self.inputs):
             if which in alert.members:
                 rows = alarms.rows[:, alert.members.index(which)]
                 columns += take(scene.sides[which].batch.columns, rows).columns
             else:
-                columns += self._nobody(which, alert, alarms, scene, schema)
+                columns += self._columns_of_absent_input(which, alert, alarms, scene, schema)
         columns += [alarms.value, pa.array(incident).cast(INCIDENT.type.arrow), pa.array(place)]
         rows_out = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
         return Batch(alarms.start, alarms.end, rows_out), known
 
-    def _nobody(self, which: int, alert: Alert, alarms: _Alarms, scene: Scene, schema: Schema) -> Iterator[pa.Array]:
+    def _columns_of_absent_input(
+        self, which: int, alert: Alert, alarms: _Alarms, scene: ThresholdAlertState, schema: Schema
+    ) -> Iterator[pa.Array]:
         """Yield the columns of an input that is not a member: NULL, except for the keys, which all inputs share."""
         first = alert.members[0]
         same = dict(zip(self.keys[which], self.keys[first], strict=True))
@@ -148,37 +166,39 @@ class _Alarms:
     dead: pa.RecordBatch
 
 
-def _alarms(alert: Alert, scene: Scene, judging: Judging | None) -> Iterator[_Alarms]:
+def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | None) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; with `judging`, only from the combinations it chooses."""
     sides = [scene.sides[member] for member in alert.members]
     offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
-    bounds = np.stack([offset + side.bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
+    bounds = np.stack([offset + side.group_bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
     time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
     members, nearness = Members(time, is_new, bounds), _nearness(alert)
     choice = order = None
     if judging is not None:
-        choice = judging.choice(counted(members, nearness, judging.told.cells))
+        choice = judging.choose_combinations(count_combinations(members, nearness, judging.directive.cells))
     if choice is not None:
-        members, order = _however_they_arrived(scene, sides, offsets)
+        members, order = _arrival_independent_order(scene, sides, offsets)
     start = 0
     while start < len(time):
-        found, start = combinations(members, nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
+        found, start = find_combinations(members, nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
         if len(found):
             began = perf_counter()
             rows = found if order is None else order[found]
-            alarms = _judged(alert, sides, rows - offsets[:-1], time[rows])
+            alarms = _judge_combinations(alert, sides, rows - offsets[:-1], time[rows])
             if judging is not None:
-                judging.saw(np.ptp(alarms.times, axis=1), perf_counter() - began)
+                judging.record_alarms(np.ptp(alarms.times, axis=1), perf_counter() - began)
             yield alarms
 
 
-def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) -> tuple[Members, Ints]:
+def _arrival_independent_order(
+    scene: ThresholdAlertState, sides: Sequence[Side], offsets: Ints
+) -> tuple[Members, Ints]:
     """Return the elements in an order that does not depend on their order of arrival, and their places.
 
     A step that chooses among combinations then makes the same choice when it is replayed.
     """
-    ranks = scene.ranks
-    orders = [side.order(ranks) for side in sides]
+    ranks = scene.group_ranks
+    orders = [side.canonical_order(ranks) for side in sides]
     bounds = [
         offset + np.searchsorted(ranks[side.group[order]], np.arange(scene.groups + 1))
         for offset, side, order in zip(offsets, sides, orders, strict=False)
@@ -191,14 +211,17 @@ def _however_they_arrived(scene: Scene, sides: Sequence[Side], offsets: Ints) ->
     return Members(time, is_new, np.stack(bounds)), places
 
 
-def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
+def _judge_combinations(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
     """Return the combinations for which the condition is true, and dead letters of those for which it fails."""
-    combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combined(alert, sides, rows))
+    combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combine_columns(alert, sides, rows))
     verdict = evaluate(alert.condition, combined.columns, len(rows))
     true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
     dead = NO_DEAD_LETTERS
     if verdict.errors is not None:
-        true, dead = true & (verdict.errors == 0), failed(combined, verdict, alert.condition, origin=alert.name)
+        true, dead = (
+            true & (verdict.errors == 0),
+            dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name),
+        )
     rows, times, combined = rows[true], times[true], combined.take(np.flatnonzero(true))
     # The comparison may succeed where computing the value fails; such an alarm has no value.
     value = evaluate(alert.value, combined.columns, len(rows)).values
@@ -208,7 +231,7 @@ def _judged(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Al
     return _Alarms(rows, times, sides[0].group[rows[:, 0]], start, end, value, dead)
 
 
-def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
+def _combine_columns(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
     """Return the columns that the condition and the value read, one row for each combination."""
     read = columns_of(alert.condition) | columns_of(alert.value)
     arrays, names = list[pa.Array](), list[str]()
@@ -221,9 +244,9 @@ def _combined(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch
 
 def _lag(alert: Alert) -> int:
     """Return how long before its last element the validity of an alarm can begin."""
-    return 0 if alert.lasting else span(alert)
+    return 0 if alert.lasting else alarm_span(alert)
 
 
 @lru_cache(maxsize=256)
 def _nearness(alert: Alert) -> Nearness:
-    return Nearness(np.array(distances(alert), np.int64), alert.step, alert.links[0].before)
+    return Nearness(np.array(time_distances(alert), np.int64), alert.step, alert.links[0].before)

@@ -13,14 +13,14 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.algebra.similarity_join import Policy
-from tidegate.algebra.threshold_alert import Alert, span
+from tidegate.algebra.threshold_alert import Alert, alarm_span
 from tidegate.physical.common.arrays import Floats, Ints
 from tidegate.physical.common.operator import Facts
-from tidegate.physical.shedding.kernels.budget import shares
+from tidegate.physical.shedding.kernels.budget import divide_budget
 from tidegate.physical.shedding.kernels.evidence import Estimate, Tally, estimate
 from tidegate.physical.shedding.kernels.learning import Learning
-from tidegate.physical.shedding.kernels.random_choice import key_of, rounded
-from tidegate.physical.threshold_alert.kernels.combinations import Cells, Choice
+from tidegate.physical.shedding.kernels.random_choice import key_of, round_randomly
+from tidegate.physical.threshold_alert.kernels.combinations import CombinationSample, SpreadCells
 
 CELLS = 20
 
@@ -29,10 +29,10 @@ LEARNING = Learning()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class AlertDirective:
     """Directive for an alert in one step and bucket: what it may judge, and the evidence on its cells."""
 
-    cells: Cells
+    cells: SpreadCells
     budget: float
     rows: int
     """Number of new elements of all inputs."""
@@ -44,46 +44,46 @@ class Told:
 class Judging:
     """Judging of an alert in one step: the choice of combinations, and the counts to report."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
+    def __init__(self, told: AlertDirective) -> None:
+        self.directive = told
         self.volume, self.made, self.found = (np.zeros(told.cells.many, np.int64) for _ in range(3))
         self.seconds = 0.0
 
-    def choice(self, volume: Ints) -> Choice | None:
+    def choose_combinations(self, volume: Ints) -> CombinationSample | None:
         """Choose combinations, given their number in each cell; None: judge all."""
         self.volume = self.made = volume
-        if int(volume.sum()) <= self.told.budget:
+        if int(volume.sum()) <= self.directive.budget:
             return None
-        self.made = self._wanted(volume)
+        self.made = self._amounts_to_judge(volume)
         # The kernel decrements these arrays.
-        return Choice(self.told.cells, volume.copy(), self.made.copy(), self.told.key)
+        return CombinationSample(self.directive.cells, volume.copy(), self.made.copy(), self.directive.key)
 
-    def saw(self, spread: Ints, seconds: float) -> None:
+    def record_alarms(self, spread: Ints, seconds: float) -> None:
         """Record alarms with these spreads, and the seconds it took to find them."""
-        self.found += np.bincount(self.told.cells.of(spread), minlength=self.told.cells.many)
+        self.found += np.bincount(self.directive.cells.of(spread), minlength=self.directive.cells.many)
         self.seconds += seconds
 
     @property
     def report(self) -> Facts:
         counts = {"volume": self.volume, "made": self.made, "found": self.found}
         lists = {name: of_cells.tolist() for name, of_cells in counts.items()}
-        return {**lists, "seconds": self.seconds, "rows": self.told.rows, "budget": self.told.budget}
+        return {**lists, "seconds": self.seconds, "rows": self.directive.rows, "budget": self.directive.budget}
 
-    def _wanted(self, volume: Ints) -> Ints:
+    def _amounts_to_judge(self, volume: Ints) -> Ints:
         """Return how many combinations of each cell to judge."""
-        told, many = self.told, self.told.cells.many
-        value = by_cell(expected(told.evidence).density, many)
+        told, many = self.directive, self.directive.cells.many
+        value = by_cell(estimate_alarms(told.evidence).density, many)
         explore = LEARNING.explore_at_first if told.step < CELLS else LEARNING.explore
-        planned = shares(value, volume.astype(np.float64), np.arange(1, many + 1), told.budget, explore)
-        amounts = (planned.made * volume).tolist()
-        wanted = [rounded(amount, key_of(told.key, cell)) for cell, amount in enumerate(amounts)]
+        planned = divide_budget(value, volume.astype(np.float64), np.arange(1, many + 1), told.budget, explore)
+        amounts = (planned.total * volume).tolist()
+        wanted = [round_randomly(amount, key_of(told.key, cell)) for cell, amount in enumerate(amounts)]
         return np.minimum(np.array(wanted, np.int64), volume)
 
 
 @lru_cache(maxsize=256)
-def cells_of(alert: Alert) -> Cells:
+def cells_of(alert: Alert) -> SpreadCells:
     """Return the cells of an alert's combinations; one cell if it drops at random."""
-    return Cells(1 if alert.shedding.policy is Policy.DROP else CELLS, span(alert))
+    return SpreadCells(1 if alert.shedding.policy is Policy.DROP else CELLS, alarm_span(alert))
 
 
 def tally_of(found: Floats, made: Floats) -> Tally:
@@ -98,7 +98,7 @@ def tally_of(found: Floats, made: Floats) -> Tally:
     return tally
 
 
-def expected(evidence: Tally) -> Estimate:
+def estimate_alarms(evidence: Tally) -> Estimate:
     """Estimate the alarms per combination from the evidence."""
     return estimate(evidence, np.ones((2, 1)), prior=LEARNING.prior, pool=LEARNING.pool)
 

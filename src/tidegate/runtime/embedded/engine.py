@@ -13,14 +13,14 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import decided, summed
-from tidegate.runtime.file_facts import FileWatch, Found, note
+from tidegate.runtime.control import add_counts, decide_after_step
+from tidegate.runtime.file_facts import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.port import Job
-from tidegate.runtime.reload import forget
+from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.state import StateStore, Version, is_cold
-from tidegate.runtime.watermarks import NO_STREAMS, advanced
-from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, source_marks
+from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
+from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_readers, source_marks
 from tidegate.time import FOREVER
 
 
@@ -65,25 +65,25 @@ class Engine:
         `again` names the tables that are read again: their new rows replace the old ones.
         """
         began = perf_counter()
-        self._forget(again)
+        self._forget_tables(again)
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
-        found: Found = {}
-        arrived, now = dict.fromkeys(raw, 0), self.job.arrival(self.watermarks)
+        found: FactsByFile = {}
+        arrived, now = dict.fromkeys(raw, 0), self.job.arrival_time(self.watermarks)
         self.spreads = {}
         for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
             ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
-            note(found, stream, ingested)
+            note_facts(found, stream, ingested)
             if ingested.spread is not None:
                 self.spreads[stream] = joint_spread(ingested.spread, self.spreads.get(stream))
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
         self.watch.add(found)
-        out = self.advance(elements, self._marks(latest, idle), arrived, began)
+        out = self.advance(elements, self._next_watermarks(latest, idle), arrived, began)
         out.dead[:0] = dead
         return out, sum(arrived.values())
 
@@ -98,8 +98,8 @@ class Engine:
 
         `arrived` counts the raw rows of each stream, by default one per element. `began` is the start time of the step.
         """
-        out = self._advance(elements, watermarks, self.on_piece, arrived, began)
-        self._save()
+        out = self._run_step(elements, watermarks, self.on_piece, arrived, began)
+        self._save_state()
         return out
 
     def pass_time(self, idle: Mapping[str, int]) -> Outbox | None:
@@ -107,19 +107,19 @@ class Engine:
 
         A step without output changes the state in memory only: it is neither written nor counted.
         """
-        marks = self._marks({}, idle)
+        marks = self._next_watermarks({}, idle)
         if marks == self.watermarks:
             return None
-        out = self._advance([], marks, None)
+        out = self._run_step([], marks, None)
         if not out.results and not out.dead:
             return None
-        self._save()
+        self._save_state()
         return out
 
-    def _marks(self, latest: Mapping[str, int], idle: Mapping[str, int]) -> dict[str, int]:
-        return advanced(self.watermarks, latest, self.job.delays, idle, self._groups)
+    def _next_watermarks(self, latest: Mapping[str, int], idle: Mapping[str, int]) -> dict[str, int]:
+        return advance_watermarks(self.watermarks, latest, self.job.delays, idle, self._groups)
 
-    def _advance(
+    def _run_step(
         self,
         elements: Iterable[tuple[str, Batch]],
         watermarks: dict[str, int],
@@ -128,17 +128,17 @@ class Engine:
         began: float | None = None,
     ) -> Outbox:
         began = perf_counter() if began is None else began
-        boxes, rows = _Boxes(self.job), Counter[str]()
+        boxes, rows = _StepBoxes(self.job), Counter[str]()
         for stream, batch in elements:
-            boxes.accept(read(self.job.graph, stream, batch, self.job.buckets))
+            boxes.accept(run_readers(self.job.graph, stream, batch, self.job.buckets))
             rows[stream] += len(batch)
-        self.arrived = summed(self.arrived, rows if arrived is None else arrived)
-        self._levels(boxes, watermarks, deliver, keep=True)
+        self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
+        self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks
-        self.orders = decided(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
+        self.orders = decide_after_step(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
         return boxes.out
 
-    def _save(self) -> None:
+    def _save_state(self) -> None:
         self.step_number += 1
         if self.store is None:
             return
@@ -147,22 +147,22 @@ class Engine:
             self._saved[place] = self.store.save(*place, self.step_number - 1, version.chunks, before)
         self.state = dict(self._saved)
 
-    def _forget(self, again: Collection[str]) -> None:
+    def _forget_tables(self, again: Collection[str]) -> None:
         for (number, bucket), version in self.state.items() if again else ():
             stage = self.job.graph.stages[number]
-            chunks = forget(self.job.graph, stage, version.chunks, again, self.job.tables)
+            chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
             self.state[number, bucket] = replace(version, chunks=chunks)
 
     def finish(self) -> Outbox:
         """Return the output that is still held back, as if the streams had ended. The state does not change."""
-        boxes = _Boxes(self.job)
-        self._levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
+        boxes = _StepBoxes(self.job)
+        self._run_levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
         return boxes.out
 
-    def _levels(
-        self, boxes: _Boxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
+    def _run_levels(
+        self, boxes: _StepBoxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
     ) -> None:
-        boxes.mark(source_marks(self.job.graph, watermarks))
+        boxes.add_marks(source_marks(self.job.graph, watermarks))
         boxes.steer(self.orders, self.arrived)
         for part in self._parts:
             numbers = {stage.number for stage in part.stages}
@@ -170,13 +170,13 @@ class Engine:
             states, last = run_part(part, boxes.inboxes, states, deliver or boxes.accept, self._port_marks)
             boxes.accept(last)
             if keep:
-                self._keep(states)
+                self._keep_states(states)
 
     def _port_marks(self) -> dict[Address, int]:
         """Return the watermarks that ports had after the previous step."""
         return {mark.to: mark.watermark for mark in source_marks(self.job.graph, self.watermarks)}
 
-    def _keep(self, states: States) -> None:
+    def _keep_states(self, states: States) -> None:
         for key, chunks in states.items():
             self.state[key] = replace(self.state.get(key, Version()), chunks=chunks)
 
@@ -196,7 +196,7 @@ class Engine:
         return (each for version in self.state.values() for each in version.chunks.items())
 
 
-class _Boxes:
+class _StepBoxes:
     """Inboxes of all buckets in one step, and the output of the job."""
 
     def __init__(self, job: Job) -> None:
@@ -211,16 +211,16 @@ class _Boxes:
 
     def accept(self, outbox: Outbox) -> None:
         for parcel in outbox.parcels:
-            self.put(parcel)
-        self.mark(outbox.marks)
+            self.add_parcel(parcel)
+        self.add_marks(outbox.marks)
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
         self.reports += outbox.reports
 
-    def put(self, parcel: Parcel) -> None:
-        self.inboxes[parcel.bucket].put(parcel)
+    def add_parcel(self, parcel: Parcel) -> None:
+        self.inboxes[parcel.bucket].add_parcel(parcel)
 
-    def mark(self, marks: list[Mark]) -> None:
+    def add_marks(self, marks: list[PortWatermark]) -> None:
         for mark in marks:
             for inbox in self.inboxes:
-                inbox.mark(mark)
+                inbox.add_mark(mark)

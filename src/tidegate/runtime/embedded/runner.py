@@ -15,9 +15,9 @@ from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.outputs import joined, outputs
-from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear, count_reasons, take_back_final
-from tidegate.runtime.shedding import SHEDDING, shed_rows
+from tidegate.runtime.outputs import merge_by_output, output_rows
+from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
+from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.work import Outbox
 from tidegate.time import BEGINNING
@@ -47,9 +47,9 @@ class EmbeddedRun(BackgroundRun):
         self._readers: dict[str, Iterator[tuple[pa.RecordBatch, Any]]] = {}
         self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
         self._recover()
-        self.engine.on_piece = self._hand_on
+        self.engine.on_piece = self._emit_output
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
-        self._silence = job.silence(self.engine.watermarks)
+        self._silence = job.track_silence(self.engine.watermarks)
         self._time_passed = BEGINNING
         self._stopping = threading.Event()
         self._begin()
@@ -71,33 +71,35 @@ class EmbeddedRun(BackgroundRun):
                 self._readers.clear()
             tables = self.job.tables_to_read(self.positions)
             again = [t for t in tables if t in self.positions]
-            raw = {s: self._next(s, source) for s, source in self.job.sources.items() if not source.stream.is_table}
-            raw |= {t: self._whole(t) for t in tables}
+            raw = {
+                s: self._read_next(s, source) for s, source in self.job.sources.items() if not source.stream.is_table
+            }
+            raw |= {t: self._read_table(t) for t in tables}
             self.positions |= tables
             if any(raw.values()) or again:
-                self._step(raw, again)
+                self._run_step(raw, again)
             elif self._pass_time():
                 continue
             elif finishing:
-                self._open(FINAL)
+                self._open_outputs(FINAL)
                 self._deliver(self.engine.finish(), 0)
                 return QueryState.FINISHED
             else:
                 self._stopping.wait(IDLE_SECONDS)
         return QueryState.STOPPED
 
-    def _step(self, raw: Mapping[str, list[pa.RecordBatch]], again: Collection[str]) -> None:
-        self._open(f"batch-{self.engine.step_number + 1:08d}")
-        out, rows = self.engine.step(raw, self._idle(), again)
+    def _run_step(self, raw: Mapping[str, list[pa.RecordBatch]], again: Collection[str]) -> None:
+        self._open_outputs(f"batch-{self.engine.step_number + 1:08d}")
+        out, rows = self.engine.step(raw, self._idle_streams(), again)
         heard = [s for s, batches in raw.items() if batches]
-        self._silence.hear(heard, self.engine.watermarks, self.job.clock())
+        self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
         # Files that are still being read are checked once they have been read to the end.
         reading = [file_of(batch) for stream, batches in raw.items() if stream in self._readers for batch in batches]
         self._warn(self.engine.watch.warnings(but=[file for file in reading if file is not None]))
 
-    def _idle(self) -> dict[str, int]:
-        return self._silence.idle(self.job.clock(), by_clock=not self.once)
+    def _idle_streams(self) -> dict[str, int]:
+        return self._silence.idle_streams(self.job.clock(), by_clock=not self.once)
 
     def _pass_time(self) -> bool:
         """Advance the watermarks of silent streams; return whether there was any output."""
@@ -105,24 +107,24 @@ class EmbeddedRun(BackgroundRun):
         if now < self._time_passed + CLOCK_EVERY or not self.job.idle_after:
             return False
         self._time_passed = now
-        out = self.engine.pass_time(self._idle())
+        out = self.engine.pass_time(self._idle_streams())
         self.progress.watermarks = self.engine.watermarks
         if out is not None:
-            self._open(f"batch-{self.engine.step_number:08d}")
+            self._open_outputs(f"batch-{self.engine.step_number:08d}")
             self._finish_step(out, 0)
         return out is not None
 
     def _finish_step(self, out: Outbox, rows: int) -> None:
         if not self.progress.steps:
-            take_back_final(self.job.sinks)
+            remove_final_results(self.job.sinks)
         self._deliver(out, rows)
-        self._record()
+        self._write_record()
 
     def _warn(self, warnings: Iterable[TidegateWarning]) -> None:
         for warning in warnings:
             self.progress.warn(warning)
 
-    def _next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
+    def _read_next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
         # A reader continues where it stopped. An exhausted reader is opened again, to find new rows.
         if stream not in self._readers:
             self._readers[stream] = iter(
@@ -142,41 +144,41 @@ class EmbeddedRun(BackgroundRun):
         batch, self.positions[stream] = found
         return [batch]
 
-    def _whole(self, table: str) -> list[pa.RecordBatch]:
+    def _read_table(self, table: str) -> list[pa.RecordBatch]:
         columns = self.job.graph.columns(table)
         return [batch for batch, _ in self.job.sources[table].read(None, self.rows_per_step, columns=columns)]
 
-    def _open(self, label: str) -> None:
+    def _open_outputs(self, label: str) -> None:
         """Begin the output of a step: set its label and get a token from each sink."""
         self._label, self._parts = label, 0
         self._tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
 
-    def _hand_on(self, out: Outbox) -> None:
+    def _emit_output(self, out: Outbox) -> None:
         """Write output to its sinks, or pass it to the callback. Sinks publish it at the end of the step."""
-        self._put(list(outputs(out, self.job.times)))
+        self._write_outputs(list(output_rows(out, self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
 
-    def _put(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+    def _write_outputs(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         for name, output in leaving:
             if name in self._tokens:
                 self.job.sinks[name].write(self._label, self._tokens[name], f"{self._parts:05d}", output)
                 self._parts += 1
-        for name, output in joined((name, output) for name, output in leaving if name not in self._tokens):
+        for name, output in merge_by_output((name, output) for name, output in leaving if name not in self._tokens):
             self.on_rows(name, output)
 
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
-        self._hand_on(out)
-        if self._label != FINAL and (shed := shed_rows(self.engine.orders)).num_rows:
-            self._put([(SHEDDING, shed)])
+        self._emit_output(out)
+        if self._label != FINAL and (shed := shedding_step_rows(self.engine.orders)).num_rows:
+            self._write_outputs([(SHEDDING, shed)])
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token)
-        self._count(rows)
+        self._update_progress(rows)
 
-    def _count(self, rows: int) -> None:
+    def _update_progress(self, rows: int) -> None:
         self.progress.rows_in += rows
         self.progress.steps += 1
         for stream, spread in self.engine.spreads.items():
@@ -185,7 +187,7 @@ class EmbeddedRun(BackgroundRun):
         self.progress.steering = self.engine.orders
         self.progress.note_state(self.engine.state_bytes, self.engine.state_rows, self.engine.cold_bytes)
 
-    def _record(self) -> None:
+    def _write_record(self) -> None:
         if self.checkpoint is None:
             return
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
@@ -197,12 +199,12 @@ class EmbeddedRun(BackgroundRun):
         if self.checkpoint is None:
             return None
         self.checkpoint.claim({**self.job.identity, "buckets": self.job.buckets})
-        return self.checkpoint.last()
+        return self.checkpoint.last_record()
 
     def _recover(self) -> None:
         record = self._last_record()
         if record is None:
-            clear(self.job.sinks)
+            clear_sinks(self.job.sinks)
             return
         store = self.engine.store
         assert store is not None

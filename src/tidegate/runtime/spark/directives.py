@@ -11,11 +11,11 @@ from pyspark import SparkContext, TaskContext
 from tidegate.connectors.sinks import FileSink
 from tidegate.errors import InternalError
 from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import summed
+from tidegate.runtime.control import add_counts
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore
-from tidegate.runtime.watermarks import advanced
+from tidegate.runtime.watermarks import advance_watermarks
 from tidegate.time import FOREVER, TimeFormat
 
 _ORDERS = "tidegate.orders"
@@ -70,7 +70,7 @@ class Orders:
         context.setLocalProperty(_ORDERS, json.dumps(asdict(replace(self, files={}, steering={}))))
 
 
-def announced() -> Orders:
+def read_announcement() -> Orders:
     """Return the orders of the step that this task belongs to."""
     text = task_context().getLocalProperty(_ORDERS)
     if text is None:
@@ -83,12 +83,12 @@ def watermarks_after(setup: Setup, orders: Orders, latest: Mapping[str, int]) ->
     """Return the watermarks after the step; every task computes the same."""
     if orders.finishing:
         return dict.fromkeys(setup.streams, FOREVER)
-    return advanced(orders.watermarks, latest, setup.delays, orders.idle, setup.meeting_streams)
+    return advance_watermarks(orders.watermarks, latest, setup.delays, orders.idle, setup.meeting_streams)
 
 
-def arrived_after(setup: Setup, orders: Orders, rows: Mapping[str, int]) -> dict[str, int]:
+def arrivals_after(setup: Setup, orders: Orders, rows: Mapping[str, int]) -> dict[str, int]:
     """Return the number of raw rows of each stream, including this step; every task computes the same."""
-    return summed({stream: orders.arrived.get(stream, 0) for stream in setup.streams}, rows)
+    return add_counts({stream: orders.arrived.get(stream, 0) for stream in setup.streams}, rows)
 
 
 def task_context() -> TaskContext:

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.spark.gateway import has_lost_java, java_process
 
-GO_ON = "start the same command again: with --checkpoint it goes on where it was"
+RESTART_HINT = "start the same command again: with --checkpoint it goes on where it was"
 
 UNEXPLAINED = "D401"
 """Code for an error of Spark whose cause is unknown."""
@@ -18,10 +18,10 @@ UNEXPLAINED = "D401"
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
 
 
-def explain(error: Exception) -> TidegateError | None:
+def explain_failure(error: Exception) -> TidegateError | None:
     """Convert an error of PySpark or Py4J to a Tidegate error; return None for other errors."""
     if has_lost_java(error):
-        return java_ended()
+        return java_ended_error()
     return _explain_spark(error) if isinstance(error, (PySparkException, Py4JJavaError)) else None
 
 
@@ -32,10 +32,10 @@ def _explain_spark(error: Exception) -> TidegateError:
         code, message, hint = told.groups()
         return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
     if "No module named 'tidegate" in text:
-        return workers_lack_tidegate()
+        return missing_tidegate_error()
     if "Python worker exited unexpectedly" in text:
         message = "Python workers of Spark were killed or crashed several times in one step; the checkpoint is intact"
-        hint = f"do they run out of memory? With more buckets each holds less. {GO_ON.capitalize()}"
+        hint = f"do they run out of memory? With more buckets each holds less. {RESTART_HINT.capitalize()}"
         return DataError("D404", message, hint=hint)
     return DataError(UNEXPLAINED, f"Spark ended the query: {reason_of(error)}", hint=_LOG)
 
@@ -43,15 +43,15 @@ def _explain_spark(error: Exception) -> TidegateError:
 _LOG = "set TIDEGATE_SPARK_LOG=error to see Spark's log"
 
 
-def java_ended() -> DataError:
+def java_ended_error() -> DataError:
     """Return the error for a Java process that ended during a query."""
     process = java_process()
-    status = "" if process is None else f" ({_status(process.returncode)})"
+    status = "" if process is None else f" ({_exit_status_text(process.returncode)})"
     message = f"the Java process of Spark ended while the query ran{status}; the checkpoint is intact"
-    return DataError("D402", message, hint=f"{GO_ON}. Was it killed for want of memory?")
+    return DataError("D402", message, hint=f"{RESTART_HINT}. Was it killed for want of memory?")
 
 
-def workers_lack_tidegate() -> DataError:
+def missing_tidegate_error() -> DataError:
     """Return the error for Python workers that cannot import Tidegate."""
     hint = (
         "install the same version of Tidegate in the Python of the workers (PYSPARK_PYTHON), "
@@ -60,13 +60,13 @@ def workers_lack_tidegate() -> DataError:
     return DataError("D405", "the Python workers of Spark cannot import tidegate", hint=hint)
 
 
-def not_started(master: str, reason: str) -> DataError:
+def not_started_error(master: str, reason: str) -> DataError:
     """Return the error for Spark not starting."""
     hint = "is the address right, and does the master run? --master 'local[*]' runs on this machine"
     return DataError("D403", f"Spark did not start on {master}: {reason}", hint=hint)
 
 
-def _status(code: int | None) -> str:
+def _exit_status_text(code: int | None) -> str:
     return f"killed by signal {-code}" if code is not None and code < 0 else f"exit status {code}"
 
 

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-LOST = (Py4JError, PySparkException, OSError)
+LOST_JAVA_ERRORS = (Py4JError, PySparkException, OSError)
 """Exceptions that calls raise when the Java process has ended, among other causes."""
 
 _SECONDS_TO_BE_SEEN = 2.0
@@ -45,7 +45,7 @@ def end_java(spark: SparkSession) -> None:
     process = java_process()
     if process is not None and process.poll() is not None:
         spark.sparkContext._jsc = None  # noqa: SLF001 - otherwise PySpark calls the dead process
-    with suppress(*LOST):
+    with suppress(*LOST_JAVA_ERRORS):
         spark.stop()
     discard_java()
 
@@ -55,8 +55,8 @@ def discard_java() -> None:
     process = java_process()
     if process is None:
         return
-    _end(process)
-    with suppress(*LOST):
+    _end_process(process)
+    with suppress(*LOST_JAVA_ERRORS):
         SparkContext._gateway.shutdown()  # type: ignore[union-attr]  # noqa: SLF001
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
@@ -69,7 +69,7 @@ def kill_java() -> None:
         process.kill()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()

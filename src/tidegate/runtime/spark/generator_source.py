@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.generator import Recipe, generate
-from tidegate.runtime.spark.rows import TRAVELLING, Kind, batch_row, write_rows
+from tidegate.runtime.spark.rows import TRAVELLING, PayloadKind, batch_row, write_rows
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import TimeUnit
 
@@ -22,7 +22,7 @@ NAME = "tidegate_generator"
 ROWS_PER_PARTITION = 50_000
 
 
-class GeneratorSource(DataSource):
+class SparkGeneratorSource(DataSource):
     """Data source whose rows are already travelling rows."""
 
     @classmethod
@@ -33,7 +33,7 @@ class GeneratorSource(DataSource):
         return TRAVELLING
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
-        return _Reader(_stream(self.options["stream"]))
+        return _Reader(_decode_stream(self.options["stream"]))
 
 
 @dataclass
@@ -67,11 +67,11 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
         batch = generate(self.stream, partition.first, partition.count)
-        yield from write_rows([batch_row(0, Kind.ELEMENTS, 0, batch)])
+        yield from write_rows([batch_row(0, PayloadKind.ELEMENTS, 0, batch)])
 
 
-def options(stream: SourceStream) -> dict[str, str]:
-    """Encode a stream as options of the data source; `_stream` is the inverse."""
+def encode_stream(stream: SourceStream) -> dict[str, str]:
+    """Encode a stream as options of the data source; `_decode_stream` is the inverse."""
     content: dict[str, Any] = {
         "name": stream.name,
         "schema": [[f.name, f.type.name] for f in stream.schema],
@@ -83,9 +83,9 @@ def options(stream: SourceStream) -> dict[str, str]:
     return {"stream": json.dumps(content)}
 
 
-def _stream(text: str) -> SourceStream:
+def _decode_stream(text: str) -> SourceStream:
     content = json.loads(text)
-    types = {name: Type.named(type_) for name, type_ in content["schema"]}
+    types = {name: Type.from_name(type_) for name, type_ in content["schema"]}
     schema = Schema(tuple(Field(name, type_) for name, type_ in types.items() if type_ is not None))
     pairs = tuple((key, value) for key, value in content["options"])
     unit = TimeUnit(content["unit"]) if content["unit"] is not None else None

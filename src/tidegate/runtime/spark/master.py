@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from tidegate.errors import DataError
-from tidegate.runtime.spark.failures import not_started
+from tidegate.runtime.spark.failures import not_started_error
 
 SECONDS_TO_CONNECT = 3.0
 SECONDS_TO_ANSWER = 20.0
@@ -67,7 +67,7 @@ def check_master(master: str) -> None:
         if failure is None:
             return
         failures.append(failure)
-    raise not_started(master, "; ".join(failures))
+    raise not_started_error(master, "; ".join(failures))
 
 
 def wait_for_executor(spark: SparkSession, master: str) -> None:

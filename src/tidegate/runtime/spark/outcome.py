@@ -13,9 +13,9 @@ import pyarrow as pa
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.operator import Facts
 from tidegate.runtime.checkpoint import Record
-from tidegate.runtime.control import decided
-from tidegate.runtime.spark.directives import Orders, Setup, arrived_after, watermarks_after
-from tidegate.runtime.spark.rows import Kind, read_rows
+from tidegate.runtime.control import decide_after_step
+from tidegate.runtime.spark.directives import Orders, Setup, arrivals_after, watermarks_after
+from tidegate.runtime.spark.rows import PayloadKind, read_rows
 
 
 class Outcome:
@@ -31,30 +31,30 @@ class Outcome:
         rows = Counter[str]()
         for row in read_rows(batches):
             match row.kind:
-                case Kind.REPORT:
+                case PayloadKind.REPORT:
                     reports.append((row.bucket, row.value))
-                case Kind.RESULT:
+                case PayloadKind.RESULT:
                     self.results.append((setup.outputs[row.number], row.batch))
-                case Kind.LATEST:
+                case PayloadKind.LATEST:
                     stream = setup.streams[row.number]
                     latest[stream] = max(row.value, latest.get(stream, row.value))
-                case Kind.ARRIVED:
+                case PayloadKind.ARRIVED:
                     # Each task sends its count to every bucket: count it once.
                     rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
-                case Kind.NOTHING:
+                case PayloadKind.NOTHING:
                     pass
                 case _:
                     raise AssertionError(row.kind)
         self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
         self.heard = [stream for stream, count in rows.items() if count]
         self.watermarks = watermarks_after(setup, orders, latest)
-        self.arrived = arrived_after(setup, orders, rows)
+        self.arrived = arrivals_after(setup, orders, rows)
 
     @cached_property
     def steering(self) -> dict[str, Facts]:
         """Orders of steered operators for the next step."""
         reports = (report["steering"] for report in self.reports)
-        return decided(self.setup.graph, self.orders.steering, reports, self.seconds())
+        return decide_after_step(self.setup.graph, self.orders.steering, reports, self.seconds())
 
     @property
     def spreads(self) -> dict[str, Spread]:

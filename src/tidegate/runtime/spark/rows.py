@@ -36,7 +36,7 @@ _ARROW = pa.schema(
 BYTES_PER_BATCH = 32 << 20
 
 
-class Kind(IntEnum):
+class PayloadKind(IntEnum):
     """Kind of payload of a row, which also determines what its number refers to."""
 
     ELEMENTS = 0  # for a port of the stage with that number
@@ -51,7 +51,7 @@ class Kind(IntEnum):
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     bucket: int
-    kind: Kind
+    kind: PayloadKind
     number: int
     port: int
     payload: bytes
@@ -65,11 +65,11 @@ class Row:
         return json.loads(self.payload)
 
 
-def batch_row(bucket: int, kind: Kind, number: int, batch: pa.RecordBatch, *, port: int = 0) -> Row:
+def batch_row(bucket: int, kind: PayloadKind, number: int, batch: pa.RecordBatch, *, port: int = 0) -> Row:
     return Row(bucket, kind, number, port, serialize(batch))
 
 
-def value_row(bucket: int, kind: Kind, number: int, value: object, *, port: int = 0) -> Row:
+def value_row(bucket: int, kind: PayloadKind, number: int, value: object, *, port: int = 0) -> Row:
     return Row(bucket, kind, number, port, json.dumps(value).encode())
 
 
@@ -78,7 +78,7 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         columns = [batch.column(i).to_pylist() for i in range(4)]
         payloads = batch.column(4)
         for i, (bucket, kind, number, port) in enumerate(zip(*columns, strict=True)):
-            yield Row(bucket, Kind(kind), number, port, payloads[i].as_py())
+            yield Row(bucket, PayloadKind(kind), number, port, payloads[i].as_py())
 
 
 def write_rows(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -89,13 +89,13 @@ def write_rows(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         held.append(row)
         size += len(row.payload)
         if size >= BYTES_PER_BATCH:
-            yield _packed(held)
+            yield _pack_rows(held)
             held, size = [], 0
     if held:
-        yield _packed(held)
+        yield _pack_rows(held)
 
 
-def _packed(rows: list[Row]) -> pa.RecordBatch:
+def _pack_rows(rows: list[Row]) -> pa.RecordBatch:
     columns = [
         [r.bucket for r in rows],
         [int(r.kind) for r in rows],

@@ -17,21 +17,21 @@ from pyspark.sql.streaming import StreamingQuery
 from tidegate.errors import DataError, InternalError, TidegateError, deep_recursion
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.file_facts import FileWatch, from_report, merge
-from tidegate.runtime.outputs import joined
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear, take_back_final
-from tidegate.runtime.shedding import SHEDDING, shed_rows
+from tidegate.runtime.file_facts import FileWatch, from_report, merge_facts
+from tidegate.runtime.outputs import merge_by_output
+from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
+from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Orders, Setup
-from tidegate.runtime.spark.failures import UNEXPLAINED, explain
-from tidegate.runtime.spark.gateway import LOST, has_lost_java
+from tidegate.runtime.spark.failures import UNEXPLAINED, explain_failure
+from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS, has_lost_java
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import TRAVELLING
-from tidegate.runtime.spark.sources import heartbeats, nothing, removed_source, travelling_rows
+from tidegate.runtime.spark.sources import heartbeats, removed_source_error, rows_without_payload, travelling_rows
 from tidegate.runtime.spark.tasks import ROWS_PER_BATCH, read_table, run_levels
 from tidegate.runtime.state import StateStore
 
-NOWHERE: Mapping[str, str] = {}
-WORTH_A_SHUFFLE = 0.2
+NO_POSITIONS: Mapping[str, str] = {}
+SHUFFLE_FROM_SECONDS = 0.2
 """If reading took longer than this in the previous step (seconds), tasks read in parallel and shuffle."""
 
 SECONDS_TO_COMMIT = 5.0
@@ -55,12 +55,12 @@ class SparkRun(BackgroundRun):
         self.job, self.spark, self.settings, self.on_rows = job, spark, settings, on_rows
         self.checkpoint = Checkpoint(settings.checkpoint)
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
-        if (last := self.checkpoint.last()) is None:
-            clear(job.sinks)
+        if (last := self.checkpoint.last_record()) is None:
+            clear_sinks(job.sinks)
         else:
             self.progress.steering = last.orders
-        self._silence = job.silence(last.watermarks if last else job.first_watermarks())
-        self.setup = _setup(job, settings.checkpoint)
+        self._silence = job.track_silence(last.watermarks if last else job.first_watermarks())
+        self.setup = _make_setup(job, settings.checkpoint)
         self._watch = FileWatch()
         self._cause: Exception | None = None  # raised by Tidegate or the callback, before Spark wraps it
         self._finishing = settings.once
@@ -71,13 +71,13 @@ class SparkRun(BackgroundRun):
         self._seconds_reading = math.inf  # the first step may read much
         self._began = perf_counter()
         try:
-            self.query = self._start()
-        except LOST as error:
-            raise self._explain(error) from error
+            self.query = self._start_query()
+        except LOST_JAVA_ERRORS as error:
+            raise self._explain_error(error) from error
         self._begin()
 
     @deep_recursion()
-    def _start(self) -> StreamingQuery:
+    def _start_query(self) -> StreamingQuery:
         rows: DataFrame | None = None
         for stream in (s for s in self.job.graph.streams if s not in self.job.tables):
             one = travelling_rows(self.spark, self.job, self.setup, stream)
@@ -87,7 +87,7 @@ class SparkRun(BackgroundRun):
             raise DataError("D107", message, hint="run it with --runtime embedded")
         if self.job.idle_after and not self.settings.once:
             rows = rows.union(heartbeats(self.spark, self.job.buckets))
-        writer = rows.writeStream.foreachBatch(self._batch).option(
+        writer = rows.writeStream.foreachBatch(self._run_batch).option(
             "checkpointLocation", posixpath.join(self.settings.checkpoint, "spark")
         )
         trigger = (
@@ -101,7 +101,7 @@ class SparkRun(BackgroundRun):
         if not self.settings.once and self.state is QueryState.RUNNING:
             self._read_all()
             self._finishing = True
-            with suppress(*LOST):
+            with suppress(*LOST_JAVA_ERRORS):
                 self.query.stop()
         self.wait()
 
@@ -109,7 +109,7 @@ class SparkRun(BackgroundRun):
         self._stopping = True
         with self._in_step:
             pass  # wait for the end of the current step
-        with suppress(*LOST):
+        with suppress(*LOST_JAVA_ERRORS):
             self._wait_for_commit()
             self.query.stop()
         self._ended.wait()
@@ -126,30 +126,30 @@ class SparkRun(BackgroundRun):
         """Wait until all available rows are processed, or until the query has failed."""
         try:
             self.query.processAllAvailable()
-        except LOST as error:
+        except LOST_JAVA_ERRORS as error:
             if not has_lost_java(error) and self.query.isActive:
-                raise self._explain(error) from error
+                raise self._explain_error(error) from error
 
     def _work(self) -> QueryState:
         try:
             self.query.awaitTermination()
             if self._stopping or not self._finishing:
                 return QueryState.STOPPED
-            self._finish()
-        except LOST as error:
+            self._emit_final_results()
+        except LOST_JAVA_ERRORS as error:
             if self._refused:
                 return QueryState.STOPPED
-            raise self._explain(error) from error
+            raise self._explain_error(error) from error
         return QueryState.FINISHED
 
-    def _explain(self, error: Exception) -> Exception:
+    def _explain_error(self, error: Exception) -> Exception:
         """Return the error to raise for an error of Spark: its cause, if known."""
-        told = self._cause or explain(error) or error
+        told = self._cause or explain_failure(error) or error
         if isinstance(told, TidegateError) and told.code == UNEXPLAINED:
-            return removed_source(self.job) or told
+            return removed_source_error(self.job) or told
         return told
 
-    def _batch(self, rows: DataFrame, step: int) -> None:
+    def _run_batch(self, rows: DataFrame, step: int) -> None:
         """Run one micro-batch. After a crash Spark repeats it, with the same result."""
         with self._in_step:
             if not self._stopping:
@@ -159,38 +159,38 @@ class SparkRun(BackgroundRun):
         raise InternalError("I304", "the query was stopped")  # otherwise Spark would commit the step
 
     def _try_step(self, rows: DataFrame, step: int) -> None:
-        self._began = perf_counter() - self._outside()
+        self._began = perf_counter() - self._spark_overhead()
         try:
             if not self.progress.steps:
-                take_back_final(self.job.sinks)
+                remove_final_results(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
             tables = self.job.tables_to_read(before.positions)
             orders = replace(
                 self._orders(before, step, f"batch-{step:08d}"), again=tuple(t for t in tables if t in before.positions)
             )
-            self._step(orders, self._with_tables(orders, rows, tables), {**before.positions, **tables})
+            self._run_step(orders, self._with_tables(orders, rows, tables), {**before.positions, **tables})
         except TidegateError as error:
             self._cause = error
             raise
 
-    def _finish(self) -> None:
+    def _emit_final_results(self) -> None:
         """Emit the output that is still held back, as if the streams had ended. The checkpoint does not change."""
-        before = self.checkpoint.last()
+        before = self.checkpoint.last_record()
         if before is None or self.job.graph.levels == 1:
             return
         orders = replace(self._orders(before, before.step + 1, FINAL), finishing=True)
-        self._step(orders, nothing(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)"))
+        self._run_step(orders, rows_without_payload(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)"))
 
     def _orders(self, before: Record, step: int, label: str) -> Orders:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
-        idle = self._silence.idle(self.job.clock(), by_clock=not self.settings.once)
+        idle = self._silence.idle_streams(self.job.clock(), by_clock=not self.settings.once)
         return Orders(
             step,
             label,
             before.watermarks,
             tokens,
             before.state,
-            self.job.arrival(before.watermarks),
+            self.job.arrival_time(before.watermarks),
             idle,
             arrived=before.arrived,
             steering=before.orders,
@@ -206,64 +206,64 @@ class SparkRun(BackgroundRun):
         return rows
 
     @deep_recursion()
-    def _step(self, orders: Orders, rows: DataFrame, positions: Mapping[str, str] = NOWHERE) -> None:
+    def _run_step(self, orders: Orders, rows: DataFrame, positions: Mapping[str, str] = NO_POSITIONS) -> None:
         orders.announce(self.spark.sparkContext)
-        for levels in self._exchanges():
+        for levels in self._levels_per_shuffle():
             running = run_levels(self.setup, orders, levels)
-            rows = self._exchanged(rows).mapInArrow(running, TRAVELLING)
+            rows = self._shuffle_rows(rows).mapInArrow(running, TRAVELLING)
         outcome = Outcome(self.setup, orders, rows.toArrow().to_batches(), lambda: perf_counter() - self._began)
         if not orders.finishing:
-            self._tell_shed(outcome)
+            self._emit_shedding_rows(outcome)
         for name, token in orders.tokens.items():
             self.job.sinks[name].publish(orders.label, token)
         if not orders.finishing:
             self.checkpoint.write(outcome.record(positions))
-        self._silence.hear(outcome.heard, outcome.watermarks, self.job.clock())
-        self._account(outcome)
+        self._silence.note_rows(outcome.heard, outcome.watermarks, self.job.clock())
+        self._update_progress(outcome)
         self._seconds_reading = sum(report["seconds_reading"] for report in outcome.reports)
 
-    def _hand_over(self, name: str, rows: pa.RecordBatch) -> None:
+    def _call_on_rows(self, name: str, rows: pa.RecordBatch) -> None:
         try:
             self.on_rows(name, rows)
         except Exception as error:
             self._cause = error
             raise
 
-    def _tell_shed(self, outcome: Outcome) -> None:
+    def _emit_shedding_rows(self, outcome: Outcome) -> None:
         """Output the figures on shedding of a step."""
-        rows, orders = shed_rows(outcome.steering), outcome.orders
+        rows, orders = shedding_step_rows(outcome.steering), outcome.orders
         if not rows.num_rows:
             return
         if SHEDDING in orders.tokens:
             self.job.sinks[SHEDDING].write(orders.label, orders.tokens[SHEDDING], SHEDDING, rows)
         else:
-            self._hand_over(SHEDDING, rows)
+            self._call_on_rows(SHEDDING, rows)
 
-    def _outside(self) -> float:
+    def _spark_overhead(self) -> float:
         """Return Spark's overhead in the last batch in seconds, used as the estimate for the next."""
         last = self.query.lastProgress if hasattr(self, "query") else None  # the first batch may begin before it is set
         took = last["durationMs"] if last is not None else {}
         return max(0.0, float(took.get("triggerExecution", 0) - took.get("addBatch", 0)) / 1000)
 
-    def _exchanged(self, rows: DataFrame) -> DataFrame:
+    def _shuffle_rows(self, rows: DataFrame) -> DataFrame:
         """Shuffle rows by bucket. With one bucket and little to read, a single task that reads everything is faster."""
-        if self.job.buckets > 1 or self._seconds_reading > WORTH_A_SHUFFLE:
+        if self.job.buckets > 1 or self._seconds_reading > SHUFFLE_FROM_SECONDS:
             return rows.repartitionById(self.job.buckets, "bucket")
         return rows.coalesce(1)
 
-    def _exchanges(self) -> list[range]:
+    def _levels_per_shuffle(self) -> list[range]:
         """Return the levels to run after each shuffle. With one bucket, a single shuffle is enough."""
         levels = range(1, self.job.graph.levels)
         if self.job.buckets == 1:
             return [levels] if levels else []
         return [range(level, level + 1) for level in levels]
 
-    def _account(self, outcome: Outcome) -> None:
-        for name, rows in joined(outcome.results):
-            self._hand_over(name, rows)
+    def _update_progress(self, outcome: Outcome) -> None:
+        for name, rows in merge_by_output(outcome.results):
+            self._call_on_rows(name, rows)
         progress = self.progress
         progress.steps += 1
-        self._watch.add(merge(from_report(report["found"]) for report in outcome.reports))
+        self._watch.add(merge_facts(from_report(report["found"]) for report in outcome.reports))
         for warning in self._watch.warnings():
             progress.warn(warning)
         for report in outcome.reports:
@@ -280,7 +280,7 @@ class SparkRun(BackgroundRun):
             progress.note_state(*(sum(report[figure] for report in outcome.reports) for figure in figures))
 
 
-def _setup(job: Job, checkpoint: str) -> Setup:
+def _make_setup(job: Job, checkpoint: str) -> Setup:
     streams = job.graph.streams
     return Setup(
         graph=job.graph,

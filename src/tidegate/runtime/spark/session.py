@@ -16,8 +16,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import DataError
-from tidegate.runtime.spark.failures import explain, not_started, reason_of, workers_lack_tidegate
-from tidegate.runtime.spark.gateway import LOST, discard_java, kill_java
+from tidegate.runtime.spark.failures import explain_failure, missing_tidegate_error, not_started_error, reason_of
+from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS, discard_java, kill_java
 from tidegate.runtime.spark.java import ensure_java, quiet_home
 from tidegate.runtime.spark.master import (
     SECONDS_TO_ANSWER,
@@ -84,16 +84,16 @@ def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSes
     settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
-    with _interrupts_left_alone(), _starting(master, is_new=is_new):
-        with _environment(JAVA_HOME=quiet_home(ensure_java())):
+    with _keep_interrupt_handler(), _convert_start_errors(master, is_new=is_new):
+        with _set_environment(JAVA_HOME=quiet_home(ensure_java())):
             SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - start Java first, so that it can be killed
-        with _answering(master) if is_new and is_standalone(master) else nullcontext():
+        with _require_answer(master) if is_new and is_standalone(master) else nullcontext():
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         if is_new:
             wait_for_executor(spark, master)
     if is_new and master.startswith("local"):
         _equipped.add(spark.sparkContext.applicationId)
-    _quiet(spark)
+    _silence_accumulators(spark)
     return spark
 
 
@@ -106,13 +106,13 @@ def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
     # Only use functions of the standard library: workers can run them without Tidegate.
     try:
         found = context.parallelize([module] * tasks, tasks).map(find_spec).map(bool).collect()
-    except LOST as error:
-        told = explain(error)
+    except LOST_JAVA_ERRORS as error:
+        told = explain_failure(error)
         if told is None:
             raise
         raise told from error
     if not all(found):
-        raise workers_lack_tidegate()
+        raise missing_tidegate_error()
     _equipped.add(context.applicationId)
 
 
@@ -130,14 +130,14 @@ def _check_log_level() -> None:
 
 
 @contextmanager
-def _starting(master: str, *, is_new: bool) -> Iterator[None]:
+def _convert_start_errors(master: str, *, is_new: bool) -> Iterator[None]:
     """Convert failures to start into one error, and end the Java process."""
     try:
         yield
-    except LOST as error:
+    except LOST_JAVA_ERRORS as error:
         if is_new:
             discard_java()
-        raise not_started(master, reason_of(error)) from error
+        raise not_started_error(master, reason_of(error)) from error
     except DataError:
         if is_new:
             discard_java()
@@ -145,7 +145,7 @@ def _starting(master: str, *, is_new: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _answering(master: str) -> Iterator[None]:
+def _require_answer(master: str) -> Iterator[None]:
     """Raise an error if a standalone master does not answer in time.
 
     The thread kills the Java process, which makes the waiting call fail.
@@ -168,16 +168,16 @@ def _answering(master: str) -> Iterator[None]:
     thread.start()
     try:
         yield
-    except LOST as error:
+    except LOST_JAVA_ERRORS as error:
         if has_expired.is_set():
-            raise not_started(master, "it accepts connections, but does not answer") from error
+            raise not_started_error(master, "it accepts connections, but does not answer") from error
         raise
     finally:
         is_over.set()
 
 
 @contextmanager
-def _interrupts_left_alone() -> Iterator[None]:
+def _keep_interrupt_handler() -> Iterator[None]:
     """Keep the current handler of Ctrl-C: PySpark's handler cancels the step and prints tracebacks."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -190,7 +190,7 @@ def _interrupts_left_alone() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(**values: str) -> Iterator[None]:
+def _set_environment(**values: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -200,7 +200,7 @@ def _environment(**values: str) -> Iterator[None]:
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
-def _quiet(spark: SparkSession) -> None:
+def _silence_accumulators(spark: SparkSession) -> None:
     """Keep PySpark's accumulator server from printing a traceback when the Java process ends."""
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001
     if server is not None:

@@ -17,15 +17,22 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import FileSource, read_file
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
-from tidegate.runtime.file_facts import Found, note, to_report
-from tidegate.runtime.outputs import outputs, result_rows
-from tidegate.runtime.pieces import Part, out_of_memory, run_part
+from tidegate.runtime.file_facts import FactsByFile, note_facts, to_report
+from tidegate.runtime.outputs import output_rows, result_rows
+from tidegate.runtime.pieces import Part, out_of_memory_error, run_part
 from tidegate.runtime.port import count_reasons
-from tidegate.runtime.reload import forget
-from tidegate.runtime.spark.directives import Orders, Setup, announced, arrived_after, task_context, watermarks_after
-from tidegate.runtime.spark.rows import Kind, Row, batch_row, read_rows, value_row, write_rows
+from tidegate.runtime.reload import forget_tables
+from tidegate.runtime.spark.directives import (
+    Orders,
+    Setup,
+    arrivals_after,
+    read_announcement,
+    task_context,
+    watermarks_after,
+)
+from tidegate.runtime.spark.rows import PayloadKind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.state import StateStore, Version
-from tidegate.runtime.work import Address, Inbox, Mark, Outbox, Parcel, read, runs_in, source_marks
+from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_readers, runs_in, source_marks
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -40,7 +47,7 @@ WANTED = "wanted__"
 """Column in which Spark marks the rows that some stage needs."""
 
 
-def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unwrap_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read raw batches from travelling rows."""
     return (row.batch for row in read_rows(batches))
 
@@ -48,50 +55,50 @@ def unwrapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def rows_of_files(source: FileSource, columns: frozenset[str]) -> ArrowFunction:
     """Return a function that reads raw batches from the incoming file paths."""
 
-    def opened(paths: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_paths(paths: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for path in (path for batch in paths for path in batch.column(0).to_pylist()):
             yield from read_file(source, path, ROWS_PER_BATCH, columns=columns)
 
-    return opened
+    return read_paths
 
 
-def told_of_memory(function: ArrowFunction) -> ArrowFunction:
+def convert_memory_errors(function: ArrowFunction) -> ArrowFunction:
     """Convert a MemoryError to a Tidegate error, whose message the driver shows."""
 
-    def guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from function(batches)
         except MemoryError as error:
-            raise out_of_memory() from error
+            raise out_of_memory_error() from error
 
-    return guarded
+    return run_guarded
 
 
 def read_stream(setup: Setup, stream: str, decoder: Decoder, raw: ArrowFunction = iter) -> ArrowFunction:
     """Return a function that decodes the raw rows of a stream and runs the stages that read it."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(setup, announced(), f"read_{_partition():05d}")
+        task = _Task(setup, read_announcement(), f"read_{_partition_id():05d}")
         for batch in raw(batches):
             if batch.num_rows:
                 task.read(stream, decoder, batch)
-        yield from write_rows(task.finished(range(setup.buckets)))
+        yield from write_rows(task.outgoing_rows(range(setup.buckets)))
 
-    return told_of_memory(reading)
+    return convert_memory_errors(reading)
 
 
 def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> ArrowFunction:
     """Return a variant of `read_stream` for rows with the column `WANTED`; of unmarked rows only the times are set."""
 
     def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(setup, announced(), f"read_{_partition():05d}")
+        task = _Task(setup, read_announcement(), f"read_{_partition_id():05d}")
         for batch in batches:
             wanted, rows = batch.column(WANTED), batch.drop_columns([WANTED])
             task.read(stream, decoder, rows.filter(wanted))
             task.skim(stream, times, rows.filter(pc.invert(wanted)))
-        yield from write_rows(task.finished(range(setup.buckets)))
+        yield from write_rows(task.outgoing_rows(range(setup.buckets)))
 
-    return told_of_memory(reading)
+    return convert_memory_errors(reading)
 
 
 def read_table(
@@ -101,7 +108,7 @@ def read_table(
     task = _Task(setup, orders, f"table_{setup.streams.index(stream):05d}")
     for batch in batches:
         task.read(stream, decoder, batch)
-    return pa.Table.from_batches(write_rows(task.finished(range(setup.buckets))))
+    return pa.Table.from_batches(write_rows(task.outgoing_rows(range(setup.buckets))))
 
 
 def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
@@ -112,29 +119,29 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
     parts = [Part.of(stages, setup.buckets, setup.most_pairs) for stages in setup.graph.parts(levels)]
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bucket = _partition()
+        bucket = _partition_id()
         task = _Task(setup, orders, f"level_{levels[0]}_{bucket:05d}")
         inbox, forwarded = Inbox(bucket), []
-        numbers = {s.number for level in levels for s in setup.graph.at(level)}
+        numbers = {s.number for level in levels for s in setup.graph.stages_at(level)}
         for row in read_rows(batches):
-            if row.kind is Kind.LATEST:
-                task.saw(setup.streams[row.number], row.value)
-            elif row.kind is Kind.ARRIVED:
+            if row.kind is PayloadKind.LATEST:
+                task.note_time(setup.streams[row.number], row.value)
+            elif row.kind is PayloadKind.ARRIVED:
                 task.arrived[setup.streams[row.number]] += row.value
-            elif row.kind is Kind.ELEMENTS and row.number in numbers:
-                inbox.put(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
-            elif row.kind is Kind.MARK and row.number in numbers:
-                inbox.mark(Mark((row.number, row.port), row.value))
-            elif row.kind is not Kind.NOTHING:
+            elif row.kind is PayloadKind.ELEMENTS and row.number in numbers:
+                inbox.add_parcel(Parcel((row.number, row.port), bucket, Batch.from_arrow(row.batch)))
+            elif row.kind is PayloadKind.MARK and row.number in numbers:
+                inbox.add_mark(PortWatermark((row.number, row.port), row.value))
+            elif row.kind is not PayloadKind.NOTHING:
                 forwarded.append(row)
         for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
-            inbox.mark(mark)
-        inbox.orders, inbox.arrived = orders.steering, arrived_after(setup, orders, task.arrived)
+            inbox.add_mark(mark)
+        inbox.orders, inbox.arrived = orders.steering, arrivals_after(setup, orders, task.arrived)
         for part in parts:
             task.run(part, inbox)
-        yield from write_rows([*forwarded, *task.finished([bucket])])
+        yield from write_rows([*forwarded, *task.outgoing_rows([bucket])])
 
-    return told_of_memory(running)
+    return convert_memory_errors(running)
 
 
 class _Task:
@@ -148,35 +155,35 @@ class _Task:
         self.rows = self.written = 0
         self.out: Counter[str] = Counter()
         self.spreads: dict[str, Spread] = {}
-        self.found: Found = {}
+        self.found: FactsByFile = {}
         self.files: dict[str, str] = {}
         self.state_bytes = self.state_rows = self.cold_bytes = 0
         self.began = perf_counter()
         self.reading = 0.0
 
-    def saw(self, stream: str, time: int) -> None:
+    def note_time(self, stream: str, time: int) -> None:
         self.latest[stream] = max(time, self.latest.get(stream, time))
 
     def read(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> None:
         """Decode raw rows of a stream and run the stages that read it."""
-        elements = self.decoded(stream, decoder, raw)
-        self.collect(read(self.setup.graph, stream, elements, self.setup.buckets))
+        elements = self.decode_rows(stream, decoder, raw)
+        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets))
         self.reading = perf_counter() - self.began
 
     def skim(self, stream: str, times: Decoder, raw: pa.RecordBatch) -> None:
         """Decode only the times of rows that no stage needs: they count for the watermark, or become dead letters."""
-        self.decoded(stream, times, raw)
+        self.decode_rows(stream, times, raw)
 
-    def decoded(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
+    def decode_rows(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
         ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
-        note(self.found, stream, ingested)
+        note_facts(self.found, stream, ingested)
         self.arrived[stream] += ingested.rows
         self.rows += ingested.rows
         if ingested.spread is not None:
             self.spreads[stream] = joint_spread(ingested.spread, self.spreads.get(stream))
         if ingested.latest is not None:
-            self.saw(stream, ingested.latest)
+            self.note_time(stream, ingested.latest)
         if ingested.dead.num_rows:
             self.outbox.dead.append(ingested.dead)
         return ingested.batch
@@ -192,15 +199,17 @@ class _Task:
         before, states = {}, {}
         for stage in (each for each in part.stages if runs_in(each, bucket)):
             key = (stage.number, bucket)
-            before[key] = _load(setup.store, *key, orders.files.get(_name(*key)))
+            before[key] = _load_version(setup.store, *key, orders.files.get(_state_key(*key)))
             known = before[key].chunks
-            states[key] = forget(setup.graph, stage, known, orders.again, setup.tables) if orders.again else known
-        states, last = run_part(part, [inbox], states, self.take_piece, self._marks)
+            states[key] = (
+                forget_tables(setup.graph, stage, known, orders.again, setup.tables) if orders.again else known
+            )
+        states, last = run_part(part, [inbox], states, self.take_piece, self._marks_before)
         self.collect(last)
         self.outbox.marks += last.marks
         self.outbox.reports += last.reports
         for key, version in before.items() if not orders.finishing else ():
-            self.keep(key, setup.store.save(*key, orders.step, states[key], version))
+            self.keep_version(key, setup.store.save(*key, orders.step, states[key], version))
 
     def take_piece(self, outbox: Outbox) -> None:
         """Collect the output of a piece; write results for file sinks now, not at the end of the step."""
@@ -211,47 +220,47 @@ class _Task:
         outbox.results = [each for each in outbox.results if each[0] not in self.setup.sinks]
         self.collect(outbox)
 
-    def keep(self, key: tuple[int, int], version: Version) -> None:
+    def keep_version(self, key: tuple[int, int], version: Version) -> None:
         """Note the new version of a stage's state, to report and to cache it."""
         _CACHE[self.setup.store.root, *key] = version
         assert version.file is not None
-        self.files[_name(*key)] = version.file
+        self.files[_state_key(*key)] = version.file
         self.state_bytes += version.bytes
         self.state_rows += version.rows
         self.cold_bytes += version.cold_bytes
 
-    def _marks(self) -> dict[Address, int]:
+    def _marks_before(self) -> dict[Address, int]:
         """Return the watermarks after the previous step, of the ports that source-reading stages feed."""
         return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.orders.watermarks)}
 
-    def finished(self, buckets: range | list[int]) -> Iterator[Row]:
+    def outgoing_rows(self, buckets: range | list[int]) -> Iterator[Row]:
         """Yield all rows that leave the task; times and counts of streams go to each of the buckets."""
         setup = self.setup
         for parcel in self.outbox.parcels:
             number, port = parcel.to
-            yield batch_row(parcel.bucket, Kind.ELEMENTS, number, parcel.batch.to_arrow(), port=port)
+            yield batch_row(parcel.bucket, PayloadKind.ELEMENTS, number, parcel.batch.to_arrow(), port=port)
         for mark in self.outbox.marks:
             for bucket in range(setup.buckets):
-                yield value_row(bucket, Kind.MARK, mark.to[0], mark.watermark, port=mark.to[1])
+                yield value_row(bucket, PayloadKind.MARK, mark.to[0], mark.watermark, port=mark.to[1])
         for stream, time in self.latest.items():
             for bucket in buckets:
-                yield value_row(bucket, Kind.LATEST, setup.streams.index(stream), time)
+                yield value_row(bucket, PayloadKind.LATEST, setup.streams.index(stream), time)
         for stream, rows in self.arrived.items():
             for bucket in buckets:
-                yield value_row(bucket, Kind.ARRIVED, setup.streams.index(stream), rows)
+                yield value_row(bucket, PayloadKind.ARRIVED, setup.streams.index(stream), rows)
         if not self.latest:
             # Every bucket must run, if only to report.
-            yield from (value_row(bucket, Kind.NOTHING, 0, None) for bucket in buckets)
-        yield from self._delivered(buckets[0])
-        yield value_row(buckets[0], Kind.REPORT, 0, self._report())
+            yield from (value_row(bucket, PayloadKind.NOTHING, 0, None) for bucket in buckets)
+        yield from self._deliver_output(buckets[0])
+        yield value_row(buckets[0], PayloadKind.REPORT, 0, self._report())
 
-    def _delivered(self, bucket: int) -> Iterator[Row]:
+    def _deliver_output(self, bucket: int) -> Iterator[Row]:
         """Write the output of file sinks; yield the other output as rows for the driver."""
-        for name, rows in outputs(self.outbox, self.setup.times):
+        for name, rows in output_rows(self.outbox, self.setup.times):
             if name in self.setup.sinks:
                 self._write(name, rows)
             else:
-                yield batch_row(bucket, Kind.RESULT, self.setup.outputs.index(name), rows)
+                yield batch_row(bucket, PayloadKind.RESULT, self.setup.outputs.index(name), rows)
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
         """Write rows to a file sink; the driver publishes them."""
@@ -282,16 +291,16 @@ class _Task:
         }
 
 
-def _name(stage: int, bucket: int) -> str:
+def _state_key(stage: int, bucket: int) -> str:
     return f"{stage}/{bucket}"
 
 
-def _load(store: StateStore, stage: int, bucket: int, file: str | None) -> Version:
+def _load_version(store: StateStore, stage: int, bucket: int, file: str | None) -> Version:
     cached = _CACHE.get((store.root, stage, bucket))
     if cached is not None and file is not None and cached.file == file:
         return cached
     return store.load(stage, bucket, file)
 
 
-def _partition() -> int:
+def _partition_id() -> int:
     return task_context().partitionId()

@@ -17,7 +17,7 @@ from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import describe, explain
 from tidegate.algebra.plan import Filter, Map, Plan, Scan
 from tidegate.algebra.properties import is_chronon
-from tidegate.algebra.subscriptions import Dimension, Subscribed, Waiting
+from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query
 from tidegate.errors import QueryError
@@ -87,7 +87,7 @@ Map t.symbol AS symbol, t.price AS t_price, t.shares AS t_shares, t.size AS t_si
     )
     found = total(text)
     assert (found.keys, found.threshold) == (("t.symbol",), 1000)
-    assert found.waiting == Waiting("busy", "range:weight", 3_600_000_000, repeats=True)
+    assert found.waiting == TotalCompletion("busy", "range:weight", 3_600_000_000, repeats=True)
 
 
 def test_elements_that_are_counted_weigh_one():
@@ -103,7 +103,7 @@ Total threshold busy when count >= 5
 
 def test_a_weight_that_is_a_column_is_not_computed():
     found = total(f"{ONE} WHERE t.price > 3 WHEN TOTAL(t.size) >= 5")
-    assert found.waiting == Waiting("busy", "t.size")
+    assert found.waiting == TotalCompletion("busy", "t.size")
     assert isinstance(found.source, Filter)
 
 
@@ -175,9 +175,9 @@ r.active IS FALSE AS range:ended
         Scan watch\
 """
     )
-    assert ranges(text).waiting == Waiting("busy", "t.size", 86_400_000_000, repeats=True)
+    assert ranges(text).waiting == TotalCompletion("busy", "t.size", 86_400_000_000, repeats=True)
     assert ranges(text).keys == (("t.symbol",), ("r.symbol",))
-    assert ranges(text).subscribed == Subscribed(
+    assert ranges(text).subscribed == SubscriptionColumns(
         "r.id",
         "r.threshold",
         (Dimension("t.price", "r.low", "r.high"), Dimension("t.at", None, "r.until", high_open=True)),
@@ -211,7 +211,7 @@ CAST(r.floor - 1 AS DOUBLE) AS range:low:0, r.threshold * 2 + 1 AS range:thresho
 def test_without_ranges_and_keys_every_element_counts():
     found = ranges(f"{MANY} TERMINATE WHEN r.active WHEN COUNT(*) >= 10")
     assert found.keys == ((), ())
-    assert found.subscribed == Subscribed("r.id", "range:threshold", (), "r.active")
+    assert found.subscribed == SubscriptionColumns("r.id", "range:threshold", (), "r.active")
     assert describe(found) == "Subscriptions busy when count >= 10, of each r.id, ended by r.active"
 
 

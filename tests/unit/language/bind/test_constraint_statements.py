@@ -16,11 +16,19 @@ from inline_snapshot import snapshot
 from support.paths import ROOT
 from support.wrong import cases, said_of, write_anew
 
-from tidegate.algebra.constraints import Clustered, Monitoring, Ordered, Reach, Reference, Settings, Use
+from tidegate.algebra.constraints import (
+    Clustered,
+    ConstraintSettings,
+    ConstraintUse,
+    Monitoring,
+    Ordered,
+    Reach,
+    Reference,
+)
 from tidegate.algebra.plan import Scan, walk
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, Program, ShowConstraints, SourceStream
-from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, identity
+from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, declaration_identity
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
 from tidegate.session import Session
@@ -176,11 +184,11 @@ def test_show_constraints_lists_what_is_declared_and_what_was_found():
     (command,) = bind(f"{EVERYTHING} SHOW CONSTRAINTS").commands
     assert isinstance(command, ShowConstraints)
     found = [
-        Found(
+        ConstraintFinding(
             "b", "(pid) references o (pid)", "5 seconds", "yes", "5 seconds", saves="90 % of b",
-            declaration=identity(Reference("b_to_o", ("pid",), "o", ("pid",), Reach(time=5_000_000))),
+            declaration=declaration_identity(Reference("b_to_o", ("pid",), "o", ("pid",), Reach(time=5_000_000))),
         ),
-        Found("b", "clustered by pid", "3 rows", in_use="no: too few events", history="7, 3 rows"),
+        ConstraintFinding("b", "clustered by pid", "3 rows", in_use="no: too few events", history="7, 3 rows"),
     ]  # fmt: skip
     assert answer(command, found) == snapshot("""\
 stream  constraint                        within     origin    in_use              used       history    saves
@@ -205,22 +213,25 @@ def test_the_page_on_constraints_shows_what_is_answered():
 
 
 def test_without_set_declared_constraints_are_used_and_nothing_is_lost():
-    assert bind("").settings == Settings(Use.DECLARED, exact=True)
+    assert bind("").settings == ConstraintSettings(ConstraintUse.DECLARED, exact=True)
 
 
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("SET constraints = off", Settings(Use.OFF)),
-        ("set CONSTRAINTS = 'Declared' mode LEAN", Settings(Use.DECLARED, exact=False)),
-        ("SET constraints = monitored MODE exact", Settings(Use.MONITORED)),
-        ("SET constraints = declared MODE lean; SET constraints = monitored", Settings(Use.MONITORED)),
+        ("SET constraints = off", ConstraintSettings(ConstraintUse.OFF)),
+        ("set CONSTRAINTS = 'Declared' mode LEAN", ConstraintSettings(ConstraintUse.DECLARED, exact=False)),
+        ("SET constraints = monitored MODE exact", ConstraintSettings(ConstraintUse.MONITORED)),
+        (
+            "SET constraints = declared MODE lean; SET constraints = monitored",
+            ConstraintSettings(ConstraintUse.MONITORED),
+        ),
         (
             "SET monitor_factor = 2; SET monitor_sample = .5; SET monitor_events = 7; SET monitor_window = 9",
-            Settings(monitoring=Monitoring(2.0, 0.5, 7, 9)),
+            ConstraintSettings(monitoring=Monitoring(2.0, 0.5, 7, 9)),
         ),
-        ("SET monitor_threshold = 500", Settings(monitoring=Monitoring(threshold=500))),
-        ("SET monitor_threshold = 500; SET monitor_threshold = none", Settings()),
+        ("SET monitor_threshold = 500", ConstraintSettings(monitoring=Monitoring(threshold=500))),
+        ("SET monitor_threshold = 500; SET monitor_threshold = none", ConstraintSettings()),
     ],
 )
 def test_set_says_how_constraints_are_used(text, settings):
@@ -236,13 +247,15 @@ def test_a_session_remembers_settings_and_a_text_that_is_wrong_changes_none():
             session.sql("SET constraints = off; SELECT nothing FROM reading")
         running = session.sql("SET monitor_events = 7; SELECT value FROM reading")
         assert running is not None
-        assert running.program.settings == Settings(Use.MONITORED, exact=False, monitoring=Monitoring(events=7))
+        assert running.program.settings == ConstraintSettings(
+            ConstraintUse.MONITORED, exact=False, monitoring=Monitoring(events=7)
+        )
 
 
 def test_settings_stay_when_a_program_gets_another_catalog():
     program = bind("SET constraints = off; SELECT pid FROM o", CATALOG)
-    assert replace(program, queries=()).settings.use is Use.OFF
-    assert Program(program.catalog, program.queries).settings.use is Use.OFF
+    assert replace(program, queries=()).settings.use is ConstraintUse.OFF
+    assert Program(program.catalog, program.queries).settings.use is ConstraintUse.OFF
 
 
 # ---- wrong statements

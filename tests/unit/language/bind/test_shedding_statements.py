@@ -16,11 +16,11 @@ from support.wrong import cases, said_of, write_anew
 
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.plan import walk
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding, Utility
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, Utility
 from tidegate.algebra.threshold_alert import Alert
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, Explain, Query, ShowShedding
-from tidegate.catalog.shedding import COLUMNS, Shed, shedding_rows
+from tidegate.catalog.shedding import COLUMNS, SheddingSummary, shedding_rows
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Cast, Column, columns_of
 from tidegate.language.bind.program import bind
@@ -61,8 +61,8 @@ def alert_of(query: Query) -> Alert:
 
 
 def test_without_set_nothing_is_shed():
-    assert bind("").catalog.shedding == NEVER
-    assert shedding(PAIRS) == NEVER
+    assert bind("").catalog.shedding == NO_SHEDDING
+    assert shedding(PAIRS) == NO_SHEDDING
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_set_holds_for_all_queries_of_a_text(text, expected):
 
 def test_a_query_that_does_not_shed_has_no_target_of_its_own():
     (query,) = queries(f"SET target_delay = '5 seconds'; SET shedding_budget = 7; {PAIRS}")
-    assert query.shedding == NEVER
+    assert query.shedding == NO_SHEDDING
     assert not query.may_shed
 
 
@@ -116,8 +116,8 @@ def test_a_session_remembers_what_is_set_and_a_text_that_is_wrong_changes_nothin
         ("SET shedding = on;", "budget = 9", Shedding(Policy.ON, budget=9)),
         ("SET shedding = on; SET shedding_budget = 9;", "budget = none", Shedding(Policy.ON)),
         ("SET target_delay = '9 seconds';", "shedding = on", Shedding(Policy.ON, 9_000_000)),
-        ("SET shedding = on; SET shedding_budget = 9;", "shedding = off", NEVER),
-        ("", "shedding = off", NEVER),
+        ("SET shedding = on; SET shedding_budget = 9;", "shedding = off", NO_SHEDDING),
+        ("", "shedding = off", NO_SHEDDING),
     ],
 )
 def test_options_of_a_query_go_before_those_of_the_program(before, options, expected):
@@ -180,13 +180,13 @@ def test_options_stand_among_the_clauses_of_an_alert(clauses):
 
 def test_totals_are_exact_whatever_is_set():
     (query,) = queries("SET shedding = on; CREATE ALERT a FROM post WITHIN 1 HOUR WHEN TOTAL(rank) >= 100")
-    assert query.shedding == NEVER
+    assert query.shedding == NO_SHEDDING
 
 
 def test_a_reader_of_an_alert_does_not_change_what_the_alert_sheds():
     alert, reader = queries(f"{ALERT} WITH (shedding = on); SELECT value FROM far")
     assert alert_of(reader).shedding == alert.shedding
-    assert reader.shedding == NEVER
+    assert reader.shedding == NO_SHEDDING
 
 
 def test_the_words_of_shedding_are_good_names_and_connectors_have_their_options():
@@ -275,8 +275,8 @@ def test_show_shedding_says_what_runs_know():
     (command,) = bind(f"{PAIRS} WITH (shedding = on); {ALERT} WITH (shedding = on); SHOW SHEDDING", CATALOG).commands
     assert isinstance(command, ShowShedding)
     shed = [
-        Shed("query_1", "p, o", "on", "5 % now", "about 28 %", "", "0", "100,000", "5 % from step 3"),
-        Shed("other", "a, b", "drop", "50 % now", "about 25 %", "30 %", "17", "", ""),
+        SheddingSummary("query_1", "p, o", "on", "5 % now", "about 28 %", "", "0", "100,000", "5 % from step 3"),
+        SheddingSummary("other", "a, b", "drop", "50 % now", "about 25 %", "30 %", "17", "", ""),
     ]
     assert answer(command, (), shed) == snapshot("""\
 query    join  policy  compared  results     utility  dropped  budget   history

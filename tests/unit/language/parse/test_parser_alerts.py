@@ -182,8 +182,8 @@ def test_what_no_alert_can_mean_is_refused(text, message):
 
 def test_alerts_are_dropped_shown_described_and_explained():
     drop, show, explain = parse(f"DROP ALERT gap; SHOW ALERTS; EXPLAIN {BEGIN} {WHEN}")
-    assert shape(drop) == ("DropStatement", syntax.Kind.ALERT, "gap")
-    assert shape(show) == ("ShowStatement", syntax.Kind.ALERT)
+    assert shape(drop) == ("DropStatement", syntax.ObjectKind.ALERT, "gap")
+    assert shape(show) == ("ShowStatement", syntax.ObjectKind.ALERT)
     assert isinstance(explain, syntax.ExplainStatement)
     assert isinstance(explain.query, CreateAlert)
 

@@ -142,7 +142,7 @@ def test_set_operations_lean_to_the_left_and_intersect_binds_tighter(text, expec
 
 def test_order_and_limit():
     found = query("SELECT a FROM s ORDER BY a DESC NULLS FIRST, b + 1 ASC NULLS LAST, 3 LIMIT 5 OFFSET 2 PER c, d")
-    assert isinstance(found, syntax.Ordered)
+    assert isinstance(found, syntax.OrderedQuery)
     assert shape(found.order) == (
         ("OrderBy", "a", True, True),
         ("OrderBy", ("+", "b", 1), False, False),
@@ -155,7 +155,7 @@ def test_order_and_limit():
 
 def test_limit_is_about_the_whole_of_a_set_operation():
     found = query("SELECT a FROM s UNION ALL SELECT a FROM t LIMIT 5")
-    assert isinstance(found, syntax.Ordered)
+    assert isinstance(found, syntax.OrderedQuery)
     assert isinstance(found.query, syntax.UnionAll)
 
 
@@ -184,11 +184,11 @@ def test_definitions_before_a_query():
         ("a IN ((SELECT b FROM t))", syntax.InQuery, {"negated": False}),
         ("EXISTS (SELECT * FROM t)", syntax.Exists, {"negated": False}),
         ("exists ((SELECT * FROM t))", syntax.Exists, {"negated": False}),
-        ("a >= ALL (SELECT b FROM t)", syntax.Quantified, {"operator": ">=", "every": True}),
-        ("a != any (SELECT b FROM t)", syntax.Quantified, {"operator": "<>", "every": False}),
+        ("a >= ALL (SELECT b FROM t)", syntax.QuantifiedComparison, {"operator": ">=", "every": True}),
+        ("a != any (SELECT b FROM t)", syntax.QuantifiedComparison, {"operator": "<>", "every": False}),
         (
             "a = SOME (WITH x AS (SELECT b FROM t) SELECT b FROM x)",
-            syntax.Quantified,
+            syntax.QuantifiedComparison,
             {"operator": "=", "every": False},
         ),
         ("(SELECT MAX(b) FROM t)", syntax.QueryValue, {}),

@@ -22,7 +22,7 @@ def alert(text: str) -> CreateTotalAlert:
     return statement
 
 
-def subscribing(text: str) -> syntax.Subscribing:
+def subscribing(text: str) -> syntax.SubscriptionClauses:
     found = alert(text).subscribing
     assert found is not None
     return found
@@ -68,14 +68,14 @@ def test_alerts_for_subscriptions_may_say_more():
             ("Between", "t.price", "r.low", "r.high"),
             True,
             "it's high",
-            ("Subscribing", "r.name", ("=", "r.gone", 1)),
+            ("SubscriptionClauses", "r.name", ("=", "r.gone", 1)),
         )
     )
 
 
 def test_create_alerts_is_always_about_subscriptions():
-    assert subscribing(f"{MANY} {TOTAL}") == syntax.Subscribing(None, None)
-    assert subscribing(f"CREATE ALERTS busy FROM trade {TOTAL}") == syntax.Subscribing(None, None)
+    assert subscribing(f"{MANY} {TOTAL}") == syntax.SubscriptionClauses(None, None)
+    assert subscribing(f"CREATE ALERTS busy FROM trade {TOTAL}") == syntax.SubscriptionClauses(None, None)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_comments_may_stand_between_the_words():
               WHEN COUNT(*) > 3 REPEAT_"""
     found = alert(text.removesuffix(" REPEAT_"))
     assert ([n.text for n in found.matching], found.repeats) == (["k"], True)
-    assert shape(found.subscribing) == ("Subscribing", "r.n", "r.e")
+    assert shape(found.subscribing) == ("SubscriptionClauses", "r.n", "r.e")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_nodes_know_where_they_stand():
     assert found.within is not None
     assert found.subscribing is not None
     assert found.subscribing.id is not None
-    assert found.subscribing.ended is not None
+    assert found.subscribing.ends_when is not None
 
     def written(span: Span) -> str:
         return text[span.start : span.end]
@@ -173,7 +173,7 @@ def test_nodes_know_where_they_stand():
     assert written(found.span) == text
     assert written(found.within.span) == "WITHIN 5 SECONDS"
     assert written(found.subscribing.id.span) == "r.name"
-    assert written(found.subscribing.ended.span) == "r.gone"
+    assert written(found.subscribing.ends_when.span) == "r.gone"
     assert written(found.when.span) == "TOTAL(t.shares) >= 100"
 
 
@@ -260,5 +260,5 @@ def test_columns_of_alerts_may_be_called_as_keywords_are(word):
                ID b.{word} TERMINATE WHEN b.{word} WHEN TOTAL({word}.{word}) >= b.{word} REPEAT"""
     found = alert(text)
     assert shape(found.where) == ("Between", f"{word}.{word}", f"b.{word}", ("+", word, 1))
-    assert shape(found.subscribing) == ("Subscribing", f"b.{word}", f"b.{word}")
+    assert shape(found.subscribing) == ("SubscriptionClauses", f"b.{word}", f"b.{word}")
     assert ([n.text for n in found.matching], found.repeats) == ([word], True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
+import numba
 from support.paths import ROOT
 
 from benchmarks.baselines import tracking_heaps
@@ -25,3 +27,11 @@ def test_a_kernel_of_another_folder_depends_on_those_next_to_it_as_well():
     for function in (quoted_lines.record_starts, tracking_heaps.change_key):
         own = Path(function.py_func.__code__.co_filename)
         assert stamped(function) == stamped(search._search) | set(own.parent.glob("*.py"))
+
+
+def test_an_index_that_names_a_class_that_has_gone_is_out_of_date_and_no_error(tmp_path, monkeypatch):
+    index = search._search._cache._cache_file
+    monkeypatch.setattr(index, "_index_path", str(tmp_path / "old.nbi"))
+    gone = b"cdatetime\nnever_was\n."  # a pickle of a class that does not exist
+    (tmp_path / "old.nbi").write_bytes(pickle.dumps(f"{numba.__version__} of another tree", protocol=-1) + gone)
+    assert index._load_index() == {}

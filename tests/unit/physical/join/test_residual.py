@@ -13,7 +13,7 @@ from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Cast, Column, Expression, Literal, conjunction
 from tidegate.physical.join.kernels.terms import MOST_TERMS, Combine, Compare, Term, ranges_of
-from tidegate.physical.join.residual import Operand, compute, split_residual
+from tidegate.physical.join.residual import Operand, compute_operand, split_residual
 from tidegate.schema import Schema, Type
 
 TYPES = {
@@ -105,11 +105,16 @@ def test_what_is_too_much_is_left_to_the_rest() -> None:
 def test_operands_that_fail_or_do_not_fit_are_not_tested() -> None:
     columns = pa.RecordBatch.from_pydict({"l.n": pa.array([1, 0, None, 2**31 - 1], pa.int32())})
     divided = Operand(call("/", ONE, left("n")), 1.0, math.inf)
-    computed = compute(divided, columns, 4)
+    computed = compute_operand(divided, columns, 4)
     assert computed.values.to_pylist() == [1.0, None, None, 1 / (2**31 - 1)]
     assert computed.nulls is not None
     assert computed.nulls.tolist() == [False, False, True, False]
-    assert compute(Operand(left("n"), 1.0, 2.0**30 - 1), columns, 4).values.to_pylist() == [1.0, 0.0, None, None]
+    assert compute_operand(Operand(left("n"), 1.0, 2.0**30 - 1), columns, 4).values.to_pylist() == [
+        1.0,
+        0.0,
+        None,
+        None,
+    ]
 
 
 NUMBERS = [-math.inf, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0000000000000002, 1e308, math.inf, math.nan]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tidegate.catalog.catalog import ShowConstraints, SourceStream
-from tidegate.catalog.constraints import COLUMNS, Found, constraint_rows, identity
+from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, declaration_identity
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import found_by
+from tidegate.runtime.answers import findings_of_runs
 from tidegate.session import Session
 
 ROWS, FILES = 200, 4
@@ -43,7 +43,7 @@ def shown(text: str) -> dict[str, dict[str, str]]:
         assert running is not None
         running.wait()
         streams = [each for each in session.catalog if isinstance(each, SourceStream)]
-        rows = constraint_rows(streams, found_by([running.progress().steering]))
+        rows = constraint_rows(streams, findings_of_runs([running.progress().steering]))
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows if not row[1].startswith("key ")]
     found = {f"{line['stream']} {line['constraint']}": line for line in lines}
     assert len(found) == len(lines)
@@ -150,13 +150,13 @@ STREAM = bind("""
 CREATE STREAM b (pid BIGINT, at TIMESTAMP) FROM 'b' TIMESTAMP BY at ORDERED BY PID WITHIN 9 ROWS;
 SHOW CONSTRAINTS""").commands[0]
 assert isinstance(STREAM, ShowConstraints)
-ORDERED = identity(STREAM.streams[0].constraints[0])
-USED = Found("B", "ordered by pid", in_use="yes", saves="about 5 rows", declaration=ORDERED, rows=5)
-UNUSED = Found("b", "ordered by pid", in_use="no: so", declaration=ORDERED)
+ORDERED = declaration_identity(STREAM.streams[0].constraints[0])
+USED = ConstraintFinding("B", "ordered by pid", in_use="yes", saves="about 5 rows", declaration=ORDERED, rows=5)
+UNUSED = ConstraintFinding("b", "ordered by pid", in_use="no: so", declaration=ORDERED)
 BROKEN = replace(USED, in_use="yes, but it was broken: 2 rows came too late", late=2, rows=4)
 
 
-def line(*found: Found) -> tuple[str, ...]:
+def line(*found: ConstraintFinding) -> tuple[str, ...]:
     (only,) = constraint_rows(STREAM.streams, found)  # type: ignore[union-attr]
     return only
 
@@ -180,7 +180,7 @@ def test_what_several_say_is_put_together(found, in_use, saves):
 
 def test_of_what_several_find_the_farthest_is_told():
     near, far, none = (
-        Found("b", "clustered by pid", within, in_use, saves=saves, rows=rows, distance=distance)
+        ConstraintFinding("b", "clustered by pid", within, in_use, saves=saves, rows=rows, distance=distance)
         for within, in_use, saves, rows, distance in [
             ("3 rows", "yes", "about 2 rows", 2, 2),
             ("9 rows", "yes", "about 4 rows", 4, 8),

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.algebra.constraints import Reach, Settings, Use
-from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Reach
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.algebra.plan import CountWindow, Scan
 from tidegate.errors import InternalError
 from tidegate.expressions.nodes import Call, Column, Literal
@@ -30,7 +30,7 @@ def joining(orders=None, items=None, *, constraints=(), above=(), **settings):
         None if orders is None else CountedInput(orders, ORDERS, above),
         None if items is None else CountedInput(items, ITEMS, ()),
     )
-    its = (("orders", "items"), constraints, (), Settings(**settings))
+    its = (("orders", "items"), constraints, (), ConstraintSettings(**settings))
     return KeyedJoinOperator((ORDERS, ITEMS), (EDGE,), *its, counted)
 
 
@@ -142,8 +142,8 @@ def kept(taken):
 @pytest.mark.parametrize("exact", [True, False])
 def test_of_a_large_window_little_is_remembered_where_constraints_let_rows_go(exact):
     """Of ten orders one has an item, within 5 rows; all items but one in a hundred have no order."""
-    rows = EdgeConstraint(0, Kind.ARRIVING, Reach(rows=5))
-    ordered = EdgeConstraint(0, Kind.ORDERED_PARENTS, Reach(rows=5))
+    rows = EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(rows=5))
+    ordered = EdgeConstraint(0, ConstraintKind.ORDERED_PARENTS, Reach(rows=5))
     operator, state, most, results = joining(1000, 1000, constraints=(rows, ordered), exact=exact), NO_STATE, 0, 0
     for now in range(0, 4000, 20):
         orders = [(at, at, at) for at in range(now, now + 20)]
@@ -171,9 +171,9 @@ def test_what_is_said_of_it():
     operator = joining(orders=3, items=5)
     assert operator.describe() == "keyed join of 2 along o.k = i.k, exact, in windows of 3 and 5 rows"
     assert operator.partition_keys == ((), ())
-    assert joining(orders=3).taken == (ORDERS, ITEMS)
+    assert joining(orders=3).input_schemas == (ORDERS, ITEMS)
     operator.warm_up()
-    joining(orders=3, use=Use.MONITORED, exact=False).warm_up()
+    joining(orders=3, use=ConstraintUse.MONITORED, exact=False).warm_up()
 
 
 def test_other_windows_of_rows_are_not_taken():
@@ -206,31 +206,31 @@ def lean(kind, rows, **windows):
 
 def test_a_child_that_waits_for_its_watermark_has_not_come_too_late():
     steps = [([(1, 7, 1)], [], 2, 0), ([], [(50, 7, 1)], 2, 10), ([], [], 2, 60)]
-    assert run(lean(Kind.ARRIVING, 1, items=9), steps) == {(1, 1)}
+    assert run(lean(ConstraintKind.ARRIVING, 1, items=9), steps) == {(1, 1)}
 
 
 def test_children_that_waited_when_a_parent_came_are_not_behind_it():
     waiting = [([], [(50, 1, 1)], 0, 0), ([], [(60, 2, 2)], 0, 0)]
     steps = [*waiting, ([(1, 7, 1)], [], 2, 0), ([], [], 2, 55), ([], [(70, 7, 3)], 2, 80)]
-    assert run(lean(Kind.ARRIVING, 1, items=9), steps) == {(1, 3)}
+    assert run(lean(ConstraintKind.ARRIVING, 1, items=9), steps) == {(1, 3)}
 
 
 def test_an_order_is_that_of_arrival():
     one_by_one = [([], [(at, key, at)], 2, at + 1) for at, key in ((10, 1), (20, 9), (30, 5))]
-    assert run(lean(Kind.ORDERED_CHILDREN, 1, items=9), [([(1, 5, 1)], [], 2, 0), *one_by_one]) == {(1, 30)}
+    assert run(lean(ConstraintKind.ORDERED_CHILDREN, 1, items=9), [([(1, 5, 1)], [], 2, 0), *one_by_one]) == {(1, 30)}
     before = [([(1, 5, 1)], [], 2, 0), ([], [(60, 5, 1)], 2, 0), ([], [(50, 7, 2)], 2, 55), ([], [], 2, 70)]
-    assert run(lean(Kind.ORDERED_CHILDREN, 0, items=9), before) == {(1, 1)}
+    assert run(lean(ConstraintKind.ORDERED_CHILDREN, 0, items=9), before) == {(1, 1)}
 
 
 def test_others_that_arrived_before_one_do_not_end_its_cluster():
     others = [(10, 8, 1), (11, 8, 2), (12, 8, 3)]
     steps = [(others, [(0, 7, 0)], 1, 1), ([(2, 7, 4)], [], 5, 5), ([], [], 20, 5), ([(25, 7, 5)], [], 30, 5)]
-    assert run(lean(Kind.CLUSTERED, 0, orders=9), steps) == {(4, 0), (5, 0)}
+    assert run(lean(ConstraintKind.CLUSTERED, 0, orders=9), steps) == {(4, 0), (5, 0)}
 
 
 def test_others_do_not_end_a_cluster_that_arrived_behind_one_that_waits():
     steps = [([(1, 7, 1)], [(0, 7, 0)], 2, 2), ([(100, 7, 2)], [], 2, 2), ([(2, 8, 3), (3, 8, 4)], [], 5, 2)]
-    assert run(lean(Kind.CLUSTERED, 0, orders=9), [*steps, ([], [], 101, 2)]) == {(1, 0), (2, 0)}
+    assert run(lean(ConstraintKind.CLUSTERED, 0, orders=9), [*steps, ([], [], 101, 2)]) == {(1, 0), (2, 0)}
 
 
 def test_rows_go_with_a_child_that_has_left_its_window():
@@ -238,7 +238,7 @@ def test_rows_go_with_a_child_that_has_left_its_window():
     sellers = Schema.of(**{"s.k": Type.BIGINT, "s.n": Type.INT})
     edges = (EDGE, JoinEdge(0, 2, ("o.n",), ("s.n",)))
     windows = (None, CountedInput(1, ITEMS, ()), None)
-    its = (("orders", "items", "sellers"), (), (), Settings())
+    its = (("orders", "items", "sellers"), (), (), ConstraintSettings())
     operator = KeyedJoinOperator((ORDERS, ITEMS, sellers), edges, *its, windows)
     nobody = batch(sellers, [])
     first = operator.step(NO_STATE, [batch(ORDERS, [(1, 7, 1)], 100), batch(ITEMS, [(1, 7, 1)]), nobody], [5, 5, 5])

@@ -7,17 +7,23 @@ from dataclasses import replace
 from support.watched import recorded
 
 from tidegate.algebra.constraints import Monitoring
-from tidegate.physical.keyed_join.distances import CHANGES, STEPS, Followed, follow, kept
+from tidegate.physical.keyed_join.distances import (
+    MOST_CHANGES,
+    STEPS,
+    DistanceTracker,
+    distance_to_keep,
+    update_tracker,
+)
 
 FEW = Monitoring(events=5, window=12)
 
 
 def counted_on(greatest, events=5, span=10**6, settings=FEW):
     """What is counted on after each of some steps, in which so much was seen; None: nothing was."""
-    state, used = Followed(), []
+    state, used = DistanceTracker(), []
     for step, distance in enumerate(greatest):
-        state = follow(state, step, events if distance is not None else 0, distance or 0, span, settings)
-        assert Followed.from_json(recorded(state.to_json())) == state
+        state = update_tracker(state, step, events if distance is not None else 0, distance or 0, span, settings)
+        assert DistanceTracker.from_json(recorded(state.to_json())) == state
         used.append(state.used)
     return used
 
@@ -49,17 +55,17 @@ def test_nothing_is_counted_on_for_a_while_after_it_was_exceeded():
 
 
 def test_what_is_exceeded_within_what_is_kept_is_counted_on_at_once():
-    state = Followed()
+    state = DistanceTracker()
     for step in range(5):
-        state = follow(state, step, 5, 50, 10**6, FEW)
-    risen = follow(state, 5, 5, 70, 10**6, FEW, far=72)
-    assert (risen.used, risen.risen, risen.exceeded) == (73, True, False)
-    assert kept(73, 1, FEW, risen=True) == 146
+        state = update_tracker(state, step, 5, 50, 10**6, FEW)
+    risen = update_tracker(state, 5, 5, 70, 10**6, FEW, far=72)
+    assert (risen.used, risen.has_risen, risen.is_exceeded) == (73, True, False)
+    assert distance_to_keep(73, 1, FEW, risen=True) == 146
     for step in range(6, 12):
-        risen = follow(risen, step, 5, 50, 10**6, FEW, far=146)
-    assert (risen.used, risen.risen) == (52, False)
-    lost = follow(state, 5, 5, 73, 10**6, FEW, far=72)
-    assert (lost.used, lost.exceeded) == (None, True)
+        risen = update_tracker(risen, step, 5, 50, 10**6, FEW, far=146)
+    assert (risen.used, risen.has_risen) == (52, False)
+    lost = update_tracker(state, 5, 5, 73, 10**6, FEW, far=72)
+    assert (lost.used, lost.is_exceeded) == (None, True)
 
 
 def test_without_events_nothing_is_lowered():
@@ -67,13 +73,13 @@ def test_without_events_nothing_is_lowered():
 
 
 def test_many_small_steps_are_remembered_in_few_blocks_and_changes():
-    state = Followed()
+    state = DistanceTracker()
     for step in range(3000):
-        state = follow(state, step, 1, 10 ** (step // 3 % 5), 1000, Monitoring())
+        state = update_tracker(state, step, 1, 10 ** (step // 3 % 5), 1000, Monitoring())
     assert len(state.blocks) < 60
-    assert len(state.changes) <= CHANGES
+    assert len(state.changes) <= MOST_CHANGES
 
 
 def test_more_is_kept_than_is_counted_on_even_where_that_is_nothing():
-    assert kept(0, 10, Monitoring()) == 20
-    assert kept(1000, 10, Monitoring()) == 1200
+    assert distance_to_keep(0, 10, Monitoring()) == 20
+    assert distance_to_keep(1000, 10, Monitoring()) == 1200

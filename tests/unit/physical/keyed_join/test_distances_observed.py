@@ -20,7 +20,7 @@ from benchmarks.baselines.monitor_control import (
 )
 from benchmarks.support import kmon_data as made
 from tidegate.physical.common.kernels.hashing import hash_columns
-from tidegate.physical.keyed_join.kernels.monitor import Arrivals, Limits, Observed
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, WatchedArrivals
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
 from tidegate.physical.keyed_join.kernels.monitor_orders import (
@@ -37,7 +37,7 @@ def hashes(values):
 
 
 def arrivals(values, at, watermark):
-    return Arrivals(hashes(values), np.array(at, np.int64), watermark)
+    return WatchedArrivals(hashes(values), np.array(at, np.int64), watermark)
 
 
 # --- sequences with known distances -----------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_marks_of_values_are_those_of_the_example():
 @pytest.mark.parametrize(("values", "k", "distances"), defined.ORDERS)
 def test_scrambling_distances_of_the_examples(values, k, distances):
     assert defined.scrambling_distances([Arrival("S", value) for value in values], "rows") == distances
-    assert orders(values)[1] == Observed.of(np.array(distances))
+    assert orders(values)[1] == Observations.of(np.array(distances))
     assert exact_k(distances) == k
 
 
@@ -111,7 +111,7 @@ def test_parts_that_do_not_change_are_the_same_objects():
     nobody = arrivals([], [], 4)
     joins, _ = observe_joins(JoinsSeen(), arrivals([1, 2], [1, 2], 2), arrivals([3], [3], 4), Limits())
     again, said = observe_joins(joins, nobody, nobody, Limits())
-    assert said == Observed()
+    assert said == Observations()
     assert all(part is joins.to_columns()[name] for name, part in again.to_columns().items())
     seen, _ = clusters([5, 8], Limits())
     again, _ = observe_clusters(seen, nobody, Limits(), in_rows=True)
@@ -132,7 +132,7 @@ def replayed(greatest, settings=SETTINGS, events=5):
     """What is decided after each batch."""
     history, decided = [], [decide([], settings)]
     for distance in greatest:
-        history.append(Record(decided[-1], Observed(events if distance is not None else 0, distance or 0)))
+        history.append(Record(decided[-1], Observations(events if distance is not None else 0, distance or 0)))
         decided.append(decide(history, settings))
         assert decide(history[-settings.batches :], settings) == decided[-1]
     return decided
@@ -191,8 +191,8 @@ def follow_joins(data, settings, batch):
         rows = slice(begin, begin + batch)
         end = int(number[rows][-1])
         parent, child = (data.stream[rows] == stream for stream in (1, 2))
-        parents = Arrivals(hashed[rows][parent], number[rows][parent], end)
-        children = Arrivals(hashed[rows][child], number[rows][child], end + 1)
+        parents = WatchedArrivals(hashed[rows][parent], number[rows][parent], end)
+        children = WatchedArrivals(hashed[rows][child], number[rows][child], end + 1)
         adherence = decide(history[-settings.batches :], settings)
         seen, said = observe_joins(seen, parents, children, limits_in_force(adherence, settings, WINDOW))
         history.append(Record(adherence, said))
@@ -247,7 +247,7 @@ def test_a_constant_k_of_clusters_is_found():
     values = hashes(data.a[data.stream == 1])
 
     def observe(seen, at, limits):
-        return observe_clusters(seen, Arrivals(values[at - 1], at, int(at[-1]) + 1), limits, in_rows=True)
+        return observe_clusters(seen, WatchedArrivals(values[at - 1], at, int(at[-1]) + 1), limits, in_rows=True)
 
     used = follow(observe, ClustersSeen(), len(values), CAUTIOUS, 1000)
     assert_close(used, made.clusters_k(data, 1), CAUTIOUS)

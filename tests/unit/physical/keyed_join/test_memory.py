@@ -10,7 +10,7 @@ from benchmarks.support.kmon_runs import lived
 from benchmarks.support.kmon_setups import feed
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 
 LEVELS = {"fig4": 1000, "fig6": 1250, "fig8": 1250, "fig20": 750}
 """What the window join keeps with windows of 500 rows: a hundredth of what the paper's windows have."""
@@ -45,7 +45,7 @@ def test_three_links_need_little_more_than_their_results_section_1_1():
             start = np.full(len(ids), second * SECOND + (2 - stream) * SECOND // 4)
             number = counts[stream] + np.arange(1, len(ids) + 1)
             edges = LINKS.below[stream] + LINKS.above[stream]
-            batch[stream] = Arrivals({e: np.array(ids) for e in edges}, start, start + RANGE, number, number)
+            batch[stream] = StreamArrivals({e: np.array(ids) for e in edges}, start, start + RANGE, number, number)
             counts[stream] += len(ids)
         answer = join.step(batch, Moment([(second + 1) * SECOND] * 3, list(counts)), BOUNDED)
         found += len(answer.combinations)
@@ -75,7 +75,7 @@ def joined_by_buckets(*, local):
                 if keys[at] % BUCKETS == bucket:
                     own[bucket, stream] += 1
                     start, number = np.array([now]), np.array([at + 1])
-                    batch[stream] = Arrivals({0: keys[at : at + 1]}, start, start + 10**9, number, number)
+                    batch[stream] = StreamArrivals({0: keys[at : at + 1]}, start, start + 10**9, number, number)
             counts = own[bucket].tolist() if local else [min(now + 1, ROWS), max(now + 1 - K, 0)]
             results += len(join.step(batch, Moment([now + 1, now + 1], counts), constraints).combinations)
     return results

@@ -10,13 +10,13 @@ from reference import adherence as defined
 from support.watched import choice_of, followed
 
 from benchmarks.support import kmon_data as made
-from tidegate.algebra.constraints import Monitoring, Reach, Settings, Use
-from tidegate.algebra.keyed_join import EdgeConstraint, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Monitoring, Reach
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint
 from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
-from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, hits_on_no, watch
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, count_hits_on_no, watch_elements
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
 
@@ -24,14 +24,14 @@ GRAPH = Graph(("p", "c"), (Edge(0, 1),))
 def elements(keys, start, number=0, passes=None, window=10**9):
     keys, start = np.array(keys, np.int64), np.array(start, np.int64)
     row = np.arange(len(keys))
-    return Arrivals({0: keys}, start, start + window, np.full(len(keys), number), row, passes)
+    return StreamArrivals({0: keys}, start, start + window, np.full(len(keys), number), row, passes)
 
 
 def told_of(each, steps, order=None):
     """The reports of a watch in some steps, each with the elements of streams and the moment; and what is kept."""
     parts, told = NO_PARTS, []
     for batch, moment in steps:
-        parts, report = watch([each], order or {}, parts, GRAPH, batch, moment)
+        parts, report = watch_elements([each], order or {}, parts, GRAPH, batch, moment)
         told.append(report["watched"][each.name])
     return told, parts
 
@@ -47,20 +47,20 @@ def one_by_one(rows):
 
 @pytest.mark.parametrize(("rows", "k"), defined.JOINS)
 def test_join_distances_in_rows_are_those_of_the_examples(rows, k):
-    told, _ = told_of(Watch(0, Kind.ARRIVING, in_rows=True), one_by_one(rows))
+    told, _ = told_of(Watch(0, ConstraintKind.ARRIVING, in_rows=True), one_by_one(rows))
     assert (max(each["greatest"] for each in told), sum(each["events"] for each in told)) == (k, 1)
 
 
 @pytest.mark.parametrize(("values", "k"), defined.CLUSTERS)
 def test_clustering_distances_in_rows_are_those_of_the_examples(values, k):
-    told, _ = told_of(Watch(0, Kind.CLUSTERED, in_rows=True), one_by_one([("P", value) for value in values]))
+    told, _ = told_of(Watch(0, ConstraintKind.CLUSTERED, in_rows=True), one_by_one([("P", value) for value in values]))
     assert max(each["greatest"] for each in told) == k
 
 
-@pytest.mark.parametrize("kind", [Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN])
+@pytest.mark.parametrize("kind", [ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN])
 @pytest.mark.parametrize(("values", "k", "distances"), defined.ORDERS)
 def test_scrambling_distances_in_rows_are_those_of_the_examples(values, k, distances, kind):
-    stream = "P" if kind is Kind.ORDERED_PARENTS else "C"
+    stream = "P" if kind is ConstraintKind.ORDERED_PARENTS else "C"
     told, _ = told_of(Watch(0, kind, in_rows=True), one_by_one([(stream, value) for value in values]))
     assert [each["greatest"] for each in told] == distances
     assert max(distances) == k
@@ -68,28 +68,28 @@ def test_scrambling_distances_in_rows_are_those_of_the_examples(values, k, dista
 
 def test_a_child_of_the_same_step_is_at_no_distance_in_rows():
     step = ({0: elements([7], [5], 1), 1: elements([3, 4, 7], [1, 2, 9], 3)}, Moment([9, 9], [1, 3]))
-    (told,), _ = told_of(Watch(0, Kind.ARRIVING, in_rows=True), [step])
+    (told,), _ = told_of(Watch(0, ConstraintKind.ARRIVING, in_rows=True), [step])
     assert (told["events"], told["greatest"]) == (1, 0)
 
 
 def test_elements_that_do_not_pass_are_not_watched():
     step = ({0: elements([7], [5]), 1: elements([7], [9], passes=np.array([False]))}, Moment([9, 9], [1, 1]))
-    (told,), _ = told_of(Watch(0, Kind.ARRIVING), [step])
+    (told,), _ = told_of(Watch(0, ConstraintKind.ARRIVING), [step])
     assert told["events"] == 0
 
 
 def test_a_report_tells_of_arrivals_and_validities():
     batch = {0: elements([1, 2], [5, 3], window=10)}
-    _, report = watch([], {}, NO_PARTS, GRAPH, batch, Moment([0, 0], [2, 7]))
+    _, report = watch_elements([], {}, NO_PARTS, GRAPH, batch, Moment([0, 0], [2, 7]))
     expected = {"elements": [2, 0], "first": [3, None], "last": [5, None], "longest": [10, 0], "counters": [2, 7]}
     assert report == {**expected, "watched": {}}
 
 
 def test_parts_that_do_not_change_are_the_same_objects():
-    for kind in Kind:
+    for kind in ConstraintKind:
         first = ({0: elements([1, 2], [1, 2]), 1: elements([3], [3])}, Moment([3, 4], [2, 1]))
         _, parts = told_of(Watch(0, kind), [first])
-        again, _ = watch([Watch(0, kind)], {}, parts, GRAPH, {}, first[1])
+        again, _ = watch_elements([Watch(0, kind)], {}, parts, GRAPH, {}, first[1])
         assert parts.keys() == again.keys()
         assert all(part is parts[name] for name, part in again.items())
 
@@ -98,11 +98,13 @@ def test_only_a_share_of_keys_is_kept_and_all_parts_of_a_key_agree():
     batch = {0: elements(range(1000), range(1000)), 1: elements(range(1000), range(1000))}
     limits = {"kept": 10**6, "sampled": 0, "sample": 0.0, "keys": 0.25}
     order = {"watch": {"0/arriving": limits}}
-    (told,), parts = told_of(Watch(0, Kind.ARRIVING), [(batch, Moment([0, 0], [1000, 1000]))], order)
+    (told,), parts = told_of(Watch(0, ConstraintKind.ARRIVING), [(batch, Moment([0, 0], [1000, 1000]))], order)
     assert 200 < told["events"] < 300
     assert told["size"] == told["events"]
     fewer = {"watch": {"0/arriving": {**limits, "keys": 0.125}}}
-    _, report = watch([Watch(0, Kind.ARRIVING)], fewer, parts, GRAPH, {}, Moment([0, 0], [1000, 1000]))
+    _, report = watch_elements(
+        [Watch(0, ConstraintKind.ARRIVING)], fewer, parts, GRAPH, {}, Moment([0, 0], [1000, 1000])
+    )
     assert 90 < report["watched"]["0/arriving"]["size"] < 160
 
 
@@ -110,7 +112,9 @@ def test_of_an_order_only_so_many_steps_are_kept_and_nothing_gets_nearer():
     rising = elements(range(0, 200_000, 2), range(100_000))
     seen = ({0: rising}, Moment([100_000, 0], [100_000, 0]))
     late = elements([150_001], [100_000])
-    told, parts = told_of(Watch(0, Kind.ORDERED_PARENTS), [seen, ({0: late}, Moment([100_001, 0], [100_001, 0]))])
+    told, parts = told_of(
+        Watch(0, ConstraintKind.ORDERED_PARENTS), [seen, ({0: late}, Moment([100_001, 0], [100_001, 0]))]
+    )
     assert told[0]["size"] < 1100
     assert 24_999 <= told[1]["greatest"] < 25_200
     assert sum(len(part["at"]) for part in parts.values()) < 1100
@@ -120,7 +124,7 @@ def test_hits_are_new_parents_of_children_that_never_join():
     join = SynopsisJoin.empty(GRAPH)
     no = {1: elements([7, 8], [1, 1], passes=np.array([False, True]))}
     join.step(no, Moment([0, 0], [0, 2]), Constraints(keeps_no=frozenset({1})))
-    assert hits_on_no(join, {0: elements([7, 7, 8, 9], [2, 2, 2, 2])}) == [2]
+    assert count_hits_on_no(join, {0: elements([7, 7, 8, 9], [2, 2, 2, 2])}) == [2]
 
 
 # --- losses -----------------------------------------------------------------------------------------
@@ -133,22 +137,22 @@ def test_the_interval_has_what_is_missing_in_most_samples():
     for _ in range(400):
         chosen, group = random.random(20_000) < share, random.integers(0, losses.GROUPS, 20_000)
         counts = [np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing)]
-        low, middle, high = losses.interval(*counts, share)
+        low, middle, high = losses.loss_interval(*counts, share)
         assert low <= middle <= high
         inside += low <= missing.sum() <= high
     assert inside / 400 > 0.94
 
 
 def test_where_nothing_is_missing_in_the_sample_something_may_still_be():
-    low, middle, high = losses.interval([10] * losses.GROUPS, [0] * losses.GROUPS, 0.01)
+    low, middle, high = losses.loss_interval([10] * losses.GROUPS, [0] * losses.GROUPS, 0.01)
     assert (low, middle) == (0, 0)
     assert 300 < high < 400
 
 
 def test_the_estimate_is_near_to_what_a_wrong_declaration_makes_a_join_miss():
     data = made.many_children(60_000, 400, seed=7)
-    wrong = EdgeConstraint(0, Kind.ARRIVING, Reach(time=2_000_000))
-    settings = Settings(Use.DECLARED, exact=False, monitoring=Monitoring(sample=0.1))
+    wrong = EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(time=2_000_000))
+    settings = ConstraintSettings(ConstraintUse.DECLARED, exact=False, monitoring=Monitoring(sample=0.1))
     lean = followed(data, choice_of([], settings, [wrong]), 700, 10**9, sampled=True)
     plain = followed(data, choice_of([], settings), 700, 10**9)
     missing = sum(plain.results) - sum(lean.results)
@@ -170,18 +174,18 @@ def test_without_a_common_key_pairs_of_each_edge_are_counted():
     for at, new in ((0, {0: a}), (2, {1: b}), (8, {}), (9, {2: c})):
         moment = Moment([at + 1] * 3, [1, 1, 1])
         assert not len(join.step(new, moment, lean).combinations)
-        report = losses.observe(sample, join, new, moment, lean, None, [0, 1], 1.0)
-        counted = losses.added(counted, [report])
+        report = losses.observe_losses(sample, join, new, moment, lean, None, [0, 1], 1.0)
+        counted = losses.add_lost_counts(counted, [report])
     assert {edge: sum(missing) for edge, (_, missing) in counted["pairs"].items()} == {"0": 0, "1": 1}
-    told = losses.estimated(counted, 1.0)
+    told = losses.estimate_missing(counted, 1.0)
     assert (told["of"], told["estimate"], told["found"]) == ("pairs", 1, 2)
 
 
 def test_without_a_sample_it_is_not_known_what_is_missing_where_a_constraint_is_made_use_of():
-    settings = Settings(Use.DECLARED, exact=False, monitoring=replace(Monitoring(), sample=0.0))
+    settings = ConstraintSettings(ConstraintUse.DECLARED, exact=False, monitoring=replace(Monitoring(), sample=0.0))
     data = made.many_children(2000, 40, seed=7)
     assert followed(data, choice_of([], settings), 700, 10**9, sampled=True).orders[-1]["losses"] == {}
-    wrong = EdgeConstraint(0, Kind.ARRIVING, Reach(time=0))
+    wrong = EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(time=0))
     lean = followed(data, choice_of([], settings, [wrong]), 700, 10**9, sampled=True)
     plain = followed(data, choice_of([], settings), 700, 10**9)
     told = lean.orders[-1]["losses"]
@@ -191,6 +195,6 @@ def test_without_a_sample_it_is_not_known_what_is_missing_where_a_constraint_is_
 
 def test_without_a_sample_nothing_is_joined_beside_the_join():
     join, sample = SynopsisJoin.empty(GRAPH, exact=False), losses.Sample()
-    report = losses.observe(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], 0.0)
-    assert losses.added({}, [report, report]) == {"pairs": {"0": ([0] * losses.GROUPS,) * 2}}
-    assert (losses.estimated(report["lost"], 0.0)["of"], sample.joins) == ("pairs", {})
+    report = losses.observe_losses(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], 0.0)
+    assert losses.add_lost_counts({}, [report, report]) == {"pairs": {"0": ([0] * losses.GROUPS,) * 2}}
+    assert (losses.estimate_missing(report["lost"], 0.0)["of"], sample.joins) == ("pairs", {})

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from support.warmed import recorded_steps
 
-from tidegate.algebra.constraints import Monitoring, Reach, Settings, Use
-from tidegate.algebra.keyed_join import EdgeConstraint, JoinEdge, Kind
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Monitoring, Reach
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.errors import InternalError
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.hold_back import FIGURES
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Operator, Steered, Warming
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, NeedsWarmUp, Operator, Steered
 from tidegate.physical.keyed_join import layout
 from tidegate.physical.keyed_join import state as keyed_state
 from tidegate.physical.keyed_join.kernels import cold
@@ -25,7 +25,7 @@ from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
 
-ARRIVING = Kind.ARRIVING
+ARRIVING = ConstraintKind.ARRIVING
 
 
 def orders_and_items(kind=Type.BIGINT, columns=1, constraints=(), **settings):
@@ -36,7 +36,7 @@ def orders_and_items(kind=Type.BIGINT, columns=1, constraints=(), **settings):
         for own, rest in zip(keys, ("o.n", "i.m"), strict=True)
     )
     edges = (JoinEdge(0, 1, *keys),)
-    return KeyedJoinOperator(schemas, edges, ("orders", "items"), constraints, (), Settings(**settings))
+    return KeyedJoinOperator(schemas, edges, ("orders", "items"), constraints, (), ConstraintSettings(**settings))
 
 
 def batch(schema, rows, start=0, length=100):
@@ -58,18 +58,18 @@ def pairs(taken):
 def test_it_is_an_operator_that_is_steered_and_warmed_up():
     operator: Operator = orders_and_items()
     assert isinstance(operator, Steered)
-    assert isinstance(operator, Warming)
+    assert isinstance(operator, NeedsWarmUp)
     assert operator.schema.names == ("o.k0", "o.n", "i.k0", "i.m")
     assert operator.describe() == "keyed join of 2 along o.k0 = i.k0, exact"
     assert hash(operator) == hash(orders_and_items())
 
 
-@pytest.mark.parametrize("constraints", [(), tuple(EdgeConstraint(0, kind, Reach(time=0)) for kind in Kind)])
+@pytest.mark.parametrize("constraints", [(), tuple(EdgeConstraint(0, kind, Reach(time=0)) for kind in ConstraintKind)])
 @pytest.mark.parametrize("exact", [True, False])
 def test_what_is_compiled_is_compiled_by_warming_up(constraints, exact, monkeypatch):
     steps = recorded_steps(monkeypatch, KeyedJoinOperator)
     orders_and_items(constraints=constraints, exact=exact).warm_up()
-    orders_and_items(Type.STRING, 2, constraints, exact=exact, use=Use.MONITORED).warm_up()
+    orders_and_items(Type.STRING, 2, constraints, exact=exact, use=ConstraintUse.MONITORED).warm_up()
     assert len(steps) == 8
     assert all(len(step.output) for step in steps)
     assert all(step.state for step in steps)
@@ -120,7 +120,7 @@ def test_different_keys_with_one_hash_are_an_error_and_not_a_wrong_result(monkey
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_the_key_of_a_cold_element_is_repeated_as_long_as_it_is_valid(is_loaded):
-    operator = orders_and_items(Type.STRING, constraints=(EdgeConstraint(0, Kind.CLUSTERED, Reach(time=0)),))
+    operator = orders_and_items(Type.STRING, constraints=(EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(time=0)),))
     first = [batch(schema, [("a", 1), ("b", 2)]) for schema in operator.schemas]
     until = np.array([100, 1000])
     inputs = [Batch(each.start, until, each.columns) for each in first]
@@ -139,7 +139,7 @@ def test_the_key_of_a_cold_element_is_repeated_as_long_as_it_is_valid(is_loaded)
 
 def test_different_keys_with_one_hash_are_an_error_if_one_is_cold(monkeypatch):
     monkeypatch.setattr(layout, "hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
-    operator = orders_and_items(Type.STRING, constraints=(EdgeConstraint(0, Kind.CLUSTERED, Reach(time=0)),))
+    operator = orders_and_items(Type.STRING, constraints=(EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(time=0)),))
     first = step(operator, NO_STATE, [("a", 1)], [("a", 1)], watermark=1)
     assert first.report["sizes"][1] == [0, 0, 0, 1]
     with pytest.raises(InternalError, match="same hash"):
@@ -150,7 +150,7 @@ def test_elements_meet_by_the_columns_that_are_equal_everywhere():
     assert orders_and_items(columns=2).partition_keys == (("o.k0", "o.k1"), ("i.k0", "i.k1"))
     schemas = tuple(Schema.of(**{f"{n}.p": Type.INT, f"{n}.q": Type.INT}) for n in "abc")
     chain = (JoinEdge(0, 1, ("a.p",), ("b.p",)), JoinEdge(1, 2, ("b.q",), ("c.p",)))
-    its = (("a", "b", "c"), (), (), Settings())
+    its = (("a", "b", "c"), (), (), ConstraintSettings())
     assert KeyedJoinOperator(schemas, chain, *its).partition_keys == ((), (), ())
     one = (JoinEdge(0, 1, ("a.p",), ("b.p",)), JoinEdge(2, 1, ("c.q", "c.p"), ("b.p", "b.q")))
     assert KeyedJoinOperator(schemas, one, *its).partition_keys == (("a.p",), ("b.p",), ("c.q",))
@@ -179,7 +179,7 @@ def test_rows_are_counted_as_they_are_told():
 
 def test_rows_that_did_not_come_here_are_no_others_in_a_cluster():
     """Of five more orders of the item that arrive, a filter lets only the last one pass."""
-    operator = orders_and_items(constraints=(EdgeConstraint(0, Kind.CLUSTERED, Reach(rows=0)),), exact=False)
+    operator = orders_and_items(constraints=(EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(rows=0)),), exact=False)
     first = step(operator.steered(NO_FACTS, {"orders": 1, "items": 1}), NO_STATE, [(1, 1)], [(1, 1)])
     second = step(operator.steered(NO_FACTS, {"orders": 5, "items": 1}), first.state, [], [])
     third = step(operator.steered(NO_FACTS, {"orders": 6, "items": 1}), second.state, [(1, 2)], [])
@@ -201,7 +201,7 @@ def test_what_is_decided_is_made_use_of_in_the_next_step():
 
 @pytest.mark.parametrize("columns", [1, 2])
 def test_why_an_order_is_not_made_use_of_is_told(columns):
-    kinds = (Kind.ORDERED_PARENTS, Kind.ORDERED_CHILDREN)
+    kinds = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
     declared = tuple(EdgeConstraint(0, kind, Reach(rows=5)) for kind in kinds)
     operator = orders_and_items(Type.STRING, columns, declared)
     order = operator.decide(NO_FACTS, [step(operator, NO_STATE, [], []).report], 0.0)
@@ -257,15 +257,17 @@ def test_columns_of_elements_that_are_gone_are_not_kept_for_those_that_are_not()
 
 
 def test_cold_elements_are_not_looked_at_until_a_partner_comes(monkeypatch):
-    monkeypatch.setattr(cold, "SLICE", 100)
+    monkeypatch.setattr(cold, "FULL_SLICE", 100)
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=0)),))
     first = step(operator, NO_STATE, [(i, i) for i in range(1000)], [], watermark=1, length=1000)
     assert first.report["sizes"][0] == [0, 0, 0, 1000]
     state = {name: deserialize(serialize(chunk)) for name, chunk in first.state.items()}
     assert {name for name in state if name.startswith("cold")} == {"cold0.0", "cold filters 0.0"}
     looked = []
-    load = keyed_state.Lazy.__getitem__
-    monkeypatch.setattr(keyed_state.Lazy, "__getitem__", lambda lazy, name: looked.append(name) or load(lazy, name))
+    load = keyed_state.LazyColumns.__getitem__
+    monkeypatch.setattr(
+        keyed_state.LazyColumns, "__getitem__", lambda lazy, name: looked.append(name) or load(lazy, name)
+    )
     second = step(operator, state, [(-1, 0)], [(5000, 1), (5001, 1)], now=2, watermark=3)
     assert not looked
     assert second.state["cold0.0"] is state["cold0.0"]
@@ -295,8 +297,8 @@ def test_slices_are_taken_over_from_files():
 
 def sources_of_slice(done):
     """The chunks from which what is remembered beside a state has the columns and the filters of its only slice."""
-    remembered = keyed_state._KEPT.take(done.state[FIGURES])
-    keyed_state._KEPT.put(done.state[FIGURES], remembered)
+    remembered = keyed_state._CACHED_STATES.take(done.state[FIGURES])
+    keyed_state._CACHED_STATES.put(done.state[FIGURES], remembered)
     (only,) = remembered.join.cold[0].slices
     return id(only.columns.chunk), id(only.filters.chunk)
 
@@ -356,7 +358,10 @@ def test_a_declared_constraint_says_that_it_was_broken(reach):
 
 
 def test_a_reference_that_holds_is_not_said_to_be_broken_by_another_one():
-    both = (EdgeConstraint(0, ARRIVING, Reach(time=30)), EdgeConstraint(0, Kind.ORDERED_CHILDREN, Reach(time=0)))
+    both = (
+        EdgeConstraint(0, ARRIVING, Reach(time=30)),
+        EdgeConstraint(0, ConstraintKind.ORDERED_CHILDREN, Reach(time=0)),
+    )
     order = broken_after(orders_and_items(constraints=both))
     assert {each["in_use"] for each in order["found"]} == {"yes"}
 

@@ -16,7 +16,7 @@ from support.synopses import CHAIN, check, engine_after, kernel_after
 
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Arrivals, Bound, Constraints, Moment
+from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 from tidegate.time import FOREVER
 
 BEGIN = [(1, (6, 20)), (1, (4, 15)), (2, (5, 3)), (2, (7, 9)), (2, (10, 12))]
@@ -101,7 +101,7 @@ def test_covers_have_one_stream_of_every_group_of_sources():
     assert cyclic.shape == "cyclic"
     assert cyclic.covers == ((0, 3), (1, 3))
     assert Graph(names[:3], (Edge(0, 1), Edge(1, 2), Edge(0, 2))).shape == "acyclic"
-    assert Graph(names[:3], (Edge(0, 1), Edge(1, 2), Edge(2, 0))).singles == {0, 1, 2}
+    assert Graph(names[:3], (Edge(0, 1), Edge(1, 2), Edge(2, 0))).single_covers == {0, 1, 2}
 
 
 def test_a_graph_in_two_parts_is_refused():
@@ -141,7 +141,7 @@ def test_nothing_is_left_when_all_streams_are_finished():
 
 def test_cold_elements_come_back_when_a_partner_arrives():
     kernel = kernel_after([(1, (4, 15)), (0, (4, 10))], exact=True, arriving={1: 0})
-    assert (kernel.join.cold_rows(0).tolist(), kernel.join.rows(0).tolist()) == ([1], [])
+    assert (kernel.join.cold_rows(0).tolist(), kernel.join.live_rows(0).tolist()) == ([1], [])
     kernel.arrive(2, (10, 2))
     assert kernel.answers[-1].returned[0].tolist() == [1]
     assert kernel.results == [((4, 10), (4, 15), (10, 2))]
@@ -183,7 +183,7 @@ def level_of(k, batch):
             mine = {0: keys[0][some], 1: keys[1][some]} if stream == 0 else {stream - 1: np.arange(first, last) + 1}
             flags = None if passes[stream] is None else passes[stream][some]
             numbers = np.arange(first, last)
-            arrivals[stream] = Arrivals(mine, start, start + lengths[stream], numbers + 1, numbers, flags)
+            arrivals[stream] = StreamArrivals(mine, start, start + lengths[stream], numbers + 1, numbers, flags)
             counters.append(int(last))
         join.step(arrivals, Moment([end] * 3, counters), constraints)
     return sum(size.yes + size.unknown + size.no for size in join.sizes())

@@ -14,10 +14,10 @@ from tidegate.physical.keyed_join.kernels.model import (
     REPEATED,
     UNKNOWN,
     YES,
-    Arrivals,
     Bound,
     Constraints,
     Moment,
+    StreamArrivals,
 )
 
 SHARED = Graph(("S1", "S2", "S3"), (Edge(0, 2), Edge(1, 2)))
@@ -43,7 +43,9 @@ class Feed:
             number = self.counts[stream] + np.arange(1, len(some) + 1)
             start = np.full(len(some), self.now)
             flags = None if passes is None else np.array(passes)
-            batch[stream] = Arrivals({e: np.array(some) for e in edges}, start, start + length, number, number, flags)
+            batch[stream] = StreamArrivals(
+                {e: np.array(some) for e in edges}, start, start + length, number, number, flags
+            )
             self.counts[stream] += len(some)
         self.now += 1
         moment = Moment([self.now] * len(self.counts), list(self.counts))

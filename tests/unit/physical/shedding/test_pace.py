@@ -15,14 +15,16 @@ from tidegate.physical.shedding.pace import LEAST, StepPace
 from tidegate.physical.similarity_join import control
 from tidegate.physical.similarity_join.kernels.conditions import Overlap
 from tidegate.physical.similarity_join.kernels.matching import Method
-from tidegate.physical.similarity_join.kernels.model import Settings
+from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.operator import REACH
 
 ZEROS = dict.fromkeys(("comparisons", "volume", "found", "missed", "worth", "worth_missed", "dropped"), 0)
 
 
 def choice_of(target=SECOND):
-    return control.Choice("a join", Shedding(Policy.ON, target), Settings(Overlap(2), SECOND, REACH, Method.FILTERED))
+    return control.SheddingParameters(
+        "a join", Shedding(Policy.ON, target), SimilarityJoinSettings(Overlap(2), SECOND, REACH, Method.FILTERED)
+    )
 
 
 def told_of(tally):
@@ -112,23 +114,23 @@ def test_a_slow_first_step_is_soon_forgotten():
 def test_something_is_compared_however_long_the_rest_takes():
     seconds, share = paced(Machine(fixed=3.0), [OVERLOAD] * 10)
     assert np.all(share > 0)
-    assert StepPace(1e-8, steps=1.0, other=9.0).budget(1.0, 0) == pytest.approx(LEAST / 1e-8)
+    assert StepPace(1e-8, steps=1.0, overhead=9.0).budget(1.0, 0) == pytest.approx(LEAST / 1e-8)
     assert np.all(seconds[5:] < 3.15)
 
 
 def test_the_cost_changes_by_a_factor_of_two_at_most_and_hardly_by_little_work():
     pace = StepPace(1e-8)
-    assert pace.after(1.0, 10, 10**6, 10.0, 10.0, 10.0).cost == pytest.approx(2e-8)
-    assert pace.after(1.0, 10, 10**9, 0.1, 0.1, 0.1).cost == pytest.approx(0.5e-8)
-    assert pace.after(1.0, 10, 10, 1e-5, 1e-5, 0.1).cost == pytest.approx(1e-8, rel=0.01)
-    assert pace.after(1.0, 10, 0, 0.0, 0.0, 0.1).cost == 1e-8
+    assert pace.after_step(1.0, 10, 10**6, 10.0, 10.0, 10.0).cost == pytest.approx(2e-8)
+    assert pace.after_step(1.0, 10, 10**9, 0.1, 0.1, 0.1).cost == pytest.approx(0.5e-8)
+    assert pace.after_step(1.0, 10, 10, 1e-5, 1e-5, 0.1).cost == pytest.approx(1e-8, rel=0.01)
+    assert pace.after_step(1.0, 10, 0, 0.0, 0.0, 0.1).cost == 1e-8
 
 
 def test_what_rows_take_is_told_from_what_is_fixed():
     pace = StepPace(1e-8)
     for rows in (1000, 5000, 2000, 9000) * 5:
-        pace = pace.after(1.0, rows, 0, 0.0, 0.0, 0.1 + 5e-5 * rows)
-    fixed, each = pace.line
+        pace = pace.after_step(1.0, rows, 0, 0.0, 0.0, 0.1 + 5e-5 * rows)
+    fixed, each = pace.overhead_line
     assert fixed == pytest.approx(0.1, abs=0.01)
     assert each == pytest.approx(5e-5, rel=0.03)
     assert StepPace.from_json(json.loads(json.dumps(pace.to_json())), 1.0) == pace

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary
-from tidegate.runtime.shedding import SHED_ROWS, SHEDDING, shed_by, shed_rows
+from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA, shedding_of_runs, shedding_step_rows
 from tidegate.session import RunningQuery, Session
 
 ROWS = 400
@@ -118,5 +118,5 @@ def test_the_command_line_runs_a_file_with_shedding(tmp_path):
 
 
 def test_orders_without_facts_say_nothing():
-    assert shed_rows({"1/0": {}}).schema == SHED_ROWS
-    assert shed_by([{"1/0": {}}]) == ()
+    assert shedding_step_rows({"1/0": {}}).schema == SHEDDING_SCHEMA
+    assert shedding_of_runs([{"1/0": {}}]) == ()

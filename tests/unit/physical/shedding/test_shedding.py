@@ -15,13 +15,13 @@ from benchmarks.support import shedding_tuples as tuples
 from benchmarks.support.shedding_bench import capacity_for_all, volumes
 from benchmarks.support.shedding_data import SECOND, Workload
 from benchmarks.support.shedding_runs import Way
-from tidegate.physical.shedding.kernels.budget import best_first, shares
-from tidegate.physical.shedding.kernels.evidence import UNKNOWN, Tally, estimate
+from tidegate.physical.shedding.kernels.budget import best_first, divide_budget
+from tidegate.physical.shedding.kernels.evidence import ASSUMED_DENSITY, Tally, estimate
 from tidegate.physical.similarity_join.kernels.conditions import InnerProduct, Overlap, Subset
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
-from tidegate.physical.similarity_join.kernels.matching import Method, matches
-from tidegate.physical.similarity_join.kernels.model import Joint, Settings, Utilities
-from tidegate.physical.similarity_join.kernels.slots import Arrivals, slots_of
+from tidegate.physical.similarity_join.kernels.matching import Method, find_matches
+from tidegate.physical.similarity_join.kernels.model import PairUtility, SimilarityJoinSettings, Utilities
+from tidegate.physical.similarity_join.kernels.slots import SlotArrivals, split_into_slots
 from tidegate.physical.similarity_join.kernels.values import sets_of
 
 WARM = 20
@@ -119,7 +119,7 @@ def test_wide_basic_windows_miss_the_peak(density, fraction, width, optimality):
 
 def elements(values):
     count = len(values)
-    return slots_of(Arrivals(np.arange(count), np.arange(count) + 100, np.arange(count), values), 1000)[0]
+    return split_into_slots(SlotArrivals(np.arange(count), np.arange(count) + 100, np.arange(count), values), 1000)[0]
 
 
 @pytest.mark.parametrize("method", list(Method))
@@ -132,7 +132,7 @@ def test_sets_match_as_in_the_specification(method):
     only = np.zeros(1, np.int64)
 
     def found(condition, left, right):
-        return len(matches(condition, method, left, only, right, flipped=False).pairs)
+        return len(find_matches(condition, method, left, only, right, flipped=False).pairs)
 
     assert (found(Overlap(3), a, b), found(Overlap(4), a, b), found(Subset(), a, b)) == (1, 0, 0)
     assert (found(InnerProduct(0.5), one, two), found(InnerProduct(0.51), one, two)) == (1, 0)
@@ -142,7 +142,7 @@ def test_a_pair_is_worth_its_better_element_or_the_mean_of_both():
     worth = np.array([1.0, 1 / 3])
     left, right = np.array([0, 1]), np.array([1, 1])
     assert Utilities(worth, worth).of_pairs(left, right).tolist() == [1.0, 1 / 3]
-    assert Utilities(worth, worth, Joint.AVERAGE).of_pairs(left, right).tolist() == pytest.approx([2 / 3, 1 / 3])
+    assert Utilities(worth, worth, PairUtility.AVERAGE).of_pairs(left, right).tolist() == pytest.approx([2 / 3, 1 / 3])
 
 
 @pytest.mark.parametrize(("skew", "least_gain"), [(0.6, 2.4), (0.8, 4.5)])
@@ -157,12 +157,14 @@ def test_a_late_peak_is_found(skew, least_gain):
     assert ours.units.sum() <= 1.02 * budgets.sum()
     assert abs(ours.estimated[60:].mean() - ours.share_of(all_of_it, 60)) < 0.03
     ours_known = Tally.total(ours.tallies[60:])
-    chosen = ours_known.compared > 0.2 * all_of_it.volume[60:].sum() / len(ours_known.compared)
+    chosen = ours_known.comparisons_by_lag > 0.2 * all_of_it.volume[60:].sum() / len(ours_known.comparisons_by_lag)
     truth = Tally.total(all_of_it.tallies[60:])
-    density = truth.matches[chosen] / truth.compared[chosen]
-    off = ours_known.matches[chosen] - density * ours_known.compared[chosen]
+    density = truth.matches[chosen] / truth.comparisons_by_lag[chosen]
+    off = ours_known.matches[chosen] - density * ours_known.comparisons_by_lag[chosen]
     assert chosen.any()
-    assert np.all(np.abs(off) <= 4 * np.sqrt(density * ours_known.compared[chosen]))  # neighbours share elements
+    assert np.all(
+        np.abs(off) <= 4 * np.sqrt(density * ours_known.comparisons_by_lag[chosen])
+    )  # neighbours share elements
 
 
 def test_nothing_is_lost_where_the_newest_are_the_best():
@@ -227,9 +229,9 @@ def test_dropping_input_yields_the_share_of_comparisons():
 
 
 def test_nothing_at_all_is_no_problem():
-    none = Arrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
-    some = Arrivals(np.array([5]), np.array([50]), np.array([0]), sets_of([[1]]))
-    join = SheddingJoin.empty(Settings(Overlap(1), 10, 3))
+    none = SlotArrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
+    some = SlotArrivals(np.array([5]), np.array([50]), np.array([0]), sets_of([[1]]))
+    join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3))
     for arrivals in ((none, none), (some, none), (none, some), (none, none)):
         join, answer = join.step(arrivals, (0, 0), 0)
         assert not len(answer.left)
@@ -239,17 +241,17 @@ def test_nothing_at_all_is_no_problem():
 
 
 def test_slots_leave_when_nothing_can_meet_them_any_more():
-    some = Arrivals(np.array([5, 25]), np.array([15, 35]), np.array([0, 1]), sets_of([[1], [1]]))
-    none = Arrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
-    join, _ = SheddingJoin.empty(Settings(Overlap(1), 10, 3)).step((some, none), (30, 15))
+    some = SlotArrivals(np.array([5, 25]), np.array([15, 35]), np.array([0, 1]), sets_of([[1], [1]]))
+    none = SlotArrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
+    join, _ = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3)).step((some, none), (30, 15))
     assert list(join.slots[0]) == [2]
 
 
 def test_without_evidence_the_newest_are_taken_first():
     known = estimate(Tally.empty(3, 1), np.ones((2, 1)), prior=1.0, pool=1000.0)
-    assert known.density.tolist() == [UNKNOWN] * 7
+    assert known.density.tolist() == [ASSUMED_DENSITY] * 7
     lag = np.arange(-3, 4)
-    planned = shares(known.density, np.full(7, 10.0), lag, 30.0, 0.1)
+    planned = divide_budget(known.density, np.full(7, 10.0), lag, 30.0, 0.1)
     assert planned.chosen.tolist() == pytest.approx([0, 0, 1.0, 1.0, 0.7, 0, 0])
     assert (planned.explored * 10).sum() == pytest.approx(3.0)
 
@@ -264,7 +266,7 @@ def test_what_is_known_in_several_places_adds_up():
     one, two = Tally.empty(1, 1), Tally.empty(1, 1)
     one.matches[0] = two.matches[0] = 2.0
     assert Tally.total([one, two]).matches.tolist() == [4.0, 0.0, 0.0]
-    assert math.isclose(Tally.total([one, two]).decayed(0.5).matches[0], 2.0)
+    assert math.isclose(Tally.total([one, two]).with_decay(0.5).matches[0], 2.0)
 
 
 def counted(matches, made, reach=3):
@@ -284,27 +286,27 @@ def counted(matches, made, reach=3):
 
 def learnt(tally, matches, made, batches):
     for _ in range(batches):
-        tally = tally.followed_by(counted(matches, made)).decayed(0.97)
+        tally = tally.with_newer(counted(matches, made)).with_decay(0.97)
     return tally
 
 
 def test_little_evidence_is_enough_where_a_lag_has_become_productive():
     long, soon = learnt(Tally.empty(3, 1), 0.01, 100.0, 200), 0
-    while (long.matches / long.compared)[3] < 0.004:
+    while (long.matches / long.comparisons_by_lag)[3] < 0.004:
         long, soon = learnt(long, [0, 0, 0.8, 0.8, 0.8, 0, 0], 100.0, 1), soon + 1
     assert soon <= 5
-    assert (long.matches / long.compared)[0] < 0.001
+    assert (long.matches / long.comparisons_by_lag)[0] < 0.001
     assert np.all(long.utility <= long.matches[:, None, None] + 1e-9)
 
 
 def test_what_has_not_changed_is_not_forgotten():
     steady = learnt(Tally.empty(3, 1), 2.0, 100.0, 200)
-    assert steady.compared == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
+    assert steady.comparisons_by_lag == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
     somewhat = learnt(steady, 3.0, 100.0, 5)
-    assert somewhat.compared == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
+    assert somewhat.comparisons_by_lag == pytest.approx(np.full(7, 100 * 0.97 / 0.03), rel=0.01)
     ended = learnt(steady, 0.0, 100.0, 10)
-    assert np.all(ended.matches < 0.007 * ended.compared)
-    assert np.all(ended.compared < 1000)
+    assert np.all(ended.matches < 0.007 * ended.comparisons_by_lag)
+    assert np.all(ended.comparisons_by_lag < 1000)
 
 
 def test_times_of_the_generator_follow_its_rates():

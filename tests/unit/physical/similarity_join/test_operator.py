@@ -11,21 +11,29 @@ import pyarrow as pa
 import pytest
 from support.warmed import recorded_steps
 
-from tidegate.algebra.similarity_join import NEVER, SECOND, Likeness, Measure, Policy, Shedding, Utility
+from tidegate.algebra.similarity_join import (
+    NO_SHEDDING,
+    SECOND,
+    Measure,
+    Policy,
+    Shedding,
+    SimilarityCondition,
+    Utility,
+)
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Literal
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Forgetful, Operator, Placed, Steered, Warming
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, BucketAware, Forgetful, NeedsWarmUp, Operator, Steered
 from tidegate.physical.similarity_join.coding import coding_of
 from tidegate.physical.similarity_join.kernels.conditions import Anything, Overlap
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
-from tidegate.physical.similarity_join.utility_classes import kinds_of
+from tidegate.physical.similarity_join.utility_classes import utility_classes_of
 from tidegate.runtime.state import serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
 
-OVERLAP = Likeness(Measure.OVERLAP, "l.x", "r.x", 2)
+OVERLAP = SimilarityCondition(Measure.OVERLAP, "l.x", "r.x", 2)
 
 
 def schema_of(prefix, kind=Type.ARRAY_INT):
@@ -37,7 +45,7 @@ def schema_of(prefix, kind=Type.ARRAY_INT):
 LEFT, RIGHT = schema_of("l"), schema_of("r")
 
 
-def join(shedding=NEVER, likeness=OVERLAP, predicate=TRUE):
+def join(shedding=NO_SHEDDING, likeness=OVERLAP, predicate=TRUE):
     return SimilarityJoinOperator(LEFT, RIGHT, likeness, predicate, shedding, SECOND)
 
 
@@ -60,7 +68,7 @@ def runs(operator, seconds=20, count=40, buckets=1, **how):
     for second in range(seconds):
         inputs = [crowd(random, schema, second, count, **how) for schema in (LEFT, RIGHT)]
         steps = [
-            operator.placed(bucket, buckets).steered(order, {}).step(states[bucket], inputs, [second * SECOND] * 2)
+            operator.for_bucket(bucket, buckets).steered(order, {}).step(states[bucket], inputs, [second * SECOND] * 2)
             for bucket in range(buckets)
         ]
         states = [step.state for step in steps]
@@ -71,7 +79,7 @@ def runs(operator, seconds=20, count=40, buckets=1, **how):
 
 
 def test_it_is_all_that_a_runtime_may_ask_for():
-    for protocol in (Operator, Steered, Placed, Warming, Forgetful):
+    for protocol in (Operator, Steered, BucketAware, NeedsWarmUp, Forgetful):
         if protocol is not Operator:
             assert isinstance(join(), protocol)
     assert join().partition_keys == (None, None)
@@ -152,10 +160,10 @@ def test_rows_are_dropped_so_that_the_others_can_be_compared(buckets):
 
 def test_kinds_are_the_values_that_have_a_worth_and_the_rest():
     type_ = Column("l.type", Type.STRING)
-    kinds = kinds_of(Utility((type_,), (("a", 3.0), ("b", 2.0)), 0.5), LEFT, RIGHT)
+    kinds = utility_classes_of(Utility((type_,), (("a", 3.0), ("b", 2.0)), 0.5), LEFT, RIGHT)
     batch = pa.RecordBatch.from_pydict({"l.type": ["b", "a", None, "c"]})
-    assert kinds.of(0, batch, 4).tolist() == [1, 0, 2, 2]
-    assert kinds.of(1, batch, 4).tolist() == [0, 0, 0, 0]
+    assert kinds.kinds_of_rows(0, batch, 4).tolist() == [1, 0, 2, 2]
+    assert kinds.kinds_of_rows(1, batch, 4).tolist() == [0, 0, 0, 0]
     assert kinds.utilities().left.tolist() == [3.0, 2.0, 0.5]
     assert kinds.utilities().right.tolist() == [0.5, 0.5, 0.5]
 
@@ -175,18 +183,18 @@ def test_kinds_are_the_values_that_have_a_worth_and_the_rest():
 )
 def test_a_worth_may_be_given_for_any_value(kind, value, found):
     schema = Schema.of(v=kind)
-    kinds = kinds_of(Utility((Column("v", kind),), ((value, 1.0),)), schema, RIGHT)
+    kinds = utility_classes_of(Utility((Column("v", kind),), ((value, 1.0),)), schema, RIGHT)
     given = {Type.STRING: "1", Type.BOOLEAN: True}.get(kind, 1)
     batch = pa.RecordBatch.from_arrays([pa.array([given], kind.arrow)], names=["v"])
-    assert (kinds.of(0, batch, 1).tolist() == [0]) is found
+    assert (kinds.kinds_of_rows(0, batch, 1).tolist() == [0]) is found
 
 
 def test_utilities_that_are_numbers_are_in_sixteen_classes():
     schema = Schema.of(v=Type.DOUBLE)
-    kinds = kinds_of(Utility((Column("v", Type.DOUBLE),), otherwise=7.0), schema, RIGHT)
+    kinds = utility_classes_of(Utility((Column("v", Type.DOUBLE),), otherwise=7.0), schema, RIGHT)
     values = [None, float("nan"), -1.0, 0.0, 1e-9, 0.03, 0.05, 1.0, 3.0, 5.0, 1e9, float("inf")]
     batch = pa.RecordBatch.from_pydict({"v": pa.array(values, pa.float64())})
-    found = kinds.of(0, batch, len(values))
+    found = kinds.kinds_of_rows(0, batch, len(values))
     assert found.tolist() == [0, 0, 0, 1, 2, 2, 3, 6, 6, 7, 15, 15]
     worth = kinds.utilities().left
     assert len(worth) == 16
@@ -202,7 +210,10 @@ def test_bounds_are_made_whole(bound, least):
 
 def test_nothing_is_farther_than_nan():
     numbers = Schema.of(a=Type.DOUBLE)
-    assert coding_of(Likeness(Measure.DISTANCE, "a", "a", float("nan")), numbers, numbers).condition == Anything()
+    assert (
+        coding_of(SimilarityCondition(Measure.DISTANCE, "a", "a", float("nan")), numbers, numbers).condition
+        == Anything()
+    )
 
 
 # --- words and state --------------------------------------------------------------------------------
@@ -218,12 +229,12 @@ def test_words_say_what_is_joined_how_and_what_may_be_left_out():
         "join by comparing all on overlap(l.x, r.x) >= 2, pair by pair, dropping rows within 0.5 seconds"
     )
     numbers = [Schema.of(**{f"{name}.v": Type.INT}) for name in "lr"]
-    near = Likeness(Measure.DISTANCE, "l.v", "r.v", 5)
+    near = SimilarityCondition(Measure.DISTANCE, "l.v", "r.v", 5)
     budget = Shedding(Policy.ON, budget=10_000)
     assert SimilarityJoinOperator(*numbers, near, TRUE, budget, SECOND).describe() == (
         "similarity join on abs(l.v - r.v) <= 5, in order, shedding within 10,000 comparisons a step"
     )
-    part = join(likeness=Likeness(Measure.SUBSET, "l.x", "r.x"))
+    part = join(likeness=SimilarityCondition(Measure.SUBSET, "l.x", "r.x"))
     assert part.describe() == "similarity join on l.x SUBSET OF r.x, by prefixes"
 
 
@@ -241,7 +252,7 @@ def test_only_slots_that_change_are_written():
     assert list(over.state) == ["figures"]
 
 
-@pytest.mark.parametrize("likeness", [OVERLAP, None, Likeness(Measure.PRODUCT, "l.x", "r.x", 1.0)])
+@pytest.mark.parametrize("likeness", [OVERLAP, None, SimilarityCondition(Measure.PRODUCT, "l.x", "r.x", 1.0)])
 def test_warming_up_joins_in_every_way_that_is_compiled(likeness, monkeypatch):
     steps = recorded_steps(monkeypatch, SimilarityJoinOperator)
     kind = Type.MAP_STRING_INT if likeness is not None and likeness.measure is Measure.PRODUCT else Type.ARRAY_INT

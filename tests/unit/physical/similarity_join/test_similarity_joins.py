@@ -9,15 +9,15 @@ from inline_snapshot import snapshot
 from support.alike import ON, STREAMS, joins, optimized, plan_of, text_of, the_join, typed
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.explain_similarity_join import joins_by_likeness, kept_words
+from tidegate.algebra.explain_similarity_join import describe_similarity_joins, describe_state_basis
 from tidegate.algebra.plan import Join, inputs, walk
 from tidegate.algebra.properties import has_own_times, is_chronon, unique_keys, validity_bound
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding, SimilarityJoin
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, SimilarityJoin
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.sharing import share
+from tidegate.optimizer.sharing import share_subplans
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain import ExplainFormat, explain_compiled
-from tidegate.runtime.explain_words import stage_words
+from tidegate.runtime.explain_descriptions import describe_stage
 from tidegate.runtime.stage import StageGraph, ToStage
 
 # ---- what is known of them
@@ -35,9 +35,9 @@ def test_equal_ones_of_several_queries_are_shared() -> None:
     one, other = optimized("a.ids SUBSET OF b.ids", typed("a.few")), optimized("a.ids SUBSET OF b.ids", typed("a.few"))
     text = "SELECT y.k FROM a y WINDOW(RANGE 1 MINUTE), b z WINDOW(RANGE 2 MINUTES) WHERE y.ids SUBSET OF z.ids"
     third = plan_of(text, typed("y.few"))
-    assert len({join for plan in share([one, other, third]) for join in joins(plan)}) == 1
+    assert len({join for plan in share_subplans([one, other, third]) for join in joins(plan)}) == 1
     fourth = optimized("a.ids SUBSET OF b.ids", replace(typed("a.few"), budget=5))
-    assert len({join for plan in share([one, fourth]) for join in joins(plan)}) == 2
+    assert len({join for plan in share_subplans([one, fourth]) for join in joins(plan)}) == 2
 
 
 def test_columns_that_nobody_reads_are_not_read() -> None:
@@ -62,7 +62,7 @@ def test_every_bucket_gets_all_rows_of_both_sides() -> None:
     assert [stage.level for stage in graph.stages] == [0, 0, 1]
     assert ways(graph) == [None, None]
     assert not graph.stages[-1].is_single
-    assert stage_words(graph.stages[-1]) == "stage 2 (all in every bucket, which makes a part of the results)"
+    assert describe_stage(graph.stages[-1]) == "stage 2 (all in every bucket, which makes a part of the results)"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_query_is_compiled_with_its_own_shedding() -> None:
 
 def test_it_is_explained_how_pairs_are_found_and_what_is_shed() -> None:
     utility = replace(typed("a.few"), budget=1000)
-    lines = joins_by_likeness(optimized("OVERLAP(a.ids, b.ids) >= 3 AND a.k < b.k", utility))
+    lines = describe_similarity_joins(optimized("OVERLAP(a.ids, b.ids) >= 3 AND a.k < b.k", utility))
     assert "\n".join(lines) == snapshot("""\
 overlap(a.ids, b.ids) >= 3 AND a.k < b.k
   found by lists of rows by item, those of the rarest items
@@ -114,7 +114,7 @@ overlap(a.ids, b.ids) >= 3 AND a.k < b.k
   of more than 1000 comparisons in a step, the most productive ones are made
   rows are worth, by a.few: 1 10.0, 2 5.0, others 1.0; a pair is worth the greater of both\
 """)
-    dropped = joins_by_likeness(optimized("a.k < b.k", Shedding(Policy.DROP)))
+    dropped = describe_similarity_joins(optimized("a.k < b.k", Shedding(Policy.DROP)))
     assert "\n".join(dropped) == snapshot("""\
 a.k < b.k
   found by comparing every pair
@@ -125,10 +125,10 @@ a.k < b.k
 
 def test_a_checkpoint_depends_on_slots_policy_and_utility_but_not_on_budgets() -> None:
     def kept(shedding: Shedding) -> list[str]:
-        return kept_words(optimized("a.ids SUBSET OF b.ids", shedding))
+        return describe_state_basis(optimized("a.ids SUBSET OF b.ids", shedding))
 
     assert kept(ON) == kept(replace(ON, budget=5, target=3))
-    assert len({tuple(kept(each)) for each in (NEVER, ON, typed("a.few"), Shedding(Policy.DROP))}) == 4
+    assert len({tuple(kept(each)) for each in (NO_SHEDDING, ON, typed("a.few"), Shedding(Policy.DROP))}) == 4
 
 
 def test_a_condition_that_is_checked_again_is_said_once() -> None:

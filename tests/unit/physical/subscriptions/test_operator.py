@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.algebra.subscriptions import MOST, Dimension, Subscribed, Waiting
+from tidegate.algebra.subscriptions import MOST, Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.operator import NO_STATE, Chunks, Step
 from tidegate.physical.subscriptions.operator import SubscriptionsOperator
@@ -17,9 +17,9 @@ from tidegate.schema import Schema, Type
 
 ELEMENTS = Schema.of(k=Type.INT, x=Type.INT, w=Type.BIGINT)
 ROWS = Schema.of(rk=Type.INT, id=Type.BIGINT, low=Type.INT, high=Type.INT, n=Type.BIGINT)
-SUBSCRIBED = Subscribed("id", "n", (Dimension("x", "low", "high"),))
-OPERATOR = SubscriptionsOperator(ELEMENTS, ROWS, (("k",), ("rk",)), Waiting("watch", "w"), SUBSCRIBED)
-SLIDING = replace(OPERATOR, waiting=Waiting("watch", "w", within=1_000))
+SUBSCRIBED = SubscriptionColumns("id", "n", (Dimension("x", "low", "high"),))
+OPERATOR = SubscriptionsOperator(ELEMENTS, ROWS, (("k",), ("rk",)), TotalCompletion("watch", "w"), SUBSCRIBED)
+SLIDING = replace(OPERATOR, waiting=TotalCompletion("watch", "w", within=1_000))
 
 
 def batch(schema: Schema, time: int, *columns: object) -> Batch:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 from tidegate.physical.subscriptions.kernels.sliding import SlidingTracker
-from tidegate.physical.subscriptions.kernels.sliding_model import Settings
+from tidegate.physical.subscriptions.kernels.sliding_model import SlidingSettings
 
 CLOSED, OPEN = False, True
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -19,13 +19,13 @@ def some_ranges(ids, low, high, threshold, *, low_open=CLOSED, high_open=CLOSED)
     """Ranges of one dimension; ends and thresholds may be one for all."""
     ids = np.atleast_1d(ids)
     ends = (np.broadcast_to(np.atleast_1d(end), ids.shape)[:, None] for end in (low, high, low_open, high_open))
-    return Ranges(ids, *ends, np.broadcast_to(np.atleast_1d(threshold), ids.shape))
+    return Subscriptions(ids, *ends, np.broadcast_to(np.atleast_1d(threshold), ids.shape))
 
 
 def absorbed(tracker, time, value, weight=1, new=None, position=()):
     time, value, weight = (each.copy() for each in np.broadcast_arrays(np.atleast_1d(time), value, weight))
     new = some_ranges(np.empty(0, np.int64), 0.0, 0.0, 1) if new is None else new
-    elements = Elements(value[:, None], weight)
+    elements = WeightedElements(value[:, None], weight)
     tracker, matured = tracker.absorb_with(elements, time, new, np.array(position, np.int64))
     return tracker, list(zip(matured.id.tolist(), matured.element.tolist(), matured.total.tolist(), strict=True))
 
@@ -98,7 +98,7 @@ def test_an_id_may_be_registered_again_in_the_batch_that_completed_it():
     again = some_ranges(1, 0.0, 5.0, 9)
     tracker, found = absorbed(tracker, [0, 1, 2], 1.0, 1, again, [2])
     assert found == [(1, 1, 2)]
-    assert tracker.known(np.array([1, 2])).tolist() == [True, False]
+    assert tracker.are_live(np.array([1, 2])).tolist() == [True, False]
     tracker, known = tracker.terminate(np.array([1, 1]))
     assert known.tolist() == [True, False]
     assert len(tracker) == 0
@@ -107,10 +107,10 @@ def test_an_id_may_be_registered_again_in_the_batch_that_completed_it():
 def test_keys_part_what_is_counted():
     ends = np.array([[1, 0], [2, 0]]), np.array([[1, 5], [2, 5]])
     closed = np.zeros((2, 2), np.bool_)
-    queries = Ranges(np.array([1, 2]), *ends, closed, closed, np.array([2, 2]))
+    queries = Subscriptions(np.array([1, 2]), *ends, closed, closed, np.array([2, 2]))
     tracker = SlidingTracker.empty(2, 10, keyed=True).register(queries)
-    elements = Elements(np.array([[1, 3], [2, 3], [3, 3], [2, 9], [2, 5]]), np.ones(5, np.int64))
-    _, matured = tracker.absorb_with(elements, np.arange(5), queries.taken(slice(0)), np.empty(0, np.int64))
+    elements = WeightedElements(np.array([[1, 3], [2, 3], [3, 3], [2, 9], [2, 5]]), np.ones(5, np.int64))
+    _, matured = tracker.absorb_with(elements, np.arange(5), queries.take(slice(0)), np.empty(0, np.int64))
     assert (matured.id.tolist(), matured.element.tolist()) == ([2], [4])
 
 
@@ -121,7 +121,7 @@ def test_cuts_of_a_large_batch_change_nothing(repeats):
     queries = some_ranges(np.arange(500), low, low + rng.integers(0, 100, 500), rng.integers(20, 300, 500))
     time, value, weight = np.sort(rng.integers(0, 3000, 3000)), rng.integers(0, 1000, 3000), rng.integers(1, 9, 3000)
     answers = []
-    for sizes in (Settings(), Settings(cut=400, leaf=16), Settings(cut=7)):
+    for sizes in (SlidingSettings(), SlidingSettings(cut=400, leaf=16), SlidingSettings(cut=7)):
         tracker = SlidingTracker.empty(1, 500, repeats=repeats, settings=sizes).register(queries)
         answers.append(absorbed(tracker, time, value, weight)[1])
     assert len(answers[0]) > 100

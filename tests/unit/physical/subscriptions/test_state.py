@@ -7,7 +7,7 @@ import pytest
 from strategies.ranges import elements_by_key, ranges_by_key
 
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 
 def written_anew(before, after):
@@ -39,13 +39,15 @@ def test_little_is_written_when_little_happens_to_many(keyed):
 
 
 def some_elements(rng, number, _):
-    return Elements(rng.random((number, 1)) * 120, rng.integers(1, 20, number))
+    return WeightedElements(rng.random((number, 1)) * 120, rng.integers(1, 20, number))
 
 
 def some_ranges(rng, number, _, thresholds, first=0):
     low = rng.random((number, 1)) * 100
     closed = np.zeros((number, 1), np.bool_)
-    return Ranges(np.arange(first, first + number), low, low + 20, closed, closed, rng.integers(*thresholds, number))
+    return Subscriptions(
+        np.arange(first, first + number), low, low + 20, closed, closed, rng.integers(*thresholds, number)
+    )
 
 
 @pytest.mark.parametrize("keyed", [True, False])

@@ -13,15 +13,15 @@ import pytest
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan, rewrite, walk
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
-from tidegate.algebra.threshold_alert import Alert, Link, Whole
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
+from tidegate.algebra.threshold_alert import Alert, KeepAll, Link
 from tidegate.connectors.memory import MemorySource
 from tidegate.expressions.nodes import Call, Cast, Column, Literal
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Facts, Placed, Steered
+from tidegate.physical.common.operator import NO_FACTS, NO_STATE, BucketAware, Facts, Steered
 from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.physical.threshold_alert.shedding import CELLS
 from tidegate.runtime.compile import compile_queries
@@ -63,7 +63,7 @@ def alarms_of(operator: ThresholdAlertOperator, steps: int) -> tuple[list[int], 
 
 
 def test_the_best_spreads_are_found_and_judged():
-    every, _ = alarms_of(join(alert(NEVER)), 25)
+    every, _ = alarms_of(join(alert(NO_SHEDDING)), 25)
     budget = 4_000  # of about 40,000
     best, order = alarms_of(join(alert(Shedding(Policy.ON, budget=budget))), 25)
     some, dropped = alarms_of(join(alert(Shedding(Policy.DROP, budget=budget))), 25)
@@ -95,10 +95,10 @@ def test_a_budget_is_for_all_buckets(policy):
     keyed = ThresholdAlertOperator((LEFT, RIGHT), (("l",), ("r",)), (alert(Shedding(policy, budget=4_000), 0, SPAN),))
     times = np.zeros(100, np.int64)
     inputs = [elements(LEFT, times), elements(RIGHT, times)]
-    done = keyed.placed(1, 4).steered(NO_FACTS, {}).step(NO_STATE, inputs, [1, 1])
+    done = keyed.for_bucket(1, 4).steered(NO_FACTS, {}).step(NO_STATE, inputs, [1, 1])
     assert sum(done.report["0"]["volume"]) == 10_000
     assert sum(done.report["0"]["made"]) == len(done.output) == pytest.approx(1_000, abs=CELLS)
-    alone = join(alert(Shedding(policy, budget=4_000))).placed(0, 4).steered(NO_FACTS, {})
+    alone = join(alert(Shedding(policy, budget=4_000))).for_bucket(0, 4).steered(NO_FACTS, {})
     assert sum(alone.step(NO_STATE, inputs, [1, 1]).report["0"]["made"]) == pytest.approx(4_000, abs=CELLS)
 
 
@@ -166,7 +166,7 @@ def test_alerts_of_a_join_share_the_target():
 
 
 def test_only_those_shed_that_may():
-    exact, shedding = alert(NEVER, 0, 100), alert(Shedding(Policy.ON, budget=100))
+    exact, shedding = alert(NO_SHEDDING, 0, 100), alert(Shedding(Policy.ON, budget=100))
     operator = join(exact, shedding)
     both, order = alarms_of(operator, 4)
     every, _ = alarms_of(join(exact), 4)
@@ -177,10 +177,10 @@ def test_only_those_shed_that_may():
 
 
 def test_who_cannot_shed_is_not_steered():
-    operator = join(alert(NEVER))
+    operator = join(alert(NO_SHEDDING))
     assert isinstance(operator, Steered)
-    assert isinstance(operator, Placed)
-    assert operator.placed(1, 2).steered({"step": 3}, {}) is operator
+    assert isinstance(operator, BucketAware)
+    assert operator.for_bucket(1, 2).steered({"step": 3}, {}) is operator
     assert operator.decide(NO_FACTS, [NO_FACTS, NO_FACTS], 1.0) == NO_FACTS
     assert alarms_of(operator, 2)[1] == NO_FACTS
 
@@ -210,10 +210,10 @@ def _with(node: Plan, shedding: Shedding) -> Plan:
 
 
 def test_grouped_alerts_keep_what_they_may_shed():
-    one, other = Shedding(Policy.ON, budget=10), NEVER
+    one, other = Shedding(Policy.ON, budget=10), NO_SHEDDING
     (joined,) = {node for plan in plans(one, other) for node in walk(plan) if isinstance(node, ThresholdJoin)}
     assert [each.shedding for each in joined.alerts] == [one, other]
-    assert all(isinstance(demand, Whole) for each in joined.alerts for demand in each.demands)
+    assert all(isinstance(demand, KeepAll) for each in joined.alerts for demand in each.demands)
 
 
 def test_what_is_shed_is_explained():
@@ -228,13 +228,18 @@ def test_what_is_shed_is_explained():
         f"{some}, those of the most productive spreads are judged",
         f"{others}, some at random are judged",
     ]
-    assert not any("sheds" in line for line in certificates(plans(NEVER, NEVER)[0]))
+    assert not any("sheds" in line for line in certificates(plans(NO_SHEDDING, NO_SHEDDING)[0]))
 
 
 def test_a_run_can_go_on_with_another_budget_but_not_with_another_policy():
     texts = [
-        certificates(plans(shedding, NEVER)[0], limits=False)
-        for shedding in (Shedding(Policy.ON, budget=1000), Shedding(Policy.ON, target=1), Shedding(Policy.DROP), NEVER)
+        certificates(plans(shedding, NO_SHEDDING)[0], limits=False)
+        for shedding in (
+            Shedding(Policy.ON, budget=1000),
+            Shedding(Policy.ON, target=1),
+            Shedding(Policy.DROP),
+            NO_SHEDDING,
+        )
     ]
     assert texts[0] == texts[1]
     assert len({tuple(text) for text in texts}) == 3

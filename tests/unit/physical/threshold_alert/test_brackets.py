@@ -9,8 +9,8 @@ import pytest
 from reference.brackets import optimum
 
 from tidegate.edge import Brackets, sides
-from tidegate.physical.threshold_alert.kernels.brackets import bracketed, by_group_and_time, duplicates
-from tidegate.physical.threshold_alert.kernels.retention import Elements
+from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed, find_duplicates, order_by_group_and_time
+from tidegate.physical.threshold_alert.kernels.retention import TaggedElements
 from tidegate.time import EARLIEST, LATEST
 
 ABOVE = {"above": True, "below": False}
@@ -21,7 +21,7 @@ def omitted(pairs, *, window=10, strict=False, above=True, below=True, group=Non
     times = np.array([t for t, _ in pairs], np.int64)
     values = np.array([v for _, v in pairs], np.float64)
     groups = np.zeros(len(pairs), np.int64) if group is None else np.array(group, np.int64)
-    found = bracketed(groups, times, values, window=window, strict=strict, above=above, below=below)
+    found = find_bracketed(groups, times, values, window=window, strict=strict, above=above, below=below)
     return [pairs[i] for i in np.flatnonzero(found)]
 
 
@@ -29,7 +29,7 @@ def absorbed(parts, *, window, shape="quasiconvex", boundary="closed"):
     brackets = Brackets(sides(window, shape, boundary))
     for part in parts:
         times, values = np.array([t for t, _ in part], np.int64), np.array([v for _, v in part], np.float64)
-        brackets.absorb(Elements(times, values, np.zeros(len(part), np.int64)))
+        brackets.absorb(TaggedElements(times, values, np.zeros(len(part), np.int64)))
     return list(zip(brackets.elements.time.tolist(), brackets.elements.value.tolist(), strict=True))
 
 
@@ -88,8 +88,8 @@ def test_without_a_side_nothing_is_omitted():
 def test_no_rows_have_no_brackets():
     nothing = np.empty(0, np.int64)
     assert omitted([]) == []
-    assert by_group_and_time(nothing, nothing) is None
-    assert duplicates(nothing, nothing, [np.empty(0)]).tolist() == []
+    assert order_by_group_and_time(nothing, nothing) is None
+    assert find_duplicates(nothing, nothing, [np.empty(0)]).tolist() == []
 
 
 def test_an_end_of_a_bracket_can_lie_two_windows_before_what_completes_the_other_bracket():
@@ -112,10 +112,10 @@ def test_many_equal_elements_are_kept_once():
     same = [(5, 1.0)] * 5000
     assert absorbed([same, same], window=10) == [(5, 1.0)]
     assert absorbed([[(5, math.nan)] * 50], window=10)[1:] == []
-    found = duplicates(np.zeros(5000, np.int64), np.full(5000, 5), [np.ones(5000)])
+    found = find_duplicates(np.zeros(5000, np.int64), np.full(5000, 5), [np.ones(5000)])
     assert found.tolist() == [False] + [True] * 4999
 
 
 def test_rows_in_order_need_no_sorting():
-    assert by_group_and_time(np.array([0, 0, 1]), np.array([3, 3, 1])) is None
-    assert by_group_and_time(np.array([0, 1, 0]), np.array([1, 2, 3])).tolist() == [0, 2, 1]
+    assert order_by_group_and_time(np.array([0, 0, 1]), np.array([3, 3, 1])) is None
+    assert order_by_group_and_time(np.array([0, 1, 0]), np.array([1, 2, 3])).tolist() == [0, 2, 1]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tidegate.errors import DataError
-from tidegate.runtime.spark.failures import explain
+from tidegate.runtime.spark.failures import explain_failure
 from tidegate.runtime.spark.master import check_master
 from tidegate.runtime.spark.session import start_spark
 
@@ -88,17 +88,17 @@ def test_an_unknown_level_of_sparks_log_is_an_error(monkeypatch):
     ],
 )
 def test_what_a_task_says_is_one_error(said, code, message):
-    found = explain(PySparkException(IN_A_TASK.format(said)))
+    found = explain_failure(PySparkException(IN_A_TASK.format(said)))
     assert found.code == code
     with pytest.raises(DataError, match=message):
         raise found
 
 
 def test_errors_of_others_are_not_explained():
-    assert explain(OSError("no space left")) is None
+    assert explain_failure(OSError("no space left")) is None
 
 
 def test_a_lost_connection_to_java_is_an_error_that_says_the_checkpoint_is_intact():
-    found = explain(ConnectionRefusedError())
+    found = explain_failure(ConnectionRefusedError())
     assert found.code == "D402"
     assert "the checkpoint is intact" in found.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from tidegate.algebra.explain import in_words
+from tidegate.algebra.explain import duration_text
 from tidegate.algebra.threshold_alert import Link
 from tidegate.errors import QueryError
 from tidegate.language import syntax
@@ -17,7 +17,9 @@ def links_of(within: syntax.Within, scope: Scope) -> tuple[tuple[Link, ...], int
     """Return the links between members, and the step in which windows move: 1 if they slide."""
     match within:
         case syntax.EveryPair(distance=distance, centre=centre):
-            return _clique(distance, scope) if centre is None else _star(distance, place(scope, centre), scope), 1
+            return _clique(distance, scope) if centre is None else _star(
+                distance, member_position(scope, centre), scope
+            ), 1
         case syntax.NamedPairs(pairs=pairs):
             return _named_links(pairs, scope), 1
         case syntax.Hops(length=length, slide=slide, span=span):
@@ -33,7 +35,7 @@ def _star(distance: Distance, centre: int, scope: Scope) -> tuple[Link, ...]:
     return tuple(_link(other, centre, distance) for other in range(len(scope)) if other != centre)
 
 
-def place(scope: Scope, name: Name) -> int:
+def member_position(scope: Scope, name: Name) -> int:
     """Return the position of the member with this name."""
     return scope.index(find_visible(scope, name))
 
@@ -49,7 +51,7 @@ def _link(left: int, right: int, distance: Distance) -> Link:
 def _named_links(pairs: Sequence[NamedPair], scope: Scope) -> tuple[Link, ...]:
     links: list[Link] = []
     for pair in pairs:
-        left, right = place(scope, pair.left), place(scope, pair.right)
+        left, right = member_position(scope, pair.left), member_position(scope, pair.right)
         if left == right:
             message = f"'{pair.left.text}' is always near itself"
             raise QueryError("Q211", message, pair.right.span, hint="name two streams behind BETWEEN")
@@ -58,11 +60,11 @@ def _named_links(pairs: Sequence[NamedPair], scope: Scope) -> tuple[Link, ...]:
             message = f"how near '{pair.left.text}' and '{pair.right.text}' are is said twice"
             raise QueryError("Q211", message, pair.span, hint="leave one of them out")
         links.append(link)
-    _refuse_apart(links, pairs, scope)
+    _refuse_unconnected(links, pairs, scope)
     return tuple(links)
 
 
-def _refuse_apart(links: Sequence[Link], pairs: Sequence[NamedPair], scope: Scope) -> None:
+def _refuse_unconnected(links: Sequence[Link], pairs: Sequence[NamedPair], scope: Scope) -> None:
     """Refuse pairs that do not connect all members with each other."""
     together = {0}
     for _ in links:
@@ -71,7 +73,7 @@ def _refuse_apart(links: Sequence[Link], pairs: Sequence[NamedPair], scope: Scop
                 together |= {link.left, link.right}
     alone = [visible.alias for i, visible in enumerate(scope) if i not in together]
     if alone:
-        least = in_words(min(pair.distance.length for pair in pairs)).upper()
+        least = duration_text(min(pair.distance.length for pair in pairs)).upper()
         hint = f"add for instance {least} BETWEEN {scope[0].alias} AND {alone[0]}"
         message = f"'{alone[0]}' may be at any distance from '{scope[0].alias}'"
         raise QueryError("Q211", message, pairs[0].span.to(pairs[-1].span), hint=hint)

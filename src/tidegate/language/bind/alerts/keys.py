@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidegate.errors import QueryError, nearest
+from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.nodes import Call, Column, Expression
 from tidegate.language.bind.names import Scope
 from tidegate.language.syntax import Name
@@ -15,12 +15,12 @@ Key = tuple[Column, ...]
 
 def common_keys(matching: Sequence[Name], terms: Iterable[Expression], scope: Scope) -> tuple[Key, ...]:
     """Return the keys of MATCHING, and those that follow from equalities between columns of all members."""
-    named = [_matched(name, scope) for name in matching]
+    named = [_matching_key(name, scope) for name in matching]
     for position, (name, key) in enumerate(zip(matching, named, strict=True)):
         if key in named[:position]:
             message = f"'{name.text}' is in MATCHING twice"
             raise QueryError("Q105", message, name.span, hint="leave one of them out")
-    return tuple(dict.fromkeys((*named, *_made_by(_classes(terms), scope))))
+    return tuple(dict.fromkeys((*named, *_keys_of_classes(_equality_classes(terms), scope))))
 
 
 def is_implied(term: Expression, keys: Iterable[Key]) -> bool:
@@ -29,12 +29,12 @@ def is_implied(term: Expression, keys: Iterable[Key]) -> bool:
     return pair is not None and any(pair[0] in key and pair[1] in key for key in keys)
 
 
-def _matched(name: Name, scope: Scope) -> Key:
+def _matching_key(name: Name, scope: Scope) -> Key:
     key: list[Column] = []
     for visible in scope:
-        column = visible.named(name.text)
+        column = visible.find(name.text)
         if column is None:
-            hint = nearest(name.text, (own for own, _ in visible))
+            hint = suggest_name(name.text, (own for own, _ in visible))
             raise QueryError("Q102", f"'{visible.alias}' has no column '{name.text}'", name.span, hint=hint)
         if key and column.type is not key[0].type:
             first = f"{key[0].type.name} in '{scope[0].alias}'"
@@ -52,7 +52,7 @@ def _equality(term: Expression) -> tuple[Column, Column] | None:
     return None
 
 
-def _classes(terms: Iterable[Expression]) -> list[list[Column]]:
+def _equality_classes(terms: Iterable[Expression]) -> list[list[Column]]:
     """Return the classes of columns that are equal to each other, directly or through others."""
     classes: list[list[Column]] = []
     for pair in filter(None, map(_equality, terms)):
@@ -62,7 +62,7 @@ def _classes(terms: Iterable[Expression]) -> list[list[Column]]:
     return classes
 
 
-def _made_by(classes: Iterable[Sequence[Column]], scope: Scope) -> Iterator[Key]:
+def _keys_of_classes(classes: Iterable[Sequence[Column]], scope: Scope) -> Iterator[Key]:
     for equal in classes:
         of_each = [next((c for c in equal if c.name in visible.plan_names), None) for visible in scope]
         key = tuple(column for column in of_each if column is not None)

@@ -9,7 +9,7 @@ from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import coerce, common_type_of
 from tidegate.expressions.nodes import Call, Cast, Expression
 from tidegate.expressions.sql_text import to_sql
-from tidegate.language.bind.names import Scope, read_by
+from tidegate.language.bind.names import Scope, source_positions
 from tidegate.schema import Type
 
 MOST_DIMENSIONS = 4
@@ -29,7 +29,7 @@ class Range:
 
 
 @dataclass(slots=True)
-class Terms:
+class SubscriptionTerms:
     """The terms of WHERE: those on elements, on subscriptions, and on both; elements come first in a pair."""
 
     elements: list[Expression] = field(default_factory=list)
@@ -46,17 +46,17 @@ class _End:
     span: Span
 
 
-def terms_of(terms: Iterable[Expression], scope: Scope) -> Terms:
+def sort_terms(terms: Iterable[Expression], scope: Scope) -> SubscriptionTerms:
     """Sort the terms of a conjunction; `scope` has the elements, then the subscriptions."""
-    found, ends = Terms(), list[_End]()
+    found, ends = SubscriptionTerms(), list[_End]()
     for term in terms:
-        match read_by(term, scope):
+        match source_positions(term, scope):
             case [] | [0]:
                 found.elements.append(term)
             case [1]:
                 found.subscriptions.append(term)
             case _:
-                operator, value, end = _compared(term, scope)
+                operator, value, end = _split_comparison(term, scope)
                 if operator == "=":
                     found.keys.append((value, end))
                 else:
@@ -65,17 +65,17 @@ def terms_of(terms: Iterable[Expression], scope: Scope) -> Terms:
     return found
 
 
-def _compared(term: Expression, scope: Scope) -> tuple[str, Expression, Expression]:
+def _split_comparison(term: Expression, scope: Scope) -> tuple[str, Expression, Expression]:
     """Return the comparison of a value of elements with one of subscriptions, in this order."""
     elements, subscriptions = (visible.alias for visible in scope)
     match term:
         case Call(operator, (left, right)) if operator in _MIRRORED:
-            match read_by(left, scope), read_by(right, scope):
+            match source_positions(left, scope), source_positions(right, scope):
                 case [0], [1]:
                     return operator, left, right
                 case [1], [0]:
                     return _MIRRORED[operator], right, left
-            mixed = left if len(read_by(left, scope)) > 1 else right
+            mixed = left if len(source_positions(left, scope)) > 1 else right
             message = f"'{to_sql(mixed)}' reads both '{elements}' and '{subscriptions}'"
             hint = f"each side of a comparison reads one of them: what is of '{subscriptions}' goes to the other side"
             raise QueryError("Q216", message, term.span, hint=hint)
@@ -90,9 +90,9 @@ def _ranges(ends: Sequence[_End]) -> tuple[Range, ...]:
     grouped: dict[Expression, list[_End]] = {}
     for end in ends:
         _refuse_type(end)
-        value = _exactly(end.value)
+        value = _without_exact_cast(end.value)
         if value not in grouped and len(grouped) == MOST_DIMENSIONS:
-            hint = f"compare others by =, or make a second alert; there are ranges of {_listed(grouped)}"
+            hint = f"compare others by =, or make a second alert; there are ranges of {_list_values(grouped)}"
             raise QueryError("Q216", f"an alert has ranges of at most {MOST_DIMENSIONS} values", end.span, hint=hint)
         grouped.setdefault(value, []).append(end)
     return tuple(_range(value, own) for value, own in grouped.items())
@@ -107,7 +107,7 @@ def _refuse_type(end: _End) -> None:
         raise QueryError("Q216", f"ranges are of numbers and times, and this is {type_.name}", end.span, hint=hint)
 
 
-def _exactly(value: Expression) -> Expression:
+def _without_exact_cast(value: Expression) -> Expression:
     """Remove a cast that keeps different values different; any other cast would merge values."""
     match value:
         case Cast(argument=inner, type=Type.BIGINT | Type.DOUBLE) if inner.type in (Type.INT, Type.REAL):
@@ -122,11 +122,13 @@ def _range(value: Expression, ends: Sequence[_End]) -> Range:
     highs = [each for each in ends if each.operator.startswith("<")]
     for several, function, name in ((lows, "GREATEST", "lower"), (highs, "LEAST", "upper")):
         if len(several) > 1:
-            both = ", ".join(to_sql(_exactly(each.end)) for each in several[:2])
+            both = ", ".join(to_sql(_without_exact_cast(each.end)) for each in several[:2])
             hint = f"write {function}({both}) for one end, or make a second alert"
             message = f"the range of '{to_sql(value)}' has two {name} ends"
             raise QueryError("Q216", message, several[1].span, hint=hint)
-    low, high = (coerce(_exactly(each[0].end), type_, each[0].span) if each else None for each in (lows, highs))
+    low, high = (
+        coerce(_without_exact_cast(each[0].end), type_, each[0].span) if each else None for each in (lows, highs)
+    )
     return Range(
         coerce(value, type_, value.span),
         low,
@@ -136,5 +138,5 @@ def _range(value: Expression, ends: Sequence[_End]) -> Range:
     )
 
 
-def _listed(values: Iterable[Expression]) -> str:
+def _list_values(values: Iterable[Expression]) -> str:
     return ", ".join(map(to_sql, values))

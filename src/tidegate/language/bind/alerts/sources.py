@@ -9,20 +9,20 @@ from tidegate.algebra.properties import is_chronon
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Expression, conjunction
 from tidegate.language import syntax
-from tidegate.language.bind.context import BindContext, Read
+from tidegate.language.bind.context import BindContext, BoundSource
 from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.names import Scope
-from tidegate.language.bind.query.expressions import AggregateNode, Context
+from tidegate.language.bind.query.expressions import AggregateNode, ExpressionContext
 from tidegate.language.bind.query.select import bind_query
-from tidegate.language.bind.query.sources import read_apart
+from tidegate.language.bind.query.sources import read_separately
 from tidegate.language.syntax import Source
 
 
-def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool = False) -> list[Read]:
+def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool = False) -> list[BoundSource]:
     """Return the elements of each stream of an alert, which counts them (`counts`) or joins them."""
     for source in sources:
         refuse_source(source, around, counts=counts)
-    reads = read_apart(sources, around, bind_query)
+    reads = read_separately(sources, around, bind_query)
     about = "an alert counts elements of single instants" if counts else "WITHIN is about the times of elements"
     for source, read in zip(sources, reads, strict=True):
         if not is_chronon(read.plan):
@@ -54,7 +54,7 @@ def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
             raise QueryError("Q212", message, source.name.span, hint=hint)
 
 
-def alert_context(scope: Scope, place: str) -> Context:
+def alert_context(scope: Scope, place: str) -> ExpressionContext:
     """Return the context of a clause of an alert, which refuses aggregates and queries."""
 
     def refuse(node: AggregateNode) -> Expression:
@@ -65,10 +65,10 @@ def alert_context(scope: Scope, place: str) -> Context:
         hint = "join with it in FROM: FROM (SELECT … FROM stream, table WHERE …) x, …"
         raise QueryError("Q116", f"a query cannot stand in the {place} of an alert", node.span, hint=hint)
 
-    return Context(scope, refuse, refuse_query)
+    return ExpressionContext(scope, refuse, refuse_query)
 
 
-def filtered(plan: Plan, terms: Sequence[Expression]) -> Plan:
+def filter_plan(plan: Plan, terms: Sequence[Expression]) -> Plan:
     """Return the elements for which all terms are true."""
     predicate = conjunction(tuple(terms))
     return Filter(plan, predicate, predicate.span) if terms else plan

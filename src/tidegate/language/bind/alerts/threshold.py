@@ -12,11 +12,11 @@ from tidegate.expressions.coercion import cast
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Column, Expression, Literal, columns_of, conjunction, conjuncts
 from tidegate.language import syntax
-from tidegate.language.bind.alerts.distances import links_of, place
+from tidegate.language.bind.alerts.distances import links_of, member_position
 from tidegate.language.bind.alerts.keys import Key, common_keys, is_implied
-from tidegate.language.bind.alerts.sources import alert_context, filtered, read_streams
+from tidegate.language.bind.alerts.sources import alert_context, filter_plan, read_streams
 from tidegate.language.bind.context import BindContext
-from tidegate.language.bind.names import Scope, all_unique, read_by
+from tidegate.language.bind.names import Scope, source_positions, unique_names
 from tidegate.language.bind.query.expressions import bind_condition, bind_expression
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.syntax import CreateAlert, Operation
@@ -29,8 +29,8 @@ def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
     """Return the plan of an alert; its rows are alarms."""
     reads = read_streams(statement.sources, around)
     scope = tuple(visible for read in reads for visible in read.scope)
-    value, crossing = _threshold(statement.when, scope)
-    terms = () if statement.where is None else conjuncts(_where(statement.where, scope))
+    value, crossing = _bind_threshold(statement.when, scope)
+    terms = () if statement.where is None else conjuncts(_bind_where(statement.where, scope))
     keys = common_keys(statement.matching, terms, scope)
     wanted = [term for term in terms if not is_implied(term, keys)]
     links, step = links_of(statement.within, scope)
@@ -39,14 +39,15 @@ def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
         tuple(range(len(reads))),
         links,
         value,
-        conjunction((crossing, *(term for term in wanted if len(read_by(term, scope)) != 1))),
+        conjunction((crossing, *(term for term in wanted if len(source_positions(term, scope)) != 1))),
         step,
         statement.everything,
-        _assumed(statement.assumption, scope),
+        _members_of_assumption(statement.assumption, scope),
         shedding=shedding_of(statement.options, around.catalog.shedding),
     )
     inputs = tuple(
-        filtered(read.plan, [term for term in wanted if read_by(term, scope) == [i]]) for i, read in enumerate(reads)
+        filter_plan(read.plan, [term for term in wanted if source_positions(term, scope) == [i]])
+        for i, read in enumerate(reads)
     )
     columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
     joined = ThresholdJoin(inputs, columns, (alert,), statement.span)
@@ -56,19 +57,19 @@ def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
 # ---- WHEN and WHERE
 
 
-def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expression]:
+def _bind_threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expression]:
     """Return the monitored value, and the comparison that makes it an alarm."""
     match node:
         case Operation("and"):
             hint = "leave in WHEN the one with the threshold, and put the others into WHERE"
             raise QueryError("Q213", "WHEN takes one comparison", node.span, hint=hint)
         case Operation(operator, arguments) if operator in _THRESHOLDS:
-            left, right = (_side(each, scope) for each in arguments)
+            left, right = (_bind_side(each, scope) for each in arguments)
         case _:
             hint = "write >, >=, < or <=, for instance WHEN a.value + b.value > 10"
             raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
     comparison = resolve(operator, (left, right), node.span)
-    _refuse_few(comparison, scope, node.span)
+    _refuse_single_stream(comparison, scope, node.span)
     if columns_of(left) and columns_of(right):
         sides = [cast(side, Type.DOUBLE, side.span) for side in (left, right)]
         return resolve("-", sides, node.span), comparison
@@ -76,7 +77,7 @@ def _threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, Expre
     return cast(value, Type.DOUBLE, value.span), comparison
 
 
-def _side(node: syntax.Expression, scope: Scope) -> Expression:
+def _bind_side(node: syntax.Expression, scope: Scope) -> Expression:
     side = bind_expression(node, alert_context(scope, "WHEN"))
     if not side.type.is_numeric:
         hint = "compare numbers; epoch_seconds(…) makes one of a time"
@@ -84,8 +85,8 @@ def _side(node: syntax.Expression, scope: Scope) -> Expression:
     return side
 
 
-def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
-    match [scope[i].alias for i in read_by(comparison, scope)]:
+def _refuse_single_stream(comparison: Expression, scope: Scope, span: Span) -> None:
+    match [scope[i].alias for i in source_positions(comparison, scope)]:
         case []:
             hint = "write columns into it, for instance WHEN a.value + b.value > 10"
             raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
@@ -94,28 +95,28 @@ def _refuse_few(comparison: Expression, scope: Scope, span: Span) -> None:
             raise QueryError("Q213", f"this WHEN reads '{only}' alone", span, hint=hint)
 
 
-def _where(condition: syntax.Expression, scope: Scope) -> Expression:
+def _bind_where(condition: syntax.Expression, scope: Scope) -> Expression:
     return bind_condition(condition, alert_context(scope, "WHERE"))
 
 
 # ---- assumptions and outputs
 
 
-def _assumed(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, ...]:
+def _members_of_assumption(assumption: syntax.Assumption | None, scope: Scope) -> tuple[int, ...]:
     if assumption is None:
         return ()
     if not assumption.names:
         return tuple(range(len(scope)))
-    return tuple(sorted({place(scope, name) for name in assumption.names}))
+    return tuple(sorted({member_position(scope, name) for name in assumption.names}))
 
 
 def _outputs(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> tuple[Output, ...]:
-    wanted = list(_wanted(keys, scope, alert, span))
-    names = all_unique(name for name, _ in wanted)
+    wanted = list(_output_columns(keys, scope, alert, span))
+    names = unique_names(name for name, _ in wanted)
     return tuple(Output(name, expression) for name, (_, expression) in zip(names, wanted, strict=True))
 
 
-def _wanted(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[tuple[str, Expression]]:
+def _output_columns(keys: Sequence[Key], scope: Scope, alert: Alert, span: Span) -> Iterator[tuple[str, Expression]]:
     """Yield the keys once, then the other columns of the elements, then the columns of the alarm."""
     common = {column.name for key in keys for column in key}
     first = {key[0].name for key in keys}

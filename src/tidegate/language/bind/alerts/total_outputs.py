@@ -9,17 +9,17 @@ from tidegate.algebra.subscriptions import TOTAL
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression
 from tidegate.language.bind.alerts.keys import Key
-from tidegate.language.bind.names import Scope, all_unique
+from tidegate.language.bind.names import Scope, unique_names
 
 
-class Computed:
+class ExtendedPlan:
     """A plan with additional columns for expressions that are not among its columns."""
 
     def __init__(self, source: Plan) -> None:
         self._source = source
         self._added: dict[Expression, str] = {}
 
-    def named(self, name: str, expression: Expression) -> str:
+    def column_for(self, name: str, expression: Expression) -> str:
         """Return the column with the value of an expression; a new column gets the given name."""
         if isinstance(expression, Column):
             return expression.name
@@ -34,14 +34,14 @@ class Computed:
         return Map(self._source, (*own, *added), self._source.span)
 
 
-def outputs(keys: Sequence[Key], scope: Scope, span: Span) -> tuple[Output, ...]:
+def alarm_outputs(keys: Sequence[Key], scope: Scope, span: Span) -> tuple[Output, ...]:
     """Return the columns of an alarm, under unique names."""
-    wanted = list(_wanted(keys, scope, span))
-    names = all_unique(name for name, _ in wanted)
+    wanted = list(_output_columns(keys, scope, span))
+    names = unique_names(name for name, _ in wanted)
     return tuple(Output(name, expression) for name, (_, expression) in zip(names, wanted, strict=True))
 
 
-def _wanted(keys: Sequence[Key], scope: Scope, span: Span) -> Iterator[tuple[str, Expression]]:
+def _output_columns(keys: Sequence[Key], scope: Scope, span: Span) -> Iterator[tuple[str, Expression]]:
     """Yield the keys once, then the other columns of the element and the subscription, then the total."""
     common = {column.name for key in keys for column in key}
     first = {key[0].name for key in keys}

@@ -12,13 +12,13 @@ from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Expression, Literal, columns_of
 from tidegate.expressions.sql_text import to_sql
 from tidegate.language.bind.alerts.sources import alert_context
-from tidegate.language.bind.alerts.total_when import Counted
+from tidegate.language.bind.alerts.total_when import WrittenTotal
 from tidegate.language.bind.names import Scope
 from tidegate.language.bind.query.expressions import bind_expression
 from tidegate.schema import Type
 
 
-def weight_of(counted: Counted, scope: Scope) -> Expression:
+def weight_of(counted: WrittenTotal, scope: Scope) -> Expression:
     """Return the weight of an element as BIGINT; 1 if elements are only counted."""
     if counted.weight is None:
         return Literal(1, Type.BIGINT, counted.span)
@@ -26,12 +26,12 @@ def weight_of(counted: Counted, scope: Scope) -> Expression:
     span = counted.weight.span
     if not weight.type.is_integer:
         message = f"weights are whole numbers, and this is {weight.type.name}"
-        raise QueryError("Q213", message, span, hint=_whole_weight(weight))
+        raise QueryError("Q213", message, span, hint=_weight_hint(weight))
     weight = coerce(weight, Type.BIGINT, span)
-    return weight if columns_of(weight) else _constant(weight, "a weight", span)
+    return weight if columns_of(weight) else _evaluate_constant(weight, "a weight", span)
 
 
-def threshold_of(counted: Counted, scope: Scope) -> Expression:
+def threshold_of(counted: WrittenTotal, scope: Scope) -> Expression:
     """Return the total that raises an alarm as BIGINT; a literal if it is constant."""
     threshold = bind_expression(counted.threshold, alert_context(scope, "WHEN"))
     span = counted.threshold.span
@@ -43,8 +43,8 @@ def threshold_of(counted: Counted, scope: Scope) -> Expression:
     if columns_of(threshold):
         one = Literal(1, Type.BIGINT, span)
         return resolve("+", (threshold, one), span) if counted.beyond else threshold
-    known = _constant(threshold, "a threshold", span, least=0 if counted.beyond else 1)
-    return Literal(_whole(known) + 1, Type.BIGINT, span) if counted.beyond else known
+    known = _evaluate_constant(threshold, "a threshold", span, least=0 if counted.beyond else 1)
+    return Literal(_whole_number(known) + 1, Type.BIGINT, span) if counted.beyond else known
 
 
 def whole_threshold(threshold: Expression) -> int:
@@ -52,16 +52,16 @@ def whole_threshold(threshold: Expression) -> int:
     if columns_of(threshold):
         hint = "write a number; CREATE ALERTS name FROM stream t, subscription r takes thresholds from subscriptions"
         raise QueryError("Q213", "the threshold of CREATE ALERT is constant", threshold.span, hint=hint)
-    return _whole(threshold)
+    return _whole_number(threshold)
 
 
-def _whole(threshold: Expression) -> int:
+def _whole_number(threshold: Expression) -> int:
     assert isinstance(threshold, Literal)
     assert isinstance(threshold.value, int)
     return threshold.value
 
 
-def _constant(expression: Expression, what: str, span: Span, *, least: int = 1) -> Literal:
+def _evaluate_constant(expression: Expression, what: str, span: Span, *, least: int = 1) -> Literal:
     """Return the value of an expression that reads no columns."""
     found = evaluate(expression, pa.RecordBatch.from_pydict({}), 1)
     if found.errors is not None:
@@ -74,7 +74,7 @@ def _constant(expression: Expression, what: str, span: Span, *, least: int = 1) 
     return Literal(value, Type.BIGINT, span)
 
 
-def _whole_weight(weight: Expression) -> str:
+def _weight_hint(weight: Expression) -> str:
     if weight.type.is_floating:
         return f"count in smaller units, for instance TOTAL(CAST(ROUND({to_sql(weight)} * 100) AS BIGINT))"
     if weight.type is Type.BOOLEAN:

@@ -9,13 +9,13 @@ from tidegate.errors import QueryError, Span
 from tidegate.expressions.functions.user import find_aggregate
 from tidegate.language import syntax
 from tidegate.language.syntax import CountStar, Expression, FunctionCall, Operation
-from tidegate.language.syntax.totals import is_counted
+from tidegate.language.syntax.totals import is_total
 
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class WrittenTotal:
     """TOTAL(weight), or COUNT(*) without a weight, and the threshold to reach or, with `beyond`, to exceed."""
 
     weight: Expression | None
@@ -24,27 +24,27 @@ class Counted:
     span: Span
 
 
-def refuse_counted(node: Expression | None, place: str) -> None:
+def refuse_totals(node: Expression | None, place: str) -> None:
     """Refuse TOTAL and COUNT where only single elements make sense."""
-    for each in _counted_in(node):
+    for each in _totals_in(node):
         hint = "what is counted stands in WHEN; WHERE and the others are about single elements"
         message = f"{each.name.text.upper()} cannot stand in the {place} of an alert"
         raise QueryError("Q107", message, each.span, hint=hint)
 
 
-def counted_by(when: Expression) -> Counted | None:
+def find_total(when: Expression) -> WrittenTotal | None:
     """Return the count and threshold of WHEN; None if it counts nothing."""
     match when:
-        case Operation(operator, (left, right)) if operator in _MIRRORED and is_counted(left):
-            return _counted(left, operator, right, when)
-        case Operation(operator, (left, right)) if operator in _MIRRORED and is_counted(right):
-            return _counted(right, _MIRRORED[operator], left, when)
-    _refuse_counted_inside(when)
+        case Operation(operator, (left, right)) if operator in _MIRRORED and is_total(left):
+            return _make_total(left, operator, right, when)
+        case Operation(operator, (left, right)) if operator in _MIRRORED and is_total(right):
+            return _make_total(right, _MIRRORED[operator], left, when)
+    _refuse_totals_inside(when)
     _refuse_aggregates(when)
     return None
 
 
-def _counted(counted: Expression, operator: str, threshold: Expression, when: Expression) -> Counted:
+def _make_total(counted: Expression, operator: str, threshold: Expression, when: Expression) -> WrittenTotal:
     match operator:
         case "=" | "<>":
             hint = "write >=: a total may step over a number without ever being equal to it"
@@ -52,13 +52,13 @@ def _counted(counted: Expression, operator: str, threshold: Expression, when: Ex
         case "<" | "<=":
             hint = "write >= or >, for instance WHEN TOTAL(t.weight) >= 1000"
             raise QueryError("Q213", "this is true before anything is counted", when.span, hint=hint)
-    for each in _counted_in(threshold):
+    for each in _totals_in(threshold):
         hint = "compare it with a number, or with a column of a subscription"
         raise QueryError("Q213", "a total is compared with a threshold, not with a total", each.span, hint=hint)
-    return Counted(_weight(counted), threshold, operator == ">", counted.span)
+    return WrittenTotal(_weight_of_total(counted), threshold, operator == ">", counted.span)
 
 
-def _weight(counted: Expression) -> Expression | None:
+def _weight_of_total(counted: Expression) -> Expression | None:
     assert isinstance(counted, FunctionCall | CountStar)
     if counted.filter is not None:
         hint = "put its condition into WHERE: only elements for which that is true count"
@@ -72,15 +72,15 @@ def _weight(counted: Expression) -> Expression | None:
             hint = "leave DISTINCT out: every element counts"
             raise QueryError("Q213", "TOTAL takes no DISTINCT", span, hint=hint)
         case FunctionCall(arguments=(weight,)):
-            for each in _counted_in(weight):
+            for each in _totals_in(weight):
                 hint = "write into it what one element weighs"
                 raise QueryError("Q213", "a total of totals is not counted", each.span, hint=hint)
             return weight
     raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for instance TOTAL(t.shares)")
 
 
-def _refuse_counted_inside(when: Expression) -> None:
-    for each in _counted_in(when):
+def _refuse_totals_inside(when: Expression) -> None:
+    for each in _totals_in(when):
         if isinstance(when, Operation) and when.operator in ("and", "or"):
             hint = "leave it alone in WHEN, put conditions on elements into WHERE, and other totals into other alerts"
             raise QueryError("Q213", "WHEN takes one comparison", when.span, hint=hint)
@@ -101,5 +101,5 @@ def _refuse_aggregates(when: Expression) -> None:
                 raise QueryError("Q213", f"an alert does not count with {name.text.upper()}(…)", span, hint=hint)
 
 
-def _counted_in(node: Expression | None) -> Iterator[FunctionCall | CountStar]:
-    return (n for n in syntax.walk(node) if isinstance(n, FunctionCall | CountStar) and is_counted(n))
+def _totals_in(node: Expression | None) -> Iterator[FunctionCall | CountStar]:
+    return (n for n in syntax.walk(node) if isinstance(n, FunctionCall | CountStar) and is_total(n))

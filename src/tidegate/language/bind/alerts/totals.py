@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tidegate.algebra.alarms import TotalThreshold
 from tidegate.algebra.plan import Map, Plan
-from tidegate.algebra.subscriptions import Waiting
+from tidegate.algebra.subscriptions import TotalCompletion
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Expression, conjuncts
 from tidegate.language import syntax
 from tidegate.language.bind.alerts.keys import common_keys
-from tidegate.language.bind.alerts.sources import alert_context, filtered, read_streams, refuse_source
+from tidegate.language.bind.alerts.sources import alert_context, filter_plan, read_streams, refuse_source
 from tidegate.language.bind.alerts.subscriptions import bind_subscriptions
-from tidegate.language.bind.alerts.total_outputs import Computed, outputs
+from tidegate.language.bind.alerts.total_outputs import ExtendedPlan, alarm_outputs
 from tidegate.language.bind.alerts.total_values import threshold_of, weight_of, whole_threshold
-from tidegate.language.bind.alerts.total_when import Counted, counted_by, refuse_counted
+from tidegate.language.bind.alerts.total_when import WrittenTotal, find_total, refuse_totals
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.query.expressions import bind_condition
 from tidegate.language.syntax import CreateTotalAlert
@@ -23,15 +23,15 @@ def bind_total(statement: CreateTotalAlert, around: BindContext) -> Plan:
     """Return the plan of an alert on a total, or of one for each subscription; its rows are alarms."""
     for source in statement.sources:
         refuse_source(source, around, counts=True)
-    _refuse_number(statement)
-    counted = _counted(statement)
-    refuse_counted(statement.where, "WHERE")
+    _refuse_source_count(statement)
+    counted = _require_total(statement)
+    refuse_totals(statement.where, "WHERE")
     if statement.subscribing is not None:
-        return bind_subscriptions(statement, statement.subscribing, counted, _within(statement), around)
-    return _one(statement, counted, around)
+        return bind_subscriptions(statement, statement.subscribing, counted, _window_length(statement), around)
+    return _bind_single_alert(statement, counted, around)
 
 
-def _one(statement: CreateTotalAlert, counted: Counted, around: BindContext) -> Plan:
+def _bind_single_alert(statement: CreateTotalAlert, counted: WrittenTotal, around: BindContext) -> Plan:
     [read] = read_streams(statement.sources, around, counts=True)
     scope = read.scope
     weight, threshold = weight_of(counted, scope), whole_threshold(threshold_of(counted, scope))
@@ -39,15 +39,17 @@ def _one(statement: CreateTotalAlert, counted: Counted, around: BindContext) -> 
     if statement.where is not None:
         terms = conjuncts(bind_condition(statement.where, alert_context(scope, "WHERE")))
     keys = common_keys(statement.matching, (), scope)
-    columns = Computed(filtered(read.plan, terms))
-    waiting = Waiting(statement.name.text, columns.named("range:weight", weight), _within(statement), statement.repeats)
+    columns = ExtendedPlan(filter_plan(read.plan, terms))
+    waiting = TotalCompletion(
+        statement.name.text, columns.column_for("range:weight", weight), _window_length(statement), statement.repeats
+    )
     names = tuple(key[0].name for key in keys)
     alarms = TotalThreshold(columns.plan, names, waiting, threshold, statement.span)
-    return Map(alarms, outputs(keys, scope, statement.name.span), statement.span)
+    return Map(alarms, alarm_outputs(keys, scope, statement.name.span), statement.span)
 
 
-def _counted(statement: CreateTotalAlert) -> Counted:
-    counted = counted_by(statement.when)
+def _require_total(statement: CreateTotalAlert) -> WrittenTotal:
+    counted = find_total(statement.when)
     if counted is not None:
         return counted
     if statement.subscribing is None:
@@ -60,7 +62,7 @@ def _counted(statement: CreateTotalAlert) -> Counted:
     raise QueryError("Q213", message, statement.when.span, hint=hint)
 
 
-def _refuse_number(statement: CreateTotalAlert) -> None:
+def _refuse_source_count(statement: CreateTotalAlert) -> None:
     sources = statement.sources
     span = sources[0].span.to(sources[-1].span)
     if statement.subscribing is None and len(sources) > 1:
@@ -72,7 +74,7 @@ def _refuse_number(statement: CreateTotalAlert) -> None:
         raise QueryError("Q212", message, span, hint=hint)
 
 
-def _within(statement: CreateTotalAlert) -> int | None:
+def _window_length(statement: CreateTotalAlert) -> int | None:
     """Return how long elements count; None: for ever."""
     match statement.within:
         case None:

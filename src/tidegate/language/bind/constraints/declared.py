@@ -8,10 +8,10 @@ from dataclasses import replace
 from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reference
 from tidegate.algebra.plan import Validity
 from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream, Stream
-from tidegate.catalog.constraints import in_words
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.catalog.constraints import describe_bare_constraint
+from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.language.bind.context import BindContext
-from tidegate.language.bind.names import same
+from tidegate.language.bind.names import is_same_name
 from tidegate.language.syntax import (
     AnyConstraint,
     ClusteredClause,
@@ -25,7 +25,7 @@ from tidegate.schema import Field, Schema, Type
 
 def key_of(statement: CreateSource, schema: Schema) -> tuple[str, ...]:
     """Return the columns of KEY, with their declared names."""
-    return _columns(statement.key, statement.name.text, schema)
+    return _column_names(statement.key, statement.name.text, schema)
 
 
 def constraints_of(statement: CreateSource, schema: Schema) -> tuple[Constraint, ...]:
@@ -33,32 +33,32 @@ def constraints_of(statement: CreateSource, schema: Schema) -> tuple[Constraint,
     _refuse_equal_names(statement.constraints)
     made: list[Constraint] = []
     for clause in statement.constraints:
-        constraint = _constraint(clause, statement.name.text, schema)
-        if any(_say_the_same(constraint, other) for other in made):
+        constraint = _bind_constraint(clause, statement.name.text, schema)
+        if any(_is_same_constraint(constraint, other) for other in made):
             hint = "leave one of them out; the nearer reach says more"
-            raise QueryError("Q105", f"{in_words(constraint)} is given twice", clause.span, hint=hint)
+            raise QueryError("Q105", f"{describe_bare_constraint(constraint)} is given twice", clause.span, hint=hint)
         made.append(constraint)
     return tuple(made)
 
 
-def _constraint(clause: AnyConstraint, stream: str, schema: Schema) -> Constraint:
+def _bind_constraint(clause: AnyConstraint, stream: str, schema: Schema) -> Constraint:
     match clause:
         case ReferenceClause():
-            return _reference(clause, stream, schema)
+            return _bind_reference(clause, stream, schema)
         case ClusteredClause(columns=columns, within=within):
-            return Clustered(_columns(columns, stream, schema), within)
+            return Clustered(_column_names(columns, stream, schema), within)
         case OrderedClause(column=column, within=within):
-            found = _field(column, stream, schema)
+            found = _find_field(column, stream, schema)
             _refuse_without_order(found, column.span)
             return Ordered(found.name, within)
 
 
-def _reference(clause: ReferenceClause, stream: str, schema: Schema) -> Reference:
-    columns = _columns(clause.columns, stream, schema)
+def _bind_reference(clause: ReferenceClause, stream: str, schema: Schema) -> Reference:
+    columns = _column_names(clause.columns, stream, schema)
     _refuse_repeated(clause.other_columns)
     ours, theirs = len(columns), len(clause.other_columns)
     if ours != theirs:
-        message = f"{_counted(ours)} cannot refer to {_counted(theirs)}"
+        message = f"{_columns_text(ours)} cannot refer to {_columns_text(theirs)}"
         span = clause.other_columns[0].span.to(clause.other_columns[-1].span)
         hint = f"write as many columns behind {clause.other.text} as before REFERENCES"
         raise QueryError("Q124", message, span, hint=hint)
@@ -66,13 +66,13 @@ def _reference(clause: ReferenceClause, stream: str, schema: Schema) -> Referenc
     return Reference(clause.name.text if clause.name else None, columns, clause.other.text, names, clause.within)
 
 
-def _counted(columns: int) -> str:
+def _columns_text(columns: int) -> str:
     return f"{columns} column{'' if columns == 1 else 's'}"
 
 
-def _columns(names: Sequence[Name], stream: str, schema: Schema) -> tuple[str, ...]:
+def _column_names(names: Sequence[Name], stream: str, schema: Schema) -> tuple[str, ...]:
     _refuse_repeated(names)
-    fields = [_field(name, stream, schema) for name in names]
+    fields = [_find_field(name, stream, schema) for name in names]
     for name, field in zip(names, fields, strict=True):
         if field.type.parts:
             message = f"keys and constraints are of plain values, and column '{field.name}' is {field.type.name}"
@@ -80,12 +80,12 @@ def _columns(names: Sequence[Name], stream: str, schema: Schema) -> tuple[str, .
     return tuple(field.name for field in fields)
 
 
-def _field(name: Name, stream: str, schema: Schema) -> Field:
+def _find_field(name: Name, stream: str, schema: Schema) -> Field:
     for field in schema:
-        if same(field.name, name.text):
+        if is_same_name(field.name, name.text):
             return field
     message = f"stream '{stream}' has no column '{name.text}'"
-    raise QueryError("Q102", message, name.span, hint=nearest(name.text, schema.names))
+    raise QueryError("Q102", message, name.span, hint=suggest_name(name.text, schema.names))
 
 
 def _refuse_repeated(names: Iterable[Name]) -> None:
@@ -107,9 +107,11 @@ def _refuse_equal_names(clauses: Iterable[AnyConstraint]) -> None:
             known.add(name.text.lower())
 
 
-def _say_the_same(one: Constraint, other: Constraint) -> bool:
+def _is_same_constraint(one: Constraint, other: Constraint) -> bool:
     in_rows = one.within.rows is None
-    return in_words(one).lower() == in_words(other).lower() and in_rows == (other.within.rows is None)
+    return describe_bare_constraint(one).lower() == describe_bare_constraint(other).lower() and in_rows == (
+        other.within.rows is None
+    )
 
 
 def _refuse_without_order(field: Field, span: Span) -> None:
@@ -133,10 +135,10 @@ def check_references(made: CreateSource, catalog: Catalog, before: Iterable[Crea
     written = {each.name.text.lower(): each for each in before}
     for stream in catalog:
         for constraint in _references(stream):
-            is_own = same(stream.name, made.name.text)
-            if not is_own and not same(constraint.other, made.name.text):
+            is_own = is_same_name(stream.name, made.name.text)
+            if not is_own and not is_same_name(constraint.other, made.name.text):
                 continue
-            clause = _written(made if is_own else written.get(stream.name.lower()), constraint)
+            clause = _find_clause(made if is_own else written.get(stream.name.lower()), constraint)
             if (other := catalog.find(constraint.other)) is not None:
                 _check_reference(stream, constraint, other, clause, made.name.span)
 
@@ -148,22 +150,23 @@ def refuse_unknown_reference(
     meant = [each.name.text for each in after if not each.is_table]
     for clause in made.constraints:
         if isinstance(clause, ReferenceClause) and not _is_known(clause.other, catalog, made_later):
-            raise _unknown_other(made.name.text, clause.other, catalog, made_later, meant)
+            raise _unknown_stream(made.name.text, clause.other, catalog, made_later, meant)
 
 
 def known_constraints(stream: SourceStream, around: BindContext, span: Span) -> tuple[Constraint, ...]:
     """Return the constraints of a stream that is read here, with the catalog's names of other streams and columns."""
     return tuple(
-        _resolved(stream, each, around, span) if isinstance(each, Reference) else each for each in stream.constraints
+        _resolve_reference(stream, each, around, span) if isinstance(each, Reference) else each
+        for each in stream.constraints
     )
 
 
-def _resolved(stream: SourceStream, reference: Reference, around: BindContext, span: Span) -> Reference:
+def _resolve_reference(stream: SourceStream, reference: Reference, around: BindContext, span: Span) -> Reference:
     other = around.catalog.find(reference.other)
     if other is None:
-        raise _unknown_other(stream.name, Name(reference.other, span), around.catalog, around.made_later)
+        raise _unknown_stream(stream.name, Name(reference.other, span), around.catalog, around.made_later)
     _check_reference(stream, reference, other, None, span)
-    names = tuple(next(f.name for f in other.schema if same(f.name, c)) for c in reference.other_columns)
+    names = tuple(next(f.name for f in other.schema if is_same_name(f.name, c)) for c in reference.other_columns)
     return replace(reference, other=other.name, other_columns=names)
 
 
@@ -172,15 +175,15 @@ def referrers(name: str, catalog: Catalog) -> list[str]:
 
     Without the exception, streams that refer to each other could never be dropped.
     """
-    reached = _reached(name, catalog)
+    reached = _reachable_streams(name, catalog)
     return [
         stream.name
         for stream in catalog
-        if stream.name.lower() not in reached and any(same(each.other, name) for each in _references(stream))
+        if stream.name.lower() not in reached and any(is_same_name(each.other, name) for each in _references(stream))
     ]
 
 
-def _reached(name: str, catalog: Catalog) -> set[str]:
+def _reachable_streams(name: str, catalog: Catalog) -> set[str]:
     """Return a stream and all streams that it refers to, directly or through others, in lower case."""
     reached: set[str] = set()
     ahead = {name.lower()}
@@ -196,10 +199,10 @@ def _references(stream: Stream) -> Iterator[Reference]:
         yield from (each for each in stream.constraints if isinstance(each, Reference))
 
 
-def _written(statement: CreateSource | None, reference: Reference) -> ReferenceClause | None:
+def _find_clause(statement: CreateSource | None, reference: Reference) -> ReferenceClause | None:
     """Return the clause of a constraint, if this text contains it."""
     for clause in statement.constraints if statement else ():
-        if isinstance(clause, ReferenceClause) and same(clause.other.text, reference.other):
+        if isinstance(clause, ReferenceClause) and is_same_name(clause.other.text, reference.other):
             columns = tuple(name.text for name in clause.other_columns)
             if clause.within == reference.within and columns == reference.other_columns:
                 return clause
@@ -215,7 +218,7 @@ def _check_reference(
         raise QueryError("Q124", message, clause.other.span if clause else place, hint=hint)
     for position, (own, theirs) in enumerate(zip(reference.columns, reference.other_columns, strict=True)):
         span = clause.other_columns[position].span if clause else place
-        field = _field(Name(theirs, span), other.name, other.schema)
+        field = _find_field(Name(theirs, span), other.name, other.schema)
         type_ = stream.schema.type_of(own)
         if not _can_be_equal(type_, field.type):
             message = f"column '{own}' is {type_.name}, and '{field.name}' of {other.name} is {field.type.name}"
@@ -238,11 +241,13 @@ def _is_known(other: Name, catalog: Catalog, made_later: Container[str]) -> bool
     return catalog.find(other.text) is not None or other.text.lower() in made_later
 
 
-def _unknown_other(
+def _unknown_stream(
     stream: str, other: Name, catalog: Catalog, made_later: Container[str], meant: Iterable[str] = ()
 ) -> QueryError:
-    known = [s.name for s in catalog if isinstance(s, SourceStream) and not s.is_table and not same(s.name, stream)]
-    hint = nearest(other.text, [*known, *meant]) or "create it before the queries, or leave the constraint out"
+    known = [
+        s.name for s in catalog if isinstance(s, SourceStream) and not s.is_table and not is_same_name(s.name, stream)
+    ]
+    hint = suggest_name(other.text, [*known, *meant]) or "create it before the queries, or leave the constraint out"
     if other.text.lower() in made_later:
         hint = "it is created further below; streams come before their readers, and so do those that they refer to"
     return QueryError("Q101", f"stream '{stream}' refers to '{other.text}', which is not there", other.span, hint=hint)

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from tidegate.language import syntax
-from tidegate.language.syntax import Exists, Expression, InQuery, Operation, Quantified, QueryExpression, QueryValue
+from tidegate.language.syntax import (
+    Exists,
+    Expression,
+    InQuery,
+    Operation,
+    QuantifiedComparison,
+    QueryExpression,
+    QueryValue,
+)
 
 INVERSE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 """Comparisons, and their negations."""
@@ -20,7 +28,7 @@ def queries_in(node: object) -> Iterator[QueryExpression]:
     match node:
         case QueryValue() | Exists():
             yield node
-        case InQuery(argument=argument) | Quantified(argument=argument):
+        case InQuery(argument=argument) | QuantifiedComparison(argument=argument):
             yield node
             yield from queries_in(argument)
         case tuple():
@@ -35,37 +43,37 @@ def has_query(node: Expression) -> bool:
     return next(queries_in(node), None) is not None
 
 
-def terms(condition: Expression) -> Iterator[Expression]:
+def split_terms(condition: Expression) -> Iterator[Expression]:
     """Yield the terms that must all be true for the condition to be true; terms with queries have no leading NOT."""
     match condition:
         case Operation("and", arguments):
             for argument in arguments:
-                yield from terms(argument)
+                yield from split_terms(argument)
         case Operation("not", (argument,)) if has_query(argument):
-            inward = negated(argument)
-            yield from (inward,) if inward == condition else terms(inward)
+            inward = negate(argument)
+            yield from (inward,) if inward == condition else split_terms(inward)
         case _:
             yield condition
 
 
-def negated(node: Expression) -> Expression:
+def negate(node: Expression) -> Expression:
     """Return the negation of a condition, with NOT as far inside as possible."""
     match node:
         case Operation("not", (argument,)):
             return argument
         case Operation("and" | "or" as operator, arguments) if has_query(node):
             other = "or" if operator == "and" else "and"
-            return replace(node, operator=other, arguments=tuple(negated(a) for a in arguments))
+            return replace(node, operator=other, arguments=tuple(negate(a) for a in arguments))
         case Operation(operator=operator) if operator in INVERSE:
             return replace(node, operator=INVERSE[operator])
         case Exists() | InQuery():
             return replace(node, negated=not node.negated)
-        case Quantified(operator=operator, every=every):
+        case QuantifiedComparison(operator=operator, every=every):
             return replace(node, operator=INVERSE[operator], every=not every)
     return Operation("not", (node,), node.span)
 
 
-def only_value(term: Expression) -> QueryValue | None:
+def single_query_value(term: Expression) -> QueryValue | None:
     """Return the only query in a term that is unknown whenever that query has no row; None for other terms."""
     match term:
         case Operation(operator=operator) if operator in INVERSE or operator == "like":

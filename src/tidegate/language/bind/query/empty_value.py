@@ -10,13 +10,13 @@ import pyarrow as pa
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal, columns_of, transform
 from tidegate.language import syntax
-from tidegate.language.bind.query.groups import Call as AggregateCall
+from tidegate.language.bind.query.groups import BoundAggregate as AggregateCall
 
 _STRICT = frozenset({"+", "-", "*", "/", "%", "div", "negate", "||"})
 """Functions that are NULL if an argument is NULL."""
 
 
-def value_of_nothing(value: Expression, calls: Sequence[AggregateCall], made: Iterable[str]) -> Expression | None:
+def value_of_empty(value: Expression, calls: Sequence[AggregateCall], made: Iterable[str]) -> Expression | None:
     """Return the value of a query without GROUP BY over no elements; None if it needs columns of `made`.
 
     Columns of the elements themselves are NULL.
@@ -24,12 +24,12 @@ def value_of_nothing(value: Expression, calls: Sequence[AggregateCall], made: It
     counts = {call.result.name: call.function.name == "count" for call in calls}
     kept = frozenset(made)
 
-    def replaced(part: Expression) -> Expression:
+    def replace_column(part: Expression) -> Expression:
         if not isinstance(part, Column) or part.name in kept:
             return part
         return Literal(0 if counts.get(part.name) else None, part.type, part.span)
 
-    found = transform(value, replaced)
+    found = transform(value, replace_column)
     if is_null_constant(found):
         return Literal(None, value.type, value.span)
     return None if columns_of(found) else found

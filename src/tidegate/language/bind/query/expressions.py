@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.expressions.coercion import cast, coerce, unify
 from tidegate.expressions.functions.aggregates import AGGREGATES
 from tidegate.expressions.functions.resolve import function_names, resolve
@@ -20,7 +20,7 @@ AggregateNode = syntax.FunctionCall | syntax.CountStar
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ExpressionContext:
     """The meaning of columns, aggregates, aliases of SELECT and queries in an expression.
 
     `outer` are the columns of the enclosing queries, the nearest first.
@@ -33,7 +33,7 @@ class Context:
     outer: tuple[Scope, ...] = ()
 
 
-def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> Context:
+def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> ExpressionContext:
     """Return the context of a place where aggregates and queries are refused."""
 
     def refuse(node: AggregateNode) -> Expression:
@@ -43,16 +43,16 @@ def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> 
         advice = "put it into WHERE, or into FROM and join with it"
         raise QueryError("Q116", f"a query cannot stand in {place}", node.span, hint=advice)
 
-    return Context(scope, refuse, refuse_query)
+    return ExpressionContext(scope, refuse, refuse_query)
 
 
-def bind_expression(node: syntax.Expression, context: Context) -> Expression:
+def bind_expression(node: syntax.Expression, context: ExpressionContext) -> Expression:
     """Return the typed expression, over the columns of the plan, for a written one."""
     match node:
         case syntax.Constant():
             return literal(node)
         case syntax.ColumnReference():
-            return _column(node, context)
+            return _bind_column(node, context)
         case syntax.CountStar(name=name, span=span):
             if name.text.lower() != "count":
                 raise QueryError("Q107", f"{name.text.upper()} does not take a '*'", span, hint="only COUNT does")
@@ -65,30 +65,30 @@ def bind_expression(node: syntax.Expression, context: Context) -> Expression:
                 "Q107",
                 f"{word} is for aggregates, and '{name.text}' is none",
                 span,
-                hint=nearest(name.text, AGGREGATES),
+                hint=suggest_name(name.text, AGGREGATES),
             )
         case syntax.FunctionCall(name=name, arguments=arguments, span=span):
-            return _call(name, _all(arguments, context), span)
+            return _bind_call(name, _bind_all(arguments, context), span)
         case syntax.Operation(operator=operator, arguments=arguments, span=span):
-            return resolve(operator, _all(arguments, context), span)
+            return resolve(operator, _bind_all(arguments, context), span)
         case syntax.Between(argument=argument, low=low, high=high, span=span):
-            value, least, most = _all((argument, low, high), context)
+            value, least, most = _bind_all((argument, low, high), context)
             return resolve("and", (resolve(">=", (value, least), span), resolve("<=", (value, most), span)), span)
         case syntax.SameAs(left=left, right=right, span=span):
-            return _same(bind_expression(left, context), bind_expression(right, context), span)
+            return _null_safe_equality(bind_expression(left, context), bind_expression(right, context), span)
         case syntax.OneOf(argument=argument, options=options, span=span):
-            return _one_of(bind_expression(argument, context), _all(options, context), span)
+            return _bind_one_of(bind_expression(argument, context), _bind_all(options, context), span)
         case syntax.CaseWhen():
-            return _case(node, context)
+            return _bind_case(node, context)
         case syntax.CastTo(argument=argument, type=type_, span=span):
             return cast(bind_expression(argument, context), find_type(type_), span)
-        case syntax.QueryValue() | syntax.Exists() | syntax.InQuery() | syntax.Quantified():
+        case syntax.QueryValue() | syntax.Exists() | syntax.InQuery() | syntax.QuantifiedComparison():
             return context.query(node)
 
 
-def bind_condition(node: syntax.Expression, context: Context) -> Expression:
+def bind_condition(node: syntax.Expression, context: ExpressionContext) -> Expression:
     """Bind an expression that must be true or false."""
-    return _condition(bind_expression(node, context), node.span)
+    return _require_boolean(bind_expression(node, context), node.span)
 
 
 def literal(node: syntax.Constant) -> Literal:
@@ -109,7 +109,7 @@ def literal(node: syntax.Constant) -> Literal:
     return Literal(node.value, Type.INTERVAL, node.span)
 
 
-def _column(node: syntax.ColumnReference, context: Context) -> Expression:
+def _bind_column(node: syntax.ColumnReference, context: ExpressionContext) -> Expression:
     try:
         return find_column(context.scope, node)
     except QueryError as error:
@@ -121,7 +121,7 @@ def _column(node: syntax.ColumnReference, context: Context) -> Expression:
         return found
 
 
-def _outer_column(node: syntax.ColumnReference, context: Context) -> Expression | None:
+def _outer_column(node: syntax.ColumnReference, context: ExpressionContext) -> Expression | None:
     for depth, scope in enumerate(context.outer):
         try:
             column = find_column(scope, node)
@@ -144,32 +144,32 @@ def _integer_type(value: int, span: Span) -> Type:
     raise QueryError("Q111", "this integer does not fit into 64 bits", span, hint=hint)
 
 
-def _all(nodes: Iterable[syntax.Expression], context: Context) -> tuple[Expression, ...]:
+def _bind_all(nodes: Iterable[syntax.Expression], context: ExpressionContext) -> tuple[Expression, ...]:
     return tuple(bind_expression(node, context) for node in nodes)
 
 
-def _condition(expression: Expression, span: Span) -> Expression:
+def _require_boolean(expression: Expression, span: Span) -> Expression:
     if expression.type not in (Type.BOOLEAN, Type.NULL):
         message = f"a condition must be BOOLEAN, but this is {expression.type.name}"
         raise QueryError("Q113", message, span, hint="compare it with something")
     return coerce(expression, Type.BOOLEAN, span)
 
 
-def _call(name: syntax.Name, arguments: tuple[Expression, ...], span: Span) -> Expression:
+def _bind_call(name: syntax.Name, arguments: tuple[Expression, ...], span: Span) -> Expression:
     known = name.text.lower() in function_names()
     return resolve(name.text, arguments, span if known else name.span)
 
 
-def _same(left: Expression, right: Expression, span: Span) -> Expression:
+def _null_safe_equality(left: Expression, right: Expression, span: Span) -> Expression:
     nulls = (resolve("is_null", (left,), span), resolve("is_null", (right,), span))
     either, both = resolve("or", nulls, span), resolve("and", nulls, span)
     return Case(((either, both),), resolve("=", (left, right), span), Type.BOOLEAN, span)
 
 
-def _case(node: syntax.CaseWhen, context: Context) -> Expression:
-    conditions = [_when(node.subject, condition, context) for condition, _ in node.branches]
+def _bind_case(node: syntax.CaseWhen, context: ExpressionContext) -> Expression:
+    conditions = [_bind_branch(node.subject, condition, context) for condition, _ in node.branches]
     otherwise = node.otherwise or syntax.Constant(None, node.span)
-    values = _all([*(value for _, value in node.branches), otherwise], context)
+    values = _bind_all([*(value for _, value in node.branches), otherwise], context)
     unified = unify(values, node.span)
     if unified is None:
         kinds = ", ".join(dict.fromkeys(v.type.name for v in values if v.type is not Type.NULL))
@@ -179,13 +179,15 @@ def _case(node: syntax.CaseWhen, context: Context) -> Expression:
     return Case(tuple(zip(conditions, results, strict=True)), last, last.type, node.span)
 
 
-def _when(subject: syntax.Expression | None, condition: syntax.Expression, context: Context) -> Expression:
+def _bind_branch(
+    subject: syntax.Expression | None, condition: syntax.Expression, context: ExpressionContext
+) -> Expression:
     if subject is None:
         return bind_condition(condition, context)
-    return resolve("=", _all((subject, condition), context), condition.span)
+    return resolve("=", _bind_all((subject, condition), context), condition.span)
 
 
-def _one_of(argument: Expression, options: tuple[Expression, ...], span: Span) -> Expression:
+def _bind_one_of(argument: Expression, options: tuple[Expression, ...], span: Span) -> Expression:
     match unify((argument, *options), span):
         case (same_type, *constants) if same_type.type.is_ordered and all(isinstance(c, Literal) for c in constants):
             return InList(same_type, tuple(c for c in constants if isinstance(c, Literal)), span)

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Map, Output, Plan
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import coerce
-from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Option, type_of
+from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Option, result_type
 from tidegate.expressions.functions.user import find_aggregate
 from tidegate.expressions.nodes import Column, Expression, transform, walk
 from tidegate.language import syntax
-from tidegate.language.bind.names import Scope, output_name, unique
+from tidegate.language.bind.names import Scope, output_name, unique_name
 from tidegate.language.bind.query.expressions import AggregateNode, bind_expression, without_aggregates
 from tidegate.schema import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BoundItem:
     """A column of the result: its name and value, and whether the query itself gave it that name."""
 
     name: str
@@ -27,7 +27,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BoundAggregate:
     """An aggregate of the query, and the column that will hold it."""
 
     function: AggregateFunction
@@ -36,7 +36,7 @@ class Call:
     distinct: bool
     result: Column
 
-    def over(self, names: Mapping[Expression, str]) -> AggregateCall:
+    def over_columns(self, names: Mapping[Expression, str]) -> AggregateCall:
         """Return the call over the columns that hold the arguments."""
         columns = tuple(names[argument] for argument in self.arguments)
         call = AggregateCall(self.function.name, columns[0] if columns else None, self.result.name, self.result.type)
@@ -49,27 +49,27 @@ class Aggregates:
     """The aggregates of SELECT and HAVING, collected while these are bound, each once."""
 
     scope: Scope
-    taken: tuple[str, ...]
-    calls: list[Call] = field(default_factory=list)
+    names_in_use: tuple[str, ...]
+    calls: list[BoundAggregate] = field(default_factory=list)
 
     def add(self, node: AggregateNode) -> Column:
         function = find_aggregate(node.name.text)
         assert function is not None
-        written = _written(function, node)
+        written = _arguments_with_filter(function, node)
         arguments = self._arguments(function, written[: function.arguments], node.span)
-        options = tuple(_option(function, each) for each in written[function.arguments :])
+        options = tuple(_bind_option(function, each) for each in written[function.arguments :])
         if function.check is not None and (wrong := function.check(options)):
             raise QueryError("Q121", wrong, written[-1].span, hint=f"{node.name.text.upper()} takes {function.takes}")
         asked = function, arguments, options, _is_distinct(function, node)
         for call in self.calls:
             if (call.function, call.arguments, call.options, call.distinct) == asked:
                 return Column(call.result.name, call.result.type, node.span)
-        type_ = type_of(function, [a.type for a in arguments], node.span)
-        name = unique(output_name(node, 0), (*self.taken, *(c.result.name for c in self.calls)))
-        self.calls.append(Call(*asked, Column(name, type_, node.span)))
+        type_ = result_type(function, [a.type for a in arguments], node.span)
+        name = unique_name(output_name(node, 0), (*self.names_in_use, *(c.result.name for c in self.calls)))
+        self.calls.append(BoundAggregate(*asked, Column(name, type_, node.span)))
         return self.calls[-1].result
 
-    def has_count(self, expression: Expression) -> bool:
+    def is_count(self, expression: Expression) -> bool:
         """Return whether an expression is the result of COUNT."""
         return any(call.result == expression for call in self.calls if call.function.name == "count")
 
@@ -77,31 +77,31 @@ class Aggregates:
         self, function: AggregateFunction, written: Sequence[syntax.Expression], span: Span
     ) -> tuple[Expression, ...]:
         context = without_aggregates(self.scope, "another aggregate", hint="aggregate first in a subquery in FROM")
-        given = tuple(_typed(bind_expression(each, context), Type.BIGINT, each.span) for each in written)
+        given = tuple(_with_concrete_type(bind_expression(each, context), Type.BIGINT, each.span) for each in written)
         if function.parameters is None:
             return given
         return tuple(coerce(a, p, span) for a, p in zip(given, function.parameters, strict=True))
 
 
-def _written(function: AggregateFunction, node: AggregateNode) -> tuple[syntax.Expression, ...]:
+def _arguments_with_filter(function: AggregateFunction, node: AggregateNode) -> tuple[syntax.Expression, ...]:
     """Return the arguments, NULL where FILTER excludes an element, because aggregates ignore NULL."""
     condition = node.filter
     match node:
         case syntax.CountStar(span=span):
-            return () if condition is None else (_where(condition, syntax.Constant(value=True, span=span)),)
+            return () if condition is None else (_null_unless(condition, syntax.Constant(value=True, span=span)),)
         case syntax.FunctionCall():
-            given = _checked_count(function, node)
+            given = _check_argument_count(function, node)
             if condition is None:
                 return given
-            kept = (_where(condition, each) for each in given[: function.arguments])
+            kept = (_null_unless(condition, each) for each in given[: function.arguments])
             return (*kept, *given[function.arguments :])
 
 
-def _where(condition: syntax.Expression, value: syntax.Expression) -> syntax.Expression:
+def _null_unless(condition: syntax.Expression, value: syntax.Expression) -> syntax.Expression:
     return syntax.CaseWhen(None, ((condition, value),), None, value.span)
 
 
-def _checked_count(function: AggregateFunction, node: syntax.FunctionCall) -> tuple[syntax.Expression, ...]:
+def _check_argument_count(function: AggregateFunction, node: syntax.FunctionCall) -> tuple[syntax.Expression, ...]:
     """Return the arguments, if their number is right."""
     wanted, given = function.arguments + function.options, len(node.arguments)
     if given == wanted:
@@ -113,7 +113,7 @@ def _checked_count(function: AggregateFunction, node: syntax.FunctionCall) -> tu
     raise QueryError("Q107", f"{node.name.text.upper()} takes {many}, not {given}", node.span, hint=hint)
 
 
-def _option(function: AggregateFunction, written: syntax.Expression) -> Option:
+def _bind_option(function: AggregateFunction, written: syntax.Expression) -> Option:
     match written:
         case syntax.Constant(value=bool() | int() | float() | str() as value):
             return value
@@ -132,14 +132,14 @@ def _is_distinct(function: AggregateFunction, node: AggregateNode) -> bool:
 
 
 def bind_keys(
-    written: Sequence[syntax.Expression], items: Sequence[Item], aggregates: Aggregates
+    written: Sequence[syntax.Expression], items: Sequence[BoundItem], aggregates: Aggregates
 ) -> tuple[Expression, ...]:
     """Return the expressions to group by, each once; they may be aliases or positions of columns of the result."""
-    keys = [_typed(_key(node, items, aggregates), Type.STRING, node.span) for node in written]
+    keys = [_with_concrete_type(_bind_key(node, items, aggregates), Type.STRING, node.span) for node in written]
     return tuple(dict.fromkeys(keys))
 
 
-def _key(node: syntax.Expression, items: Sequence[Item], aggregates: Aggregates) -> Expression:
+def _bind_key(node: syntax.Expression, items: Sequence[BoundItem], aggregates: Aggregates) -> Expression:
     match node:
         case syntax.Constant(value=int() as number, span=span) if not isinstance(number, bool):
             if not 1 <= number <= len(items):
@@ -148,7 +148,7 @@ def _key(node: syntax.Expression, items: Sequence[Item], aggregates: Aggregates)
             key = items[number - 1].expression
         case _:
             context = without_aggregates(aggregates.scope, "GROUP BY", hint="group by columns of the streams")
-            key = bind_expression(node, replace(context, aliases=aliases(items)))
+            key = bind_expression(node, replace(context, aliases=alias_expressions(items)))
     results = {call.result.name for call in aggregates.calls}
     if any(isinstance(part, Column) and part.name in results for part in walk(key)):
         hint = "group by columns of the streams; conditions on aggregates stand in HAVING"
@@ -156,25 +156,25 @@ def _key(node: syntax.Expression, items: Sequence[Item], aggregates: Aggregates)
     return key
 
 
-def aliases(items: Sequence[Item]) -> dict[str, Expression]:
+def alias_expressions(items: Sequence[BoundItem]) -> dict[str, Expression]:
     """Return the expressions of the aliases of a SELECT; the first of equal aliases counts."""
     return {item.name.lower(): item.expression for item in reversed(items) if item.is_alias}
 
 
-def _typed(expression: Expression, instead: Type, span: Span) -> Expression:
+def _with_concrete_type(expression: Expression, instead: Type, span: Span) -> Expression:
     """Return the expression, with a concrete type instead of that of a bare NULL."""
     return coerce(expression, instead, span) if expression.type is Type.NULL else expression
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedPlan:
     """A plan with one row for each group, and its columns that hold the keys."""
 
     plan: Plan
     keys: Mapping[Expression, Column]
     """Computed keys only: a key that is a column keeps its name."""
 
-    def over(self, expression: Expression, others: Iterable[str] = ()) -> Expression:
+    def over_groups(self, expression: Expression, others: Iterable[str] = ()) -> Expression:
         """Rewrite the expression over the groups instead of their elements; it may also read other columns."""
         known = {*self.plan.schema.names, *others}
         result = transform(expression, lambda e: replace(self.keys[e], span=e.span) if e in self.keys else e)
@@ -186,39 +186,43 @@ class Grouped:
         return result
 
 
-def group(plan: Plan, keys: tuple[Expression, ...], calls: Sequence[Call], span: Span) -> Grouped:
+def group_plan(plan: Plan, keys: tuple[Expression, ...], calls: Sequence[BoundAggregate], span: Span) -> GroupedPlan:
     """Group a plan; computed keys and arguments become columns below the Aggregate."""
-    names = _names(plan, keys, calls)
+    names = _name_expressions(plan, keys, calls)
     if not all(isinstance(e, Column) for e in names):
         plan = Map(plan, tuple(Output(name, e) for e, name in names.items()), span)
-    return Grouped(_aggregate(plan, tuple(names[k] for k in keys), calls, names, span), _columns(keys, names))
+    return GroupedPlan(
+        _aggregate_plan(plan, tuple(names[k] for k in keys), calls, names, span), _key_columns(keys, names)
+    )
 
 
-def _names(plan: Plan, keys: tuple[Expression, ...], calls: Sequence[Call]) -> dict[Expression, str]:
+def _name_expressions(
+    plan: Plan, keys: tuple[Expression, ...], calls: Sequence[BoundAggregate]
+) -> dict[Expression, str]:
     """Return the names of keys and arguments below the Aggregate; columns keep their names."""
     names: dict[Expression, str] = {}
     taken = {*plan.schema.names, *(call.result.name for call in calls)}
     arguments = (argument for call in calls for argument in call.arguments)
     for expression, kind in [*((k, "key") for k in keys), *((a, "argument") for a in arguments)]:
         if expression not in names:
-            new = unique(f"{kind}_{len(names) + 1}", taken)
+            new = unique_name(f"{kind}_{len(names) + 1}", taken)
             names[expression] = expression.name if isinstance(expression, Column) else new
     return names
 
 
-def _aggregate(
-    plan: Plan, keys: tuple[str, ...], calls: Sequence[Call], names: Mapping[Expression, str], span: Span
+def _aggregate_plan(
+    plan: Plan, keys: tuple[str, ...], calls: Sequence[BoundAggregate], names: Mapping[Expression, str], span: Span
 ) -> Plan:
     if keys and not calls:
         columns = tuple(Output(k, Column(k, plan.schema.type_of(k))) for k in keys)
         return Distinct(Map(plan, columns, span), span)
-    made = [call.over(names) for call in calls]
+    made = [call.over_columns(names) for call in calls]
     # HAVING alone also groups: some column must show that there is a group.
-    made = made or [AggregateCall("count", None, unique("count", plan.schema.names), Type.BIGINT)]
+    made = made or [AggregateCall("count", None, unique_name("count", plan.schema.names), Type.BIGINT)]
     return Aggregate(plan, keys, tuple(made), span)
 
 
-def _columns(keys: tuple[Expression, ...], names: Mapping[Expression, str]) -> dict[Expression, Column]:
+def _key_columns(keys: tuple[Expression, ...], names: Mapping[Expression, str]) -> dict[Expression, Column]:
     """Return the columns by their expressions, in which smaller keys inside larger ones are already columns."""
     columns: dict[Expression, Column] = {}
     computed = [k for k in keys if not isinstance(k, Column)]

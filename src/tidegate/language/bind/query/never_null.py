@@ -19,11 +19,11 @@ def is_never_null(expression: Expression, plan: Plan) -> bool:
         case Literal(value=value):
             return value is not None
         case Column(name=name) if name in plan.schema:
-            return _is_never_null(name, plan)
+            return _is_column_never_null(name, plan)
     return False
 
 
-def _is_never_null(name: str, plan: Plan) -> bool:
+def _is_column_never_null(name: str, plan: Plan) -> bool:
     match plan:
         case Scan():
             return False
@@ -31,12 +31,12 @@ def _is_never_null(name: str, plan: Plan) -> bool:
             return all(is_never_null(o.expression, source) for o in outputs if o.name == name)
         case Aggregate(source=source, keys=keys, calls=calls):
             counts = any(c.name == name and c.function == "count" for c in calls)
-            return counts or (name in keys and _is_never_null(name, source))
+            return counts or (name in keys and _is_column_never_null(name, source))
         case Union(inputs=many):
             place = plan.schema.names.index(name)
-            return all(_is_never_null(each.schema.names[place], each) for each in many)
+            return all(_is_column_never_null(each.schema.names[place], each) for each in many)
         case Join(left=left, right=right):
-            return _is_never_null(name, left if name in left.schema else right)
+            return _is_column_never_null(name, left if name in left.schema else right)
         case SetOperation():
             return False
-    return _is_never_null(name, inputs(plan)[0])
+    return _is_column_never_null(name, inputs(plan)[0])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.plan import Limit, Map, Order, Output, Plan
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.expressions.nodes import Column
 from tidegate.language import syntax
 from tidegate.language.bind.context import BindContext, QueryBinder
-from tidegate.language.bind.names import same, unique
+from tidegate.language.bind.names import is_same_name, unique_name
 from tidegate.language.bind.warnings.unwindowed import LIMITED, warn_instants
 from tidegate.language.syntax import Expression, Name
 from tidegate.schema import Schema, Type
 
 
-def bind_ordered(query: syntax.Ordered, around: BindContext, bind_query: QueryBinder) -> Plan:
+def bind_ordered(query: syntax.OrderedQuery, around: BindContext, bind_query: QueryBinder) -> Plan:
     """Return the first rows of a query at every instant, in the requested order."""
     limit = query.limit
     if limit is None:
@@ -28,7 +28,7 @@ def bind_ordered(query: syntax.Ordered, around: BindContext, bind_query: QueryBi
         message = "WITH TIES needs an ORDER BY: it tells which rows are equal"
         raise QueryError("Q204", message, limit.span, hint="add ORDER BY and what decides")
     wanted = (*(order.expression for order in query.order), *limit.keys)
-    plan, columns, visible = _columns(query.query, wanted, around, bind_query)
+    plan, columns, visible = _bind_with_order_columns(query.query, wanted, around, bind_query)
     for column, each in zip(columns, query.order, strict=False):
         _refuse_unordered(plan.schema.type_of(column), each.span)
     order = tuple(
@@ -51,25 +51,25 @@ def _refuse_unordered(type_: Type, span: Span) -> None:
         raise QueryError("Q204", f"{type_.name} has no order: of two values none is less", span, hint=hint)
 
 
-def _columns(
+def _bind_with_order_columns(
     query: syntax.Query, wanted: tuple[Expression, ...], around: BindContext, bind_query: QueryBinder
 ) -> tuple[Plan, tuple[str, ...], Schema]:
     """Return a plan, its columns for the wanted expressions, and the schema that the query itself selects."""
     plan = bind_query(query, around)
     schema = plan.schema
-    found = [_selected(each, schema) for each in wanted]
+    found = [_find_result_column(each, schema) for each in wanted]
     missing = [each for each, column in zip(wanted, found, strict=True) if column is None]
     if not missing:
         return plan, tuple(column for column in found if column is not None), schema
-    select = _extensible(query, missing[0], schema)
-    names = [unique(f"order_{n}", schema.names) for n in range(1, len(missing) + 1)]
+    select = _extensible_select(query, missing[0], schema)
+    names = [unique_name(f"order_{n}", schema.names) for n in range(1, len(missing) + 1)]
     more = (syntax.Item(e, Name(name, e.span), e.span) for name, e in zip(names, missing, strict=True))
     plan = bind_query(replace(select, items=(*select.items, *more)), around)
     rest = iter(names)
     return plan, tuple(next(rest) if column is None else column for column in found), schema
 
 
-def _selected(wanted: Expression, schema: Schema) -> str | None:
+def _find_result_column(wanted: Expression, schema: Schema) -> str | None:
     """Return the column of the result that an expression gives by name or position."""
     match wanted:
         case syntax.Constant(value=int() as number, span=span) if not isinstance(number, bool):
@@ -79,14 +79,14 @@ def _selected(wanted: Expression, schema: Schema) -> str | None:
                 )
             return schema.names[number - 1]
         case syntax.ColumnReference(qualifier=None, name=name):
-            return next((own for own in schema.names if same(own, name.text)), None)
+            return next((own for own in schema.names if is_same_name(own, name.text)), None)
     return None
 
 
-def _extensible(query: syntax.Query, wanted: Expression, schema: Schema) -> syntax.Select:
+def _extensible_select(query: syntax.Query, wanted: Expression, schema: Schema) -> syntax.Select:
     """Return a SELECT that can have additional columns to order by."""
     if isinstance(query, syntax.Select) and not query.distinct:
         return query
     what = "SELECT DISTINCT" if isinstance(query, syntax.Select) else "several queries"
-    hint = nearest("", schema.names)
+    hint = suggest_name("", schema.names)
     raise QueryError("Q106", f"the result of {what} is ordered by columns of it only", wanted.span, hint=hint)

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.expressions.nodes import Call, Column, Expression, columns_of
-from tidegate.language.bind.query.unnesting import Lookup, Mark
+from tidegate.language.bind.query.unnesting import Lookup, MarkColumn
 
 
 def narrow_marks(
-    steps: Sequence[Lookup | Mark], conditions: Sequence[Expression], elsewhere: Iterable[Expression]
-) -> list[Lookup | Mark]:
+    steps: Sequence[Lookup | MarkColumn], conditions: Sequence[Expression], elsewhere: Iterable[Expression]
+) -> list[Lookup | MarkColumn]:
     """Return the steps, with marks that are never unknown where only the conditions read them."""
     read = [*elsewhere, *(part for step in steps for part in _expressions(step))]
     others = frozenset(name for expression in read for name in columns_of(expression))
-    return [_narrowed(step, conditions) if step.column.name not in others else step for step in steps]
+    return [_narrow_mark(step, conditions) if step.column.name not in others else step for step in steps]
 
 
-def _narrowed(step: Lookup | Mark, conditions: Sequence[Expression]) -> Lookup | Mark:
-    if not isinstance(step, Mark) or step.possible is None:
+def _narrow_mark(step: Lookup | MarkColumn, conditions: Sequence[Expression]) -> Lookup | MarkColumn:
+    if not isinstance(step, MarkColumn) or step.possible is None:
         return step
     signs = {sign for each in conditions for sign in _signs(each, step.column.name, sign=True)}
     if signs == {True}:
@@ -49,11 +49,11 @@ def _signs(condition: Expression, name: str, *, sign: bool | None) -> Iterator[b
                 yield None
 
 
-def _expressions(step: Lookup | Mark) -> Iterator[Expression]:
+def _expressions(step: Lookup | MarkColumn) -> Iterator[Expression]:
     yield step.predicate
     match step:
-        case Lookup(value=value, nothing=nothing):
+        case Lookup(value=value, empty_value=nothing):
             yield value
             yield nothing
-        case Mark(possible=possible) if possible is not None:
+        case MarkColumn(possible=possible) if possible is not None:
             yield possible

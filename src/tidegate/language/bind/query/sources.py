@@ -23,70 +23,72 @@ from tidegate.algebra.plan import (
     rewrite,
 )
 from tidegate.catalog.catalog import DerivedStream, SourceStream, Stream
-from tidegate.errors import QueryError, Span, nearest
+from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
 from tidegate.language import syntax
 from tidegate.language.bind.constraints.declared import known_constraints
-from tidegate.language.bind.context import BindContext, QueryBinder, Read
-from tidegate.language.bind.names import Scope, Visible, find_column, same, unique
+from tidegate.language.bind.context import BindContext, BoundSource, QueryBinder
+from tidegate.language.bind.names import Scope, VisibleStream, find_column, is_same_name, unique_name
 from tidegate.language.bind.query.expressions import bind_condition, without_aggregates
 from tidegate.language.bind.warnings.idle_clauses import warn_of_time_clauses
-from tidegate.language.bind.warnings.unwindowed import JOINED, is_lookup, unwindowed, warn_unwindowed
+from tidegate.language.bind.warnings.unwindowed import JOINED, is_lookup, unwindowed_names, warn_unwindowed
 from tidegate.language.syntax import JoinKind, Name
 from tidegate.time import CHRONON
 
 
-def read_from(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> Read:
+def read_from(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> BoundSource:
     """Return the combinations of elements of all sources, and the names of their columns."""
-    read = _source(sources[0], around, (), bind_query)
+    read = _bind_source(sources[0], around, (), bind_query)
     for source in sources[1:]:
         span = read.plan.span.to(source.span)
-        read = _pair(read, _source(source, around, read.scope, bind_query), span, around)
+        read = _cross_join(read, _bind_source(source, around, read.scope, bind_query), span, around)
     return read
 
 
-def read_apart(sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder) -> list[Read]:
+def read_separately(
+    sources: Sequence[syntax.Source], around: BindContext, bind_query: QueryBinder
+) -> list[BoundSource]:
     """Return the elements of each source separately, and the names of their columns."""
-    reads: list[Read] = []
+    reads: list[BoundSource] = []
     for source in sources:
         before = tuple(visible for read in reads for visible in read.scope)
-        reads.append(_source(source, around, before, bind_query))
+        reads.append(_bind_source(source, around, before, bind_query))
     return reads
 
 
-def _pair(left: Read, right: Read, span: Span, around: BindContext) -> Read:
+def _cross_join(left: BoundSource, right: BoundSource, span: Span, around: BindContext) -> BoundSource:
     open_ = left.unwindowed + right.unwindowed
     if not (left.is_lookup or right.is_lookup):
         warn_unwindowed(open_, JOINED, around)
     plan, is_lookup_ = Join(left.plan, right.plan, TRUE, span), left.is_lookup and right.is_lookup
-    return Read(plan, left.scope + right.scope, open_, is_lookup_)
+    return BoundSource(plan, left.scope + right.scope, open_, is_lookup_)
 
 
-def _source(source: syntax.Source, around: BindContext, before: Scope, bind_query: QueryBinder) -> Read:
+def _bind_source(source: syntax.Source, around: BindContext, before: Scope, bind_query: QueryBinder) -> BoundSource:
     match source:
         case syntax.JoinClause(left=left, right=right):
-            first = _source(left, around, before, bind_query)
-            second = _source(right, around, before + first.scope, bind_query)
-            return _joined(source, first, second, around)
+            first = _bind_source(left, around, before, bind_query)
+            second = _bind_source(right, around, before + first.scope, bind_query)
+            return _bind_join(source, first, second, around)
         case syntax.StreamReference(name=name, alias=alias):
             plan, stream = _stream_plan(source, around)
-            windowed = _windowed(plan, source, (alias.text if alias else "", stream.name), around)
-            read = _named(windowed, alias or name, stream.name, before, around)
-            return replace(read, unwindowed=unwindowed(source, windowed), is_lookup=is_lookup(source, windowed))
+            windowed = _apply_time_clauses(plan, source, (alias.text if alias else "", stream.name), around)
+            read = _qualify_columns(windowed, alias or name, stream.name, before, around)
+            return replace(read, unwindowed=unwindowed_names(source, windowed), is_lookup=is_lookup(source, windowed))
         case syntax.Subquery(query=query, alias=alias, span=span):
             plan = bind_query(query, replace(around, outer=()))
-            plan = _windowed(plan, source, (alias.text if alias else "",), around)
-            read = _named(plan, alias or _anonymous(before, span), None, before, around)
-            read = replace(read, unwindowed=unwindowed(source, plan), is_lookup=is_lookup(source, plan))
+            plan = _apply_time_clauses(plan, source, (alias.text if alias else "",), around)
+            read = _qualify_columns(plan, alias or _anonymous_alias(before, span), None, before, around)
+            read = replace(read, unwindowed=unwindowed_names(source, plan), is_lookup=is_lookup(source, plan))
             if alias is not None:
                 return read
             # Columns of a subquery without an alias keep the names that they have inside it.
             return replace(read, scope=(replace(read.scope[0], origins=_origins(plan)),))
 
 
-def _anonymous(before: Scope, span: Span) -> Name:
-    return Name(unique("subquery", (v.alias for v in before)), span)
+def _anonymous_alias(before: Scope, span: Span) -> Name:
+    return Name(unique_name("subquery", (v.alias for v in before)), span)
 
 
 def _origins(plan: Plan) -> tuple[str, ...]:
@@ -98,17 +100,17 @@ def _origins(plan: Plan) -> tuple[str, ...]:
     return tuple(o.expression.name if isinstance(o.expression, Column) else "" for o in plan.outputs)
 
 
-def _named(plan: Plan, alias: Name, stream: str | None, before: Scope, around: BindContext) -> Read:
+def _qualify_columns(plan: Plan, alias: Name, stream: str | None, before: Scope, around: BindContext) -> BoundSource:
     """Rename the columns of a plan to alias.column, so that they differ from those of other streams."""
-    if any(same(visible.alias, alias.text) for visible in before):
-        hint = f"give it another alias: {alias.text} AS {unique(alias.text, [alias.text])}"
+    if any(is_same_name(visible.alias, alias.text) for visible in before):
+        hint = f"give it another alias: {alias.text} AS {unique_name(alias.text, [alias.text])}"
         raise QueryError("Q105", f"there are two '{alias.text}' in this FROM", alias.span, hint=hint)
     taken = [*(name for visible in before for name in visible.plan_names), *around.outer_names]
-    prefix = unique(alias.text, (visible.alias for scope in around.outer for visible in scope))
-    names = tuple(unique(f"{prefix}.{field.name}", taken) for field in plan.schema)
+    prefix = unique_name(alias.text, (visible.alias for scope in around.outer for visible in scope))
+    names = tuple(unique_name(f"{prefix}.{field.name}", taken) for field in plan.schema)
     outputs = tuple(Output(n, Column(f.name, f.type, alias.span)) for n, f in zip(names, plan.schema, strict=True))
-    visible = Visible(alias.text, stream, plan.schema.fields, names)
-    return Read(Map(plan, outputs, alias.span), (visible,))
+    visible = VisibleStream(alias.text, stream, plan.schema.fields, names)
+    return BoundSource(Map(plan, outputs, alias.span), (visible,))
 
 
 # ---- streams and tables
@@ -120,7 +122,7 @@ def _stream_plan(reference: syntax.StreamReference, around: BindContext) -> tupl
             return _scan(stream, reference.name.span, around), stream
         case DerivedStream() as stream:
             ours = stream.name.lower() in around.made_here
-            return stream.plan if ours else _as_read_here(stream.plan, reference.span), stream
+            return stream.plan if ours else _move_spans(stream.plan, reference.span), stream
     raise _unknown_stream(reference.name, around)
 
 
@@ -129,14 +131,14 @@ def _scan(stream: SourceStream, span: Span, around: BindContext) -> Scan:
     return Scan(stream.name, stream.schema, span, stream.validity, stream.domains, stream.key, constraints)
 
 
-def _as_read_here(plan: Plan, span: Span) -> Plan:
+def _move_spans(plan: Plan, span: Span) -> Plan:
     """Move all positions of the plan to where it is read, because its own are in another text."""
     return rewrite(plan, lambda node: replace(node, span=span))
 
 
 def _unknown_stream(name: Name, around: BindContext) -> QueryError:
-    hint = nearest(name.text, (stream.name for stream in around.catalog))
-    if same(around.making, name.text):
+    hint = suggest_name(name.text, (stream.name for stream in around.catalog))
+    if is_same_name(around.making, name.text):
         hint = "read another stream, or give the new one another name"
         return QueryError("Q105", f"stream '{name.text}' cannot read itself", name.span, hint=hint)
     if name.text.lower() in around.made_later:
@@ -149,18 +151,18 @@ def _unknown_stream(name: Name, around: BindContext) -> QueryError:
 # ---- windows
 
 
-def _windowed(
+def _apply_time_clauses(
     plan: Plan, source: syntax.StreamReference | syntax.Subquery, qualifiers: tuple[str, ...], around: BindContext
 ) -> Plan:
     window, granularity = source.window, source.granularity
     warn_of_time_clauses(source, plan, around)
     if window is not None:
-        plan = _window(plan, window, qualifiers)
+        plan = _apply_window(plan, window, qualifiers)
     return plan if granularity is None else Granularity(plan, granularity.size, granularity.span)
 
 
-def _window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -> Plan:
-    keys = tuple(_key(plan, column, qualifiers) for column in window.keys)
+def _apply_window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -> Plan:
+    keys = tuple(_partition_column(plan, column, qualifiers) for column in window.keys)
     # The window of one chronon changes nothing: it is the identity (PIPES, section 9.2).
     if isinstance(window, syntax.WindowClause) and (window.size, window.slide) == (CHRONON, CHRONON):
         return plan
@@ -175,16 +177,16 @@ def _window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -
             return CountWindow(plan, rows, slide, keys, span)
 
 
-def _key(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]) -> str:
+def _partition_column(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]) -> str:
     """Return the column to partition by; it must belong to the stream itself."""
     qualifier = column.qualifier
-    if qualifier is not None and not any(same(known, qualifier.text) for known in qualifiers):
+    if qualifier is not None and not any(is_same_name(known, qualifier.text) for known in qualifiers):
         hint = "a window partitions by columns of its own stream: write the column alone"
         raise QueryError("Q101", f"'{qualifier.text}' is not this stream", qualifier.span, hint=hint)
     for field in plan.schema:
-        if same(field.name, column.name.text):
+        if is_same_name(field.name, column.name.text):
             return field.name
-    meant = nearest(column.name.text, plan.schema.names)
+    meant = suggest_name(column.name.text, plan.schema.names)
     raise QueryError("Q102", f"this stream has no column '{column.name.text}'", column.name.span, hint=meant)
 
 
@@ -205,10 +207,10 @@ def _is_relation(plan: Plan) -> bool:
 # ---- joins
 
 
-def _joined(join: syntax.JoinClause, left: Read, right: Read, around: BindContext) -> Read:
-    both = _pair(left, right, join.span, around)
+def _bind_join(join: syntax.JoinClause, left: BoundSource, right: BoundSource, around: BindContext) -> BoundSource:
+    both = _cross_join(left, right, join.span, around)
     if join.using:
-        predicate, scope = _using(join, left, right)
+        predicate, scope = _bind_using(join, left, right)
         both = replace(both, scope=scope)
     elif join.condition is None:
         return both
@@ -219,13 +221,13 @@ def _joined(join: syntax.JoinClause, left: Read, right: Read, around: BindContex
     matched = Join(left.plan, right.plan, predicate, join.span)
     parts: list[Plan] = [matched]
     if join.kind in (JoinKind.LEFT, JoinKind.FULL):
-        parts.append(_unmatched(matched, left.plan, right.plan))
+        parts.append(_unmatched_rows(matched, left.plan, right.plan))
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
-        parts.append(_unmatched(matched, right.plan, left.plan))
+        parts.append(_unmatched_rows(matched, right.plan, left.plan))
     return replace(both, plan=matched if len(parts) == 1 else Union(tuple(parts), join.span))
 
 
-def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
+def _unmatched_rows(join: Join, kept: Plan, other: Plan) -> Plan:
     """Return elements without a partner, with NULLs in the partner's columns."""
     alone = SemiJoin(kept, other, join.predicate, anti=True, span=join.span)
     outputs = (
@@ -234,7 +236,7 @@ def _unmatched(join: Join, kept: Plan, other: Plan) -> Plan:
     return Map(alone, tuple(outputs), join.span)
 
 
-def _using(join: syntax.JoinClause, left: Read, right: Read) -> tuple[Expression, Scope]:
+def _bind_using(join: syntax.JoinClause, left: BoundSource, right: BoundSource) -> tuple[Expression, Scope]:
     """Return the equality of the USING columns, and the scope; an unqualified name means the preserved side."""
     if join.kind is JoinKind.FULL:
         hint = "write ON, and COALESCE(a.x, b.x) for the column of either"

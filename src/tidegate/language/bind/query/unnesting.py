@@ -17,23 +17,23 @@ Over = Callable[[Expression, Iterable[str]], Expression]
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class SemiJoinTest:
     """A condition that becomes a semi-join or an anti-join.
 
     NOT IN and ALL are also unknown, hence not true, if one of the `unknowable` sides of their comparison is NULL for
-    a row for which `held` is true.
+    a row for which `correlation` is true.
     """
 
     right: Plan
     predicate: Expression
     anti: bool
     span: Span
-    held: Expression = TRUE
+    correlation: Expression = TRUE
     unknowable: tuple[Expression, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        return (self.predicate, self.held, *self.unknowable)
+        return (self.predicate, self.correlation, *self.unknowable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Lookup:
     right: Plan
     predicate: Expression
     value: Expression
-    nothing: Expression
+    empty_value: Expression
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MarkColumn:
     """A column that states whether a query has a row for which the predicate is true.
 
     With `possible`, it is unknown if there is no such row, but one for which `possible` is true.
@@ -60,60 +60,60 @@ class Mark:
     column: Column
 
 
-def with_tests(plan: Plan, tests: Iterable[Test], over: Over) -> Plan:
+def with_tests(plan: Plan, tests: Iterable[SemiJoinTest], over: Over) -> Plan:
     """Return the elements for which all tests are true."""
     for test in tests:
         plan = _with_test(plan, test, over)
     return plan
 
 
-def _with_test(plan: Plan, test: Test, over: Over) -> Plan:
+def _with_test(plan: Plan, test: SemiJoinTest, over: Over) -> Plan:
     own, span = frozenset(test.right.schema.names), test.span
     outside = [side for side in test.unknowable if not columns_of(side) & own]
     if not outside:
-        return _compared(plan, test, over)
+        return _apply_test(plan, test, over)
     # If the outer side is NULL, any row makes the test unknown; otherwise its equality can serve as a key.
     null, *more = (over(is_null(side), ()) for side in outside)
     for other in more:
         null = resolve("or", (null, other), span)
     refuse_unknown(null, plan.schema.names)
-    known = _compared(Filter(plan, resolve("not", (null,), span), span), test, over)
-    held = _over(plan, test.right, test.held, over)
+    known = _apply_test(Filter(plan, resolve("not", (null,), span), span), test, over)
+    held = _rewrite_predicate(plan, test.right, test.correlation, over)
     unknown = SemiJoin(Filter(plan, null, span), test.right, held, anti=True, span=span)
     return Union((known, unknown), span)
 
 
-def _compared(plan: Plan, test: Test, over: Over) -> Plan:
+def _apply_test(plan: Plan, test: SemiJoinTest, over: Over) -> Plan:
     """Return the elements for which a test is true, ignoring NULL on the outer side of its comparison."""
     right, span = test.right, test.span
     own = frozenset(right.schema.names)
-    plan = SemiJoin(plan, right, _over(plan, right, test.predicate, over), test.anti, span)
+    plan = SemiJoin(plan, right, _rewrite_predicate(plan, right, test.predicate, over), test.anti, span)
     for side in test.unknowable:
         if columns_of(side) <= own and columns_of(side):
-            held = _over(plan, right, test.held, over)
+            held = _rewrite_predicate(plan, right, test.correlation, over)
             plan = SemiJoin(plan, Filter(right, is_null(side), span), held, anti=True, span=span)
         elif columns_of(side) & own:
-            either = _over(plan, right, conjunction((test.held, is_null(side))), over)
+            either = _rewrite_predicate(plan, right, conjunction((test.correlation, is_null(side))), over)
             plan = SemiJoin(plan, right, either, anti=True, span=span)
     return plan
 
 
-def with_steps(plan: Plan, steps: Iterable[Lookup | Mark], over: Over) -> Plan:
+def with_steps(plan: Plan, steps: Iterable[Lookup | MarkColumn], over: Over) -> Plan:
     """Add the columns that queries in expressions need; the number of copies of each element stays."""
     for step in steps:
-        predicate = _over(plan, step.right, step.predicate, over)
+        predicate = _rewrite_predicate(plan, step.right, step.predicate, over)
         match step:
             case Lookup():
-                plan = _looked_up(plan, replace(step, predicate=predicate))
-            case Mark(possible=None):
-                plan = _marked(plan, replace(step, predicate=predicate))
-            case Mark(possible=possible):
-                unknown = None if possible is None else _over(plan, step.right, possible, over)
-                plan = _marked(plan, replace(step, predicate=predicate, possible=unknown))
+                plan = _add_lookup(plan, replace(step, predicate=predicate))
+            case MarkColumn(possible=None):
+                plan = _add_mark(plan, replace(step, predicate=predicate))
+            case MarkColumn(possible=possible):
+                unknown = None if possible is None else _rewrite_predicate(plan, step.right, possible, over)
+                plan = _add_mark(plan, replace(step, predicate=predicate, possible=unknown))
     return plan
 
 
-def _over(plan: Plan, right: Plan, predicate: Expression, over: Over) -> Expression:
+def _rewrite_predicate(plan: Plan, right: Plan, predicate: Expression, over: Over) -> Expression:
     moved = over(predicate, right.schema.names)
     refuse_unknown(moved, (*plan.schema.names, *right.schema.names))
     return moved
@@ -128,31 +128,31 @@ def refuse_unknown(expression: Expression, known: Iterable[str]) -> None:
         raise QueryError("Q117", message, expression.span, hint=hint)
 
 
-def _looked_up(plan: Plan, step: Lookup) -> Plan:
+def _add_lookup(plan: Plan, step: Lookup) -> Plan:
     span, name = step.column.span, step.column.name
     value = coerce(step.value, step.column.type, span)
-    found = _and(Join(plan, step.right, step.predicate, span), plan, Output(name, value), span)
+    found = _add_output(Join(plan, step.right, step.predicate, span), plan, Output(name, value), span)
     missing = SemiJoin(plan, step.right, step.predicate, anti=True, span=span)
-    nothing = coerce(step.nothing, step.column.type, span)
-    return Union((found, _and(missing, plan, Output(name, nothing), span)), span)
+    nothing = coerce(step.empty_value, step.column.type, span)
+    return Union((found, _add_output(missing, plan, Output(name, nothing), span)), span)
 
 
-def _marked(plan: Plan, mark: Mark) -> Plan:
+def _add_mark(plan: Plan, mark: MarkColumn) -> Plan:
     span = mark.column.span
 
-    def marked(source: Plan, *, truth: bool | None) -> Plan:
-        return _and(source, plan, Output(mark.column.name, Literal(truth, Type.BOOLEAN, span)), span)
+    def with_truth(source: Plan, *, truth: bool | None) -> Plan:
+        return _add_output(source, plan, Output(mark.column.name, Literal(truth, Type.BOOLEAN, span)), span)
 
     true = SemiJoin(plan, mark.right, mark.predicate, anti=False, span=span)
     others = SemiJoin(plan, mark.right, mark.predicate, anti=True, span=span)
     if mark.possible is None:
-        return Union((marked(true, truth=True), marked(others, truth=False)), span)
+        return Union((with_truth(true, truth=True), with_truth(others, truth=False)), span)
     false = SemiJoin(plan, mark.right, mark.possible, anti=True, span=span)
     unknown = SemiJoin(others, mark.right, mark.possible, anti=False, span=span)
-    return Union((marked(true, truth=True), marked(false, truth=False), marked(unknown, truth=None)), span)
+    return Union((with_truth(true, truth=True), with_truth(false, truth=False), with_truth(unknown, truth=None)), span)
 
 
-def _and(source: Plan, plan: Plan, output: Output, span: Span) -> Plan:
+def _add_output(source: Plan, plan: Plan, output: Output, span: Span) -> Plan:
     """Return the columns of a plan from a source that has them, and one more."""
     return Map(source, (*(Output(f.name, Column(f.name, f.type)) for f in plan.schema), output), span)
 

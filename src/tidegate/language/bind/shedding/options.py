@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tidegate.algebra.similarity_join import NEVER, Policy, Shedding
-from tidegate.errors import QueryError, nearest
-from tidegate.language.bind.names import same
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
+from tidegate.errors import QueryError, suggest_name
+from tidegate.language.bind.names import is_same_name
 from tidegate.language.syntax import Name, QueryOption, QueryOptions
 from tidegate.time import LATEST, parse_duration
 
 _MOST = 2**53  # beyond this, numbers of a record are not exact
 
 
-def with_set(shedding: Shedding, name: Name, value: Name) -> Shedding:
+def with_shedding_setting(shedding: Shedding, name: Name, value: Name) -> Shedding:
     """Return the shedding after a SET of one of the `SETTINGS`."""
-    return _read(shedding, SETTINGS[name.text.lower()], name, value)
+    return _with_option(shedding, SETTINGS[name.text.lower()], name, value)
 
 
 def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
@@ -28,19 +28,19 @@ def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
     for option in given:
         key = option.name.text.lower()
         if key not in _OPTIONS:
-            raise _unknown(option.name)
+            raise _unknown_option(option.name)
         if key in seen:
             raise QueryError("Q105", f"{key} is given twice", option.span, hint="leave one of them out")
         seen.add(key)
-        shedding = _read(shedding, key, option.name, option.value)
+        shedding = _with_option(shedding, key, option.name, option.value)
     if shedding.policy is not Policy.OFF:
         return shedding
     for option in given:
         _refuse_idle(option)
-    return NEVER
+    return NO_SHEDDING
 
 
-def _read(shedding: Shedding, option: str, name: Name, value: Name) -> Shedding:
+def _with_option(shedding: Shedding, option: str, name: Name, value: Name) -> Shedding:
     field, read, wanted = _OPTIONS[option]
     try:
         return replace(shedding, **{field: read(value.text)})
@@ -49,14 +49,14 @@ def _read(shedding: Shedding, option: str, name: Name, value: Name) -> Shedding:
         raise QueryError("Q126", message, value.span, hint=f"write {wanted}") from None
 
 
-def _unknown(name: Name) -> QueryError:
+def _unknown_option(name: Name) -> QueryError:
     meant = SETTINGS.get(name.text.lower())
-    hint = nearest(name.text, _OPTIONS) if meant is None else f"did you mean '{meant}'?"
+    hint = suggest_name(name.text, _OPTIONS) if meant is None else f"did you mean '{meant}'?"
     return QueryError("Q126", f"a query has no option '{name.text}'", name.span, hint=hint)
 
 
 def _refuse_idle(option: QueryOption) -> None:
-    if not same(option.name.text, "shedding"):
+    if not is_same_name(option.name.text, "shedding"):
         message = f"{option.name.text} says nothing while shedding is off"
         hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; else leave it out"
         raise QueryError("Q126", message, option.span, hint=hint)
@@ -65,33 +65,33 @@ def _refuse_idle(option: QueryOption) -> None:
 # ---- values
 
 
-def _policy(text: str) -> Policy:
+def _parse_policy(text: str) -> Policy:
     return Policy(text.lower())
 
 
-def _delay(text: str) -> int:
-    return _between(parse_duration(text), 1, LATEST)
+def _parse_delay(text: str) -> int:
+    return _require_between(parse_duration(text), 1, LATEST)
 
 
-def _budget(text: str) -> int | None:
-    return None if same(text, "none") else _between(int(text), 0, _MOST)
+def _parse_budget(text: str) -> int | None:
+    return None if is_same_name(text, "none") else _require_between(int(text), 0, _MOST)
 
 
-def _yes(text: str) -> bool:
+def _parse_yes_no(text: str) -> bool:
     return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
 
 
-def _between(number: int, least: int, most: int) -> int:
+def _require_between(number: int, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError
     return number
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "shedding": ("policy", _policy, "on, off or drop"),
-    "target_delay": ("target", _delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
-    "budget": ("budget", _budget, "a whole number of comparisons, for instance 100000, or none"),
-    "approximate": ("approximate", _yes, "yes or no"),
+    "shedding": ("policy", _parse_policy, "on, off or drop"),
+    "target_delay": ("target", _parse_delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
+    "budget": ("budget", _parse_budget, "a whole number of comparisons, for instance 100000, or none"),
+    "approximate": ("approximate", _parse_yes_no, "yes or no"),
 }
 """Options by name: the field of `Shedding`, a function that reads its text, and a hint with a valid value."""
 

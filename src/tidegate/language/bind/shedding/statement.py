@@ -9,17 +9,17 @@ from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.names import Scope
-from tidegate.language.bind.query.select import bind_query, defined
+from tidegate.language.bind.query.select import bind_definitions, bind_query
 from tidegate.language.bind.query.sources import read_from
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.utility import bind_utility
 
 
-def plain(query: syntax.Query) -> syntax.Query:
+def without_run_clauses(query: syntax.Query) -> syntax.Query:
     """Return the query without the clauses on how it runs."""
     if isinstance(query, syntax.QueryWithOptions):
         query = query.query
-    return query if _utility(query) is None else _without_utility(query)
+    return query if _utility_clause(query) is None else _without_utility(query)
 
 
 def early_clause(query: syntax.Query) -> Span | None:
@@ -31,14 +31,14 @@ def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
     """Return the shedding of a query that runs."""
     options = query.options if isinstance(query, syntax.QueryWithOptions) else None
     query = query.query if isinstance(query, syntax.QueryWithOptions) else query
-    shedding, utility = shedding_of(options, around.catalog.shedding), _utility(query)
+    shedding, utility = shedding_of(options, around.catalog.shedding), _utility_clause(query)
     if utility is None:
         return shedding
     if shedding.policy is Policy.OFF:
         message = "UTILITY BY says nothing while shedding is off: all results are made"
         hint = "add WITH (shedding = on) behind the query, or leave UTILITY BY out"
         raise QueryError("Q127", message, utility.span, hint=hint)
-    return replace(shedding, utility=bind_utility(utility, _scope(query, around)))
+    return replace(shedding, utility=bind_utility(utility, _outermost_scope(query, around)))
 
 
 def refuse_in_derived(statement: syntax.CreateDerived) -> None:
@@ -48,7 +48,7 @@ def refuse_in_derived(statement: syntax.CreateDerived) -> None:
         message = "a derived stream has no WITH (…) of its own: it is run by whoever reads it"
         hint = f"write it behind the query that reads {name}"
         raise QueryError("Q126", message, query.options.span, hint=hint)
-    if (utility := _utility(query.query if isinstance(query, syntax.QueryWithOptions) else query)) is not None:
+    if (utility := _utility_clause(query.query if isinstance(query, syntax.QueryWithOptions) else query)) is not None:
         message = "a derived stream has no UTILITY BY: it is run by whoever reads it"
         hint = f"write it into the query that reads {name}"
         raise QueryError("Q127", message, utility.span, hint=hint)
@@ -57,12 +57,12 @@ def refuse_in_derived(statement: syntax.CreateDerived) -> None:
 # ---- the outermost SELECT
 
 
-def _utility(query: syntax.Query) -> syntax.UtilityClause | None:
+def _utility_clause(query: syntax.Query) -> syntax.UtilityClause | None:
     match query:
         case syntax.Select(utility=utility):
             return utility
-        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
-            return _utility(below)
+        case syntax.OrderedQuery(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
+            return _utility_clause(below)
     return None
 
 
@@ -70,18 +70,18 @@ def _without_utility(query: syntax.Query) -> syntax.Query:
     match query:
         case syntax.Select():
             return replace(query, utility=None)
-        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
+        case syntax.OrderedQuery(query=below) | syntax.ChangesOf(query=below) | syntax.WithQuery(query=below):
             return replace(query, query=_without_utility(below))
     return query
 
 
-def _scope(query: syntax.Query, around: BindContext) -> Scope:
+def _outermost_scope(query: syntax.Query, around: BindContext) -> Scope:
     """Return the names in the FROM of the outermost SELECT."""
     match query:
         case syntax.Select(sources=sources):
             return read_from(sources, around, bind_query).scope
         case syntax.WithQuery(query=below):
-            return _scope(below, defined(query, around))
-        case syntax.Ordered(query=below) | syntax.ChangesOf(query=below):
-            return _scope(below, around)
+            return _outermost_scope(below, bind_definitions(query, around))
+        case syntax.OrderedQuery(query=below) | syntax.ChangesOf(query=below):
+            return _outermost_scope(below, around)
     return ()

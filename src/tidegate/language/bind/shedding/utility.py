@@ -7,39 +7,39 @@ from collections.abc import Sequence
 
 from tidegate.algebra.similarity_join import Utility
 from tidegate.errors import QueryError
-from tidegate.expressions.coercion import coerce, distance, unify
+from tidegate.expressions.coercion import coerce, conversion_distance, unify
 from tidegate.expressions.nodes import Expression, Literal
 from tidegate.language import syntax
-from tidegate.language.bind.names import Scope, read_by
-from tidegate.language.bind.query.expressions import Context, bind_expression, literal, without_aggregates
+from tidegate.language.bind.names import Scope, source_positions
+from tidegate.language.bind.query.expressions import ExpressionContext, bind_expression, literal, without_aggregates
 from tidegate.language.syntax import UtilityClause, Worth
 from tidegate.schema import Type
 
 _Key = int | float | str | bool
 
-_INSTANCE = "WORTH ('gold' = 10, ELSE = 1)"
+_EXAMPLE = "WORTH ('gold' = 10, ELSE = 1)"
 
 
 def bind_utility(clause: UtilityClause, scope: Scope) -> Utility:
     """Return the utility of results, over the columns of FROM."""
     context = without_aggregates(scope, "UTILITY BY", hint="each row is worth something by itself; write its columns")
-    types = tuple(_type(each, context) for each in clause.types)
+    types = tuple(_bind_type(each, context) for each in clause.types)
     _refuse_repeated(types, scope)
     if not clause.worth:
         for each in types:
-            _refuse_no_number(each)
+            _refuse_non_number(each)
         return Utility(types, average=clause.average)
-    types = _alike(types)
-    values, otherwise = _values(clause.worth, types[0].type)
+    types = _unify_types(types)
+    values, otherwise = _utility_values(clause.worth, types[0].type)
     return Utility(types, values, otherwise, clause.average)
 
 
 # ---- types of rows
 
 
-def _type(node: syntax.Expression, context: Context) -> Expression:
+def _bind_type(node: syntax.Expression, context: ExpressionContext) -> Expression:
     expression = bind_expression(node, context)
-    match [context.scope[i].alias for i in read_by(expression, context.scope)]:
+    match [context.scope[i].alias for i in source_positions(expression, context.scope)]:
         case [_]:
             return expression
         case []:
@@ -53,20 +53,20 @@ def _type(node: syntax.Expression, context: Context) -> Expression:
 def _refuse_repeated(types: Sequence[Expression], scope: Scope) -> None:
     seen: set[int] = set()
     for each in types:
-        [which] = read_by(each, scope)
+        [which] = source_positions(each, scope)
         if which in seen:
             hint = "make one expression of them, or write one for another source of FROM"
             raise QueryError("Q127", f"there are two utilities of '{scope[which].alias}'", each.span, hint=hint)
         seen.add(which)
 
 
-def _refuse_no_number(type_: Expression) -> None:
+def _refuse_non_number(type_: Expression) -> None:
     if not type_.type.is_numeric:
         message = f"without WORTH a utility is a number, and this is {type_.type.name}"
-        raise QueryError("Q127", message, type_.span, hint=f"say what its values are worth: {_INSTANCE}")
+        raise QueryError("Q127", message, type_.span, hint=f"say what its values are worth: {_EXAMPLE}")
 
 
-def _alike(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def _unify_types(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """Cast the types of rows to one type, which the constants of WORTH must have."""
     span = types[0].span.to(types[-1].span)
     alike = unify(types, span)
@@ -86,30 +86,30 @@ def _alike(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
 # ---- WORTH
 
 
-def _values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_Key, float], ...], float]:
+def _utility_values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_Key, float], ...], float]:
     """Return the utility of each value, and that of all others."""
     known: dict[_Key, float] = {}
     otherwise: float | None = None
     for each in worth:
-        utility = _number(each.utility)
+        utility = _utility_number(each.utility)
         if each.value is None:
             if otherwise is not None:
                 raise QueryError("Q105", "ELSE is given twice", each.span, hint="leave one of them out")
             otherwise = utility
             continue
-        key = _key(each.value, type_)
+        key = _constant_key(each.value, type_)
         if key in known:
             raise QueryError("Q105", "this value is given twice", each.value.span, hint="leave one of them out")
         known[key] = utility
     if not known:
-        hint = f"write what values are worth, for instance {_INSTANCE}"
+        hint = f"write what values are worth, for instance {_EXAMPLE}"
         raise QueryError("Q127", "this WORTH names no value", worth[0].span, hint=hint)
     return tuple(known.items()), otherwise or 0.0
 
 
-def _key(value: syntax.Constant, type_: Type) -> _Key:
+def _constant_key(value: syntax.Constant, type_: Type) -> _Key:
     constant = literal(value)
-    if distance(constant, type_) is not None:
+    if conversion_distance(constant, type_) is not None:
         match coerce(constant, type_, value.span):
             case Literal(value=bool() | int() | float() | str() as key):
                 return key
@@ -118,7 +118,7 @@ def _key(value: syntax.Constant, type_: Type) -> _Key:
     raise QueryError("Q127", message, value.span, hint=hint)
 
 
-def _number(utility: syntax.Constant) -> float:
+def _utility_number(utility: syntax.Constant) -> float:
     match utility.value:
         case int() | float() as number if 0 <= number <= sys.float_info.max:
             return float(number)

@@ -24,7 +24,7 @@ DISTINCT_ROWS = "DISTINCT removes only duplicates of one instant"
 COMPARED = "the subquery finds only rows of that very instant"
 
 
-def unwindowed(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> tuple[Name, ...]:
+def unwindowed_names(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> tuple[Name, ...]:
     """Return the name of a source in FROM if it has no window and its rows are valid for one instant."""
     if source.window is not None or source.granularity is not None or not is_chronon(plan):
         return ()
@@ -65,22 +65,22 @@ def warn_instants(query: syntax.Query, plan: Plan, so: str, around: BindContext)
 def _sources_without_window(query: syntax.Query, around: BindContext) -> Iterator[Name]:
     match query:
         case syntax.Select(sources=sources):
-            yield from _in_from(sources, around)
+            yield from _names_in_from(sources, around)
         case syntax.UnionAll(queries=queries):
             for each in queries:
                 yield from _sources_without_window(each, around)
         case syntax.SetQuery(left=left, right=right):
             yield from _sources_without_window(left, around)
             yield from _sources_without_window(right, around)
-        case syntax.Ordered(query=below) | syntax.WithQuery(query=below) | syntax.ChangesOf(query=below):
+        case syntax.OrderedQuery(query=below) | syntax.WithQuery(query=below) | syntax.ChangesOf(query=below):
             yield from _sources_without_window(below, around)
 
 
-def _in_from(sources: Sequence[syntax.Source], around: BindContext) -> Iterator[Name]:
+def _names_in_from(sources: Sequence[syntax.Source], around: BindContext) -> Iterator[Name]:
     for source in sources:
         match source:
             case syntax.JoinClause(left=left, right=right):
-                yield from _in_from((left, right), around)
+                yield from _names_in_from((left, right), around)
             case syntax.StreamReference(name=name, window=None, granularity=None, span=span):
                 stream = around.catalog.find(name.text)
                 if not (isinstance(stream, SourceStream) and stream.is_table):

@@ -100,7 +100,7 @@ def double_of(sums: Ints, group: int, at: int, size: int, unit: int, scratch: In
 
     `scratch` has room for two digits more than the sum.
     """
-    negative = magnitude(sums, group, at, size, scratch)
+    negative = write_magnitude(sums, group, at, size, scratch)
     top = size + 1
     while top > 0 and scratch[top] == 0:
         top -= 1
@@ -142,7 +142,7 @@ def special_of(sums: Ints, group: int, at: int) -> float:
 
 
 @inlined
-def magnitude(sums: Ints, group: int, at: int, size: int, scratch: Ints) -> bool:
+def write_magnitude(sums: Ints, group: int, at: int, size: int, scratch: Ints) -> bool:
     """Write the absolute value as digits from 0 to 2^32 - 1; return whether the sum is negative."""
     carry = np.int64(0)
     for k in range(size):

@@ -25,7 +25,7 @@ class Frontiers(NamedTuple):
 
 
 @compiled
-def spread(sizes: Ints, bounds: Ints, ends: Ints, codes: Ints, frontiers: Frontiers, column: int) -> None:
+def lay_out_frontiers(sizes: Ints, bounds: Ints, ends: Ints, codes: Ints, frontiers: Frontiers, column: int) -> None:
     """Lay out the frontiers of a column, with room after each for the new elements of its group."""
     source = 0
     for group in range(len(bounds) - 1):
@@ -38,7 +38,7 @@ def spread(sizes: Ints, bounds: Ints, ends: Ints, codes: Ints, frontiers: Fronti
 
 
 @compiled
-def gather(frontiers: Frontiers, column: int, groups: Ints) -> tuple[Ints, Ints, Ints]:
+def gather_frontiers(frontiers: Frontiers, column: int, groups: Ints) -> tuple[Ints, Ints, Ints]:
     """Return sizes, ends and codes of a column's frontiers for the given groups, concatenated."""
     sizes = np.empty(len(groups), np.int64)
     for i in range(len(groups)):
@@ -69,13 +69,13 @@ def insert(head: Ints, tail: Ints, ends: Ints, codes: Ints, column: int, group: 
             before -= 1
         if after < last and ends[column, after] == end:
             after += 1
-        _replace(ends, column, before, after, last, end)
-        _replace(codes, column, before, after, last, code)
+        _replace_range(ends, column, before, after, last, end)
+        _replace_range(codes, column, before, after, last, code)
         tail[column, group] = last + 1 - (after - before)
 
 
 @inlined
-def _replace(values: Ints, column: int, first: int, last: int, tail: int, value: int) -> None:
+def _replace_range(values: Ints, column: int, first: int, last: int, tail: int, value: int) -> None:
     """Replace values [first, last) by one value, and move those up to `tail`."""
     if last == first:
         for at in range(tail, last, -1):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tidegate.physical.aggregate.kernels import exact_sum, wide
 from tidegate.physical.aggregate.kernels.exact_sum import INTEGER_DIGITS, SPECIALS, digits_needed
-from tidegate.physical.aggregate.kernels.slots import Spans, events
+from tidegate.physical.aggregate.kernels.slots import Spans, events_by_slot
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
@@ -16,20 +16,20 @@ Doubles = npt.NDArray[np.float64]
 
 def integer_sums(numbers: Ints, spans: Spans, count: int) -> tuple[Ints, Mask]:
     """Return the sum in each slot, and whether it fits into 64 bits."""
-    return _integer_sums(numbers, *events(spans, count))
+    return _integer_sums(numbers, *events_by_slot(spans, count))
 
 
 def double_sums(numbers: Ints, spans: Spans, count: int, *, is_double: bool) -> Doubles:
     """Return the sum in each slot as a double; the numbers are integers, or doubles by their bits."""
     low, high = digits_needed(numbers, np.ones(len(numbers), np.uint8)) if is_double else (0, 0)
     size = high - low + 1 if is_double else INTEGER_DIGITS
-    return _double_sums(numbers, is_double, low, max(size, 1), *events(spans, count))
+    return _double_sums(numbers, is_double, low, max(size, 1), *events_by_slot(spans, count))
 
 
 def variances(numbers: Ints, spans: Spans, count: int, *, is_double: bool, sample: bool) -> tuple[Doubles, Mask]:
     """Return the variance in each slot, of a sample or of the population, and where there is none."""
-    low, high = wide.places(numbers, is_double)
-    return _variances(numbers, is_double, low >> 5, high, sample, *events(spans, count))
+    low, high = wide.extreme_places(numbers, is_double)
+    return _variances(numbers, is_double, low >> 5, high, sample, *events_by_slot(spans, count))
 
 
 @compiled
@@ -59,9 +59,9 @@ def _double_sums(
     unit = 32 * low + exact_sum.LOWEST_EXPONENT if is_double else 0
     for slot in range(slots):
         for at in range(start_bounds[slot], start_bounds[slot + 1]):
-            _add(sums, is_double, low, numbers[start_order[at]], 1)
+            _add_number(sums, is_double, low, numbers[start_order[at]], 1)
         for at in range(end_bounds[slot], end_bounds[slot + 1]):
-            _add(sums, is_double, low, numbers[end_order[at]], -1)
+            _add_number(sums, is_double, low, numbers[end_order[at]], -1)
         special = exact_sum.special_of(sums, 0, 0)
         finite = exact_sum.double_of(sums, 0, SPECIALS, size, unit, scratch)
         result[slot] = finite if special == 0.0 else special
@@ -69,7 +69,7 @@ def _double_sums(
 
 
 @inlined
-def _add(sums: Ints, is_double: bool, low: int, number: int, sign: int) -> None:  # noqa: FBT001 - as above
+def _add_number(sums: Ints, is_double: bool, low: int, number: int, sign: int) -> None:  # noqa: FBT001 - as above
     if is_double:
         exact_sum.add_double(sums, 0, SPECIALS, low, 0, number, sign)
     else:
@@ -100,7 +100,7 @@ def _variances(
                 if is_double and not wide.is_finite(number):
                     wild += sign
                 else:
-                    whole, place, negative = wide.parts(number, is_double)
+                    whole, place, negative = wide.split_number(number, is_double)
                     wide.add(sums[0], low, whole, place, sign * negative)
                     wide.add_square(squares[0], 2 * low, whole, place, sign)
         divisor = count - 1 if sample else count
@@ -109,6 +109,6 @@ def _variances(
         elif wild > 0:
             result[slot] = np.nan
         elif count > 1:
-            length = wide.spread_of(sums, size, squares, squares_size, count, row, scratch)
+            length = wide.write_scaled_variance(sums, size, squares, squares_size, count, row, scratch)
             result[slot] = wide.quotient(row, length, count, divisor, unit, scratch)
     return result, missing

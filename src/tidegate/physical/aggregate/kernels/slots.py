@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.common.kernels.groups import by_group, distribute
+from tidegate.physical.common.kernels.groups import sort_by_group, sort_by_group_and_time
 
 Flags = npt.NDArray[np.uint8]
 
@@ -44,7 +44,9 @@ class Spans(NamedTuple):
         return Spans(self.first[rows], self.last[rows])
 
 
-def cut(groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, until: int) -> tuple[Slots, Spans]:
+def cut_into_slots(
+    groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, until: int
+) -> tuple[Slots, Spans]:
     """Cut time into slots, given the groups and validities of elements; `carried` groups get an initial slot.
 
     An element whose start is CARRIED is live from the first slot of its group on. An element that ends at or after
@@ -53,8 +55,8 @@ def cut(groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, un
     new, ending = np.flatnonzero(starts > CARRIED), np.flatnonzero(ends < until)
     owners = np.concatenate([carried, groups[new], groups[ending]])
     times = np.concatenate([np.full(len(carried), CARRIED), starts[new], ends[ending]])
-    bounds, order = by_group(owners, times, count=count)
-    slots, of_event = _numbered(bounds, order, times)
+    bounds, order = sort_by_group_and_time(owners, times, count=count)
+    slots, of_event = _number_slots(bounds, order, times)
     first, last = slots.bounds[groups], slots.bounds[groups + 1]
     first[new] = of_event[len(carried) : len(carried) + len(new)]
     last[ending] = of_event[len(carried) + len(new) :]
@@ -62,7 +64,7 @@ def cut(groups: Ints, starts: Ints, ends: Ints, *, carried: Ints, count: int, un
 
 
 @compiled
-def _numbered(bounds: Ints, order: Ints, times: Ints) -> tuple[Slots, Ints]:
+def _number_slots(bounds: Ints, order: Ints, times: Ints) -> tuple[Slots, Ints]:
     """Make one slot for all events of a group at one time."""
     starts, of_event = np.empty(len(bounds), np.int64), np.empty(len(order), np.int64)
     group, time = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
@@ -79,7 +81,7 @@ def _numbered(bounds: Ints, order: Ints, times: Ints) -> tuple[Slots, Ints]:
     return Slots(starts, group[:filled].copy(), time[:filled].copy()), of_event
 
 
-class Events(NamedTuple):
+class SlotEvents(NamedTuple):
     """Elements by the slot in which they start to be live, and by the first slot in which they are no longer."""
 
     start_bounds: Ints
@@ -88,19 +90,19 @@ class Events(NamedTuple):
     end_order: Ints
 
 
-def events(spans: Spans, count: int) -> Events:
+def events_by_slot(spans: Spans, count: int) -> SlotEvents:
     rows = np.arange(len(spans.first))
-    return Events(*distribute(spans.first, rows, count + 1), *distribute(spans.last, rows, count + 1))
+    return SlotEvents(*sort_by_group(spans.first, rows, count + 1), *sort_by_group(spans.last, rows, count + 1))
 
 
-def counts(spans: Spans, count: int) -> Ints:
+def live_counts(spans: Spans, count: int) -> Ints:
     """Return the number of live elements in each slot."""
     begun, ended = (np.bincount(each, minlength=count + 1) for each in spans)
     return np.cumsum(begun - ended)[:count]
 
 
 @compiled
-def first_of(order: Ints, spans: Spans, count: int) -> Ints:
+def first_live(order: Ints, spans: Spans, count: int) -> Ints:
     """Return the first live element in the order for each slot, or -1 if there is none.
 
     The elements claim, in this order, the slots that no earlier one has claimed. `after` leads from a slot to the next
@@ -109,16 +111,16 @@ def first_of(order: Ints, spans: Spans, count: int) -> Ints:
     first, last = spans
     winner, after = np.full(count, -1), np.arange(count + 1)
     for element in order:
-        slot = _next(after, first[element])
+        slot = _next_unclaimed(after, first[element])
         while slot < last[element]:
             winner[slot] = element
             after[slot] = slot + 1
-            slot = _next(after, slot + 1)
+            slot = _next_unclaimed(after, slot + 1)
     return winner
 
 
 @compiled
-def _next(after: Ints, slot: int) -> int:
+def _next_unclaimed(after: Ints, slot: int) -> int:
     while after[slot] != slot:
         after[slot] = after[after[slot]]  # path halving: shorten later searches
         slot = after[slot]
@@ -126,7 +128,7 @@ def _next(after: Ints, slot: int) -> int:
 
 
 @compiled
-def merged(order: Ints, codes: Ints, spans: Spans) -> tuple[Ints, Spans]:
+def merge_equal_codes(order: Ints, codes: Ints, spans: Spans) -> tuple[Ints, Spans]:
     """Return each code once in every slot: an element with it, and its slots; `order` is by code, then first slot."""
     first, last = spans
     kept, begins, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64), np.empty(len(order), np.int64)

@@ -32,7 +32,7 @@ INTEGER, DOUBLE = range(2)
 _NEVER = 2**63 - 1
 
 
-class Program(NamedTuple):
+class SweepProgram(NamedTuple):
     """Calls to compute, and the places of a group's accumulators in its row of integers.
 
     `columns` has for each summed column: kind, place of the first digit, number of digits, lowest digit, place of the
@@ -70,7 +70,7 @@ class Ends(NamedTuple):
     present: Flags
 
 
-class Groups(NamedTuple):
+class SweepGroups(NamedTuple):
     """Per group: accumulators, the end of its last element (if none are counted), and since when it was not emitted."""
 
     sums: Ints
@@ -89,7 +89,7 @@ class Pieces(NamedTuple):
     status: Flags
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """Pieces, in the first `filled` places, which groups are alive, and which had an event."""
 
     pieces: Pieces
@@ -99,7 +99,9 @@ class Swept(NamedTuple):
 
 
 @compiled
-def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontiers: Frontiers, watermark: int) -> Swept:
+def sweep(
+    program: SweepProgram, starts: Starts, ends: Ends, groups: SweepGroups, frontiers: Frontiers, watermark: int
+) -> SweepResult:
     """Advance all groups to just before the watermark, changing `groups` and `frontiers` in place.
 
     Emit every piece that is closed, and the part of the open piece before the watermark. If the program holds back,
@@ -114,7 +116,7 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
     head, tail, best_end, best_code = frontiers
     size = len(since)
     most = 2 * size + 2 * len(start_order) + len(end_order) + best_end.size
-    pieces = _room(most, len(calls))
+    pieces = _allocate_pieces(most, len(calls))
     piece_group, piece_start, piece_end, piece_fresh, piece_number, piece_status = pieces
     alive, touched = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
     number, status = np.zeros((2, len(calls)), np.int64), np.zeros((2, len(calls)), np.uint8)
@@ -142,7 +144,7 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
             while i < i_end and start_time[start_order[i]] == time:
                 row = start_order[i]
                 if keeps_count:
-                    _count(columns, sums, group, start_values, start_present, row, 1)
+                    _count_element(columns, sums, group, start_values, start_present, row, 1)
                 else:
                     until[group] = max(until[group], start_end[row])
                 for best in range(len(head)):
@@ -150,7 +152,7 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
                         frontier.insert(head, tail, best_end, best_code, best, group, start_end[row], codes[best, row])
                 i += 1
             while j < j_end and end_time[end_order[j]] == time:
-                _count(columns, sums, group, end_values, end_present, end_order[j], -1)
+                _count_element(columns, sums, group, end_values, end_present, end_order[j], -1)
                 j += 1
             for best in range(len(head)):
                 while head[best, group] < tail[best, group] and best_end[best, head[best, group]] <= time:
@@ -159,26 +161,26 @@ def sweep(program: Program, starts: Starts, ends: Ends, groups: Groups, frontier
             live = sums[group, 0] > 0 if keeps_count else until[group] > time
             if live:
                 _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, 1 - now)
-            if not (live and was_live and _same(number, status)):
+            if not (live and was_live and _has_same_results(number, status)):
                 if was_live and opened < time:
                     piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, time
                     piece_fresh[filled] = fresh
-                    _copy(number, status, now, piece_number, piece_status, filled)
+                    _copy_results(number, status, now, piece_number, piece_status, filled)
                     filled += 1
                 opened, fresh, now = time, 1, 1 - now
-        comes_out = not holds_back or (fresh and (early or _overflows(status, now)))
+        comes_out = not holds_back or (fresh and (early or _has_overflow(status, now)))
         if live and comes_out and opened < watermark:
             piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, watermark
             piece_fresh[filled] = fresh
-            _copy(number, status, now, piece_number, piece_status, filled)
+            _copy_results(number, status, now, piece_number, piece_status, filled)
             filled += 1
             opened = watermark
         alive[group], since[group] = live, opened
-    return Swept(pieces, filled, alive, touched)
+    return SweepResult(pieces, filled, alive, touched)
 
 
 @compiled
-def _room(most: int, calls: int) -> Pieces:
+def _allocate_pieces(most: int, calls: int) -> Pieces:
     """Return room for the largest possible number of pieces; memory pages that are never touched cost nothing."""
     group, start, end = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     number, status = np.empty((calls, most), np.int64), np.empty((calls, most), np.uint8)
@@ -186,7 +188,7 @@ def _room(most: int, calls: int) -> Pieces:
 
 
 @inlined
-def _count(columns: Ints, sums: Ints, group: int, values: Ints, present: Flags, row: int, sign: int) -> None:
+def _count_element(columns: Ints, sums: Ints, group: int, values: Ints, present: Flags, row: int, sign: int) -> None:
     """Add an element to the accumulators (sign 1), or remove it (sign -1)."""
     sums[group, 0] += sign
     for column in range(len(present)):
@@ -209,7 +211,7 @@ def _evaluate(
     """Write the results of all calls into the given side of `number` and `status`."""
     for column in range(len(columns)):
         if columns[column, 5]:
-            doubles[column] = _double(columns, sums, group, column, scratch)
+            doubles[column] = _sum_as_double(columns, sums, group, column, scratch)
     for call in range(len(calls)):
         operation, operand = calls[call, 0], calls[call, 1]
         result, kind = np.int64(0), VALUE
@@ -228,14 +230,14 @@ def _evaluate(
             whole, fits = exact_sum.integer_of(sums, group, columns[operand, 1])
             result, kind = (np.int64(whole), VALUE) if fits else (np.int64(0), OVERFLOW)
         elif operation == SUM_DOUBLE:
-            result = _bits(doubles[operand])
+            result = _canonical_bits(doubles[operand])
         else:
-            result = _bits(doubles[operand] / sums[group, 1 + operand])
+            result = _canonical_bits(doubles[operand] / sums[group, 1 + operand])
         number[side, call], status[side, call] = result, kind
 
 
 @inlined
-def _double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -> float:
+def _sum_as_double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -> float:
     special, unit = 0.0, 0
     if columns[column, 0] == DOUBLE:
         special = exact_sum.special_of(sums, group, columns[column, 4])
@@ -245,13 +247,13 @@ def _double(columns: Ints, sums: Ints, group: int, column: int, scratch: Ints) -
 
 
 @inlined
-def _bits(double: float) -> np.int64:
+def _canonical_bits(double: float) -> np.int64:
     """Return the bits of a double, with one NaN and one zero, so that equal results have equal bits."""
     return np.float64(np.nan if double != double else double + 0.0).view(np.int64)  # noqa: PLR0124 - NaN
 
 
 @inlined
-def _same(number: Ints, status: Flags) -> bool:
+def _has_same_results(number: Ints, status: Flags) -> bool:
     for call in range(number.shape[1]):
         if number[0, call] != number[1, call] or status[0, call] != status[1, call]:
             return False
@@ -259,7 +261,7 @@ def _same(number: Ints, status: Flags) -> bool:
 
 
 @inlined
-def _overflows(status: Flags, side: int) -> bool:
+def _has_overflow(status: Flags, side: int) -> bool:
     found = False
     for call in range(status.shape[1]):
         found |= status[side, call] == OVERFLOW
@@ -267,7 +269,7 @@ def _overflows(status: Flags, side: int) -> bool:
 
 
 @inlined
-def _copy(number: Ints, status: Flags, side: int, piece_number: Ints, piece_status: Flags, at: int) -> None:
+def _copy_results(number: Ints, status: Flags, side: int, piece_number: Ints, piece_status: Flags, at: int) -> None:
     for call in range(number.shape[1]):
         piece_number[call, at] = number[side, call]
         piece_status[call, at] = status[side, call]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.aggregate.kernels.exact_sum import LOWEST_EXPONENT, double_of, magnitude
+from tidegate.physical.aggregate.kernels.exact_sum import LOWEST_EXPONENT, double_of, write_magnitude
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
@@ -30,7 +30,7 @@ def is_finite(bits: int) -> bool:
 
 
 @inlined
-def parts(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: FBT001 - Numba takes it by position
+def split_number(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: FBT001 - Numba takes it by position
     """Return magnitude, place and sign of a finite double, given by its bits, or of an integer."""
     sign = -1 if number < 0 else 1
     if is_double:
@@ -44,14 +44,14 @@ def parts(number: int, is_double: bool) -> tuple[np.uint64, int, int]:  # noqa: 
 
 
 @compiled
-def places(numbers: Ints, is_double: bool) -> tuple[int, int]:  # noqa: FBT001 - Numba takes it by position
+def extreme_places(numbers: Ints, is_double: bool) -> tuple[int, int]:  # noqa: FBT001 - Numba takes it by position
     """Return the lowest and the highest place of the finite nonzero doubles; (0, 0) if none, or for integers."""
     low, high = 1 << 20, -1
     if not is_double:
         return 0, 0
     for number in numbers:
         if is_finite(number) and number << 1 != 0:
-            _, place, _ = parts(number, is_double)
+            _, place, _ = split_number(number, is_double)
             low, high = min(low, place), max(high, place)
     return (low, high) if high >= 0 else (0, 0)
 
@@ -86,7 +86,7 @@ def add_product(digits: Ints, low: int, whole: np.uint64, place: int, sign: int,
 
 
 @inlined
-def used(digits: Ints, size: int) -> int:
+def significant_digits(digits: Ints, size: int) -> int:
     """Return the number of digits without leading zeros."""
     while size > 0 and digits[size - 1] == 0:
         size -= 1
@@ -107,14 +107,14 @@ def quotient(row: Ints, size: int, first: int, second: int, unit: int, scratch: 
     rest = _divide(digits, size + _FINER, first) | _divide(digits, size + _FINER, second)
     if rest != 0:  # a remainder below the last digit, which still matters for rounding
         digits[0] |= 1
-    length = used(digits, size + _FINER)
+    length = significant_digits(digits, size + _FINER)
     if length == 0:
         return 0.0
     lowest = unit - 32 * _FINER
     top = lowest + 32 * (length - 1) + int(np.float64(digits[length - 1]).view(np.int64) >> 52) - 1023
     if top < LOWEST_EXPONENT:  # below all doubles: the nearest is zero, or the smallest double
         half = top == LOWEST_EXPONENT - 1
-        more = digits[length - 1] & (digits[length - 1] - 1) != 0 or used(digits, length - 1) > 0
+        more = digits[length - 1] & (digits[length - 1] - 1) != 0 or significant_digits(digits, length - 1) > 0
         return 5e-324 if half and more else 0.0
     return double_of(row, 0, 0, length, lowest, scratch)
 
@@ -137,13 +137,13 @@ def _divide(digits: Ints, size: int, divisor: int) -> int:
 
 
 @inlined
-def spread_of(
+def write_scaled_variance(
     first_sum: Ints, first_size: int, second_sum: Ints, second_size: int, count: int, row: Ints, scratch: Ints,
 ) -> int:  # fmt: skip
     """Write count times the sum of squares, minus the square of the sum, into a row; return its number of digits."""
     digits = row[0]
-    magnitude(second_sum, 0, 0, second_size, scratch)
-    length = used(scratch, second_size + 2)
+    write_magnitude(second_sum, 0, 0, second_size, scratch)
+    length = significant_digits(scratch, second_size + 2)
     digits[:] = 0
     carry = np.uint64(0)
     for at in range(length):
@@ -152,8 +152,8 @@ def spread_of(
         carry = product >> np.uint64(32)
     digits[length] = np.int64(carry)
     length += 1
-    magnitude(first_sum, 0, 0, first_size, scratch)
-    size = used(scratch, first_size + 2)
+    write_magnitude(first_sum, 0, 0, first_size, scratch)
+    size = significant_digits(scratch, first_size + 2)
     for i in range(size):
         carry = np.uint64(0)
         borrow = np.int64(0)
@@ -173,4 +173,4 @@ def spread_of(
             digit = digits[at] + borrow
             digits[at] = digit & _MASK
             borrow = digit >> 32
-    return used(digits, len(digits))
+    return significant_digits(digits, len(digits))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity, is_collection, normal, one_zero_one_nan
+from tidegate.entries import identity_bytes, is_collection, normalize, normalize_floats
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
 
@@ -36,28 +36,28 @@ def group_rows(known: Sequence[pa.Array], new: Sequence[pa.Array], *, groups: in
     """
     if not new:
         return Grouping(np.zeros(rows, np.int64), np.zeros(1 if rows and not groups else 0, np.int64))
-    codes, matches, size = _coded(known[0], new[0])
+    codes, matches, size = _encode_column(known[0], new[0])
     for old, fresh in zip(known[1:], new[1:], strict=True):
-        more, others, several = _coded(old, fresh)
+        more, others, several = _encode_column(old, fresh)
         both = np.where((matches < 0) | (others < 0), -1, matches * several + others)
-        codes, matches, size = _coded(pa.array(both), pa.array(codes * several + more))
-    return _numbered(codes, matches, size)
+        codes, matches, size = _encode_column(pa.array(both), pa.array(codes * several + more))
+    return _number_groups(codes, matches, size)
 
 
-def _coded(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
+def _encode_column(known: pa.Array, new: pa.Array) -> tuple[Ints, Ints, int]:
     """Return codes 0, 1, … of the new values in order of appearance, those of known values or -1, and their number.
 
     Known values are looked up among the new ones, not vice versa: the new ones are few and stay in the CPU cache.
     """
     if is_collection(new.type):
-        known, new = identity(known), identity(new)
+        known, new = identity_bytes(known), identity_bytes(new)
     encoded = new.dictionary_encode(null_encoding="encode")
     matches = pc.index_in(known, value_set=encoded.dictionary, skip_nulls=False).fill_null(-1)
     return encoded.indices.to_numpy().astype(np.int64), matches.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 @compiled
-def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
+def _number_groups(codes: Ints, matches: Ints, size: int) -> Grouping:
     """Turn codes into positions: that of the known group if there is one, else a position after the known groups."""
     position, founders = np.full(size, -1), np.empty(size, np.int64)
     for group in range(len(matches)):
@@ -76,11 +76,11 @@ def _numbered(codes: Ints, matches: Ints, size: int) -> Grouping:
 def canonical(column: pa.Array) -> pa.Array:
     """Return the column with equal values represented alike: one NaN, one zero, maps in the order of keys."""
     if is_collection(column.type):
-        return normal(column)
-    return one_zero_one_nan(column) if pa.types.is_floating(column.type) else column
+        return normalize(column)
+    return normalize_floats(column) if pa.types.is_floating(column.type) else column
 
 
-def positions(ids: Ints, wanted: Ints) -> Ints:
+def positions_of_ids(ids: Ints, wanted: Ints) -> Ints:
     """Return the positions of the wanted ids among ids in ascending order."""
     if not len(wanted) or ids[-1] - ids[0] > 8 * len(ids) + 1024:
         return np.searchsorted(ids, wanted)
@@ -89,13 +89,13 @@ def positions(ids: Ints, wanted: Ints) -> Ints:
     return table[wanted - ids[0]]
 
 
-def by_group(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
+def sort_by_group_and_time(groups: Ints, times: Ints, *, count: int) -> tuple[Ints, Ints]:
     """Sort rows by group and time; return where each group begins, and the rows."""
-    return distribute(groups, np.argsort(times, kind="stable"), count)
+    return sort_by_group(groups, np.argsort(times, kind="stable"), count)
 
 
 @compiled
-def distribute(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
+def sort_by_group(groups: Ints, rows: Ints, count: int) -> tuple[Ints, Ints]:
     """Sort rows by group with a stable counting sort; return where each group begins, and the rows."""
     bounds = np.zeros(count + 1, np.int64)
     for row in rows:

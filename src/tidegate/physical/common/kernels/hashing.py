@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.entries import identity, is_collection
+from tidegate.entries import identity_bytes, is_collection
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
 Hashes = npt.NDArray[np.uint64]
@@ -42,7 +42,7 @@ def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
     first, *others = columns
     hashes = _hash_column(first)
     for column in others:
-        hashes = _combine(hashes, _hash_column(column))
+        hashes = _combine_hashes(hashes, _hash_column(column))
     return hashes
 
 
@@ -52,7 +52,7 @@ def bucket_of(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
     return ((low * np.uint64(buckets)) >> np.uint64(32)).astype(np.int32)
 
 
-def fixed_values(column: pa.Array, dtype: type[np.generic]) -> npt.NDArray[Any]:
+def fixed_width_values(column: pa.Array, dtype: type[np.generic]) -> npt.NDArray[Any]:
     """Return the values of a column of fixed width as they lie in memory; arbitrary where NULL."""
     if not len(column):
         return read_only(np.empty(0, dtype))
@@ -73,14 +73,14 @@ def _hash_values(column: pa.Array) -> Hashes:
     if pa.types.is_null(kind):
         return np.full(len(column), NULL_HASH, np.uint64)
     if is_collection(kind):
-        return _hash_strings(identity(column))
+        return _hash_strings(identity_bytes(column))
     if pa.types.is_string(kind):
         return _hash_strings(column)
     if pa.types.is_boolean(kind):
         return _hash_integers(read_only(column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)))  # noqa: FBT003 - Arrow's API
     if pa.types.is_floating(kind):
-        return _hash_floats(fixed_values(column, np.float32 if kind == pa.float32() else np.float64))
-    return _hash_integers(fixed_values(column, np.int32 if kind == pa.int32() else np.int64))
+        return _hash_floats(fixed_width_values(column, np.float32 if kind == pa.float32() else np.float64))
+    return _hash_integers(fixed_width_values(column, np.int32 if kind == pa.int32() else np.int64))
 
 
 def _hash_strings(column: pa.Array) -> Hashes:
@@ -156,7 +156,7 @@ def _hash_texts(ends: Any, content: Any) -> Any:
 
 
 @compiled
-def _combine(hashes: Any, others: Any) -> Any:
+def _combine_hashes(hashes: Any, others: Any) -> Any:
     """Combine hashes of rows with those of a further column; the order of the columns matters."""
     combined = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):

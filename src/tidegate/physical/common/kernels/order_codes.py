@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity, is_collection, normal
+from tidegate.entries import identity_bytes, is_collection, normalize
 from tidegate.physical.common.arrays import Ints
 
 Flags = npt.NDArray[np.uint8]
@@ -22,14 +22,14 @@ _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coded:
+class CodedColumns:
     """Codes of several columns (arbitrary where NULL), and a function that decodes them."""
 
     codes: tuple[Ints, ...]
     decode: Decode
 
 
-def order_codes(columns: Sequence[pa.Array]) -> Coded:
+def order_codes(columns: Sequence[pa.Array]) -> CodedColumns:
     """Code columns of one type: a code is smaller, equal or greater as its value is.
 
     Codes of strings are valid among these columns only. NaN is the greatest float; -0.0 equals 0.0. Arrays and maps
@@ -48,10 +48,10 @@ def order_codes(columns: Sequence[pa.Array]) -> Coded:
     if is_collection(kind):
         return _collection_ranks(columns)
     if pa.types.is_string(kind):
-        return _ranks(columns)
+        return _string_ranks(columns)
     if pa.types.is_floating(kind):
-        return Coded(tuple(_float_codes(c) for c in columns), partial(_floats, kind))
-    return Coded(tuple(integers(c) for c in columns), partial(_whole_values, kind))
+        return CodedColumns(tuple(_float_codes(c) for c in columns), partial(_decode_floats, kind))
+    return CodedColumns(tuple(integers(c) for c in columns), partial(_decode_integers, kind))
 
 
 def integers(column: pa.Array) -> Ints:
@@ -77,7 +77,7 @@ def presence(column: pa.Array) -> Flags:
     return column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
 
 
-def sorted_by(keys: Sequence[Ints]) -> Ints:
+def row_order_by_codes(keys: Sequence[Ints]) -> Ints:
     """Return the order of rows by several codes, the most important first; ties may be in any order.
 
     Sorting by the first code alone is much faster, and often leaves few rows to sort by the others.
@@ -85,7 +85,7 @@ def sorted_by(keys: Sequence[Ints]) -> Ints:
     Examples
     --------
     >>> import numpy as np
-    >>> sorted_by([np.array([2, 1, 2]), np.array([5, 4, 3])]).tolist()
+    >>> row_order_by_codes([np.array([2, 1, 2]), np.array([5, 4, 3])]).tolist()
     [1, 2, 0]
     """
     order = np.argsort(keys[0])
@@ -98,13 +98,13 @@ def sorted_by(keys: Sequence[Ints]) -> Ints:
     return order
 
 
-def classes(order: Ints, keys: Sequence[Ints]) -> Ints:
+def equality_classes(order: Ints, keys: Sequence[Ints]) -> Ints:
     """Return a number for each row, the same for rows with equal codes; `order` sorts the rows by the codes.
 
     Examples
     --------
     >>> import numpy as np
-    >>> classes(np.array([1, 2, 0]), [np.array([2, 1, 1])]).tolist()
+    >>> equality_classes(np.array([1, 2, 0]), [np.array([2, 1, 1])]).tolist()
     [1, 0, 0]
     """
     number = np.zeros(len(order), np.int64)
@@ -114,22 +114,22 @@ def classes(order: Ints, keys: Sequence[Ints]) -> Ints:
     return number
 
 
-def _ranks(columns: Sequence[pa.Array]) -> Coded:
+def _string_ranks(columns: Sequence[pa.Array]) -> CodedColumns:
     encoded = pa.concat_arrays(columns).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)  # by bytes, which in UTF-8 is by code point
     rank = np.zeros(len(order) + 1, np.int64)
     rank[np.array(order)] = np.arange(len(order))
     codes = rank[np.array(encoded.indices.fill_null(len(order)))]
     bounds = np.cumsum([len(c) for c in columns])[:-1]
-    return Coded(tuple(np.split(codes, bounds)), partial(_texts, encoded.dictionary.take(order)))
+    return CodedColumns(tuple(np.split(codes, bounds)), partial(_decode_ranks, encoded.dictionary.take(order)))
 
 
-def _collection_ranks(columns: Sequence[pa.Array]) -> Coded:
-    coded = _ranks([identity(column) for column in columns])
-    every, codes = normal(pa.concat_arrays(columns)), np.concatenate(coded.codes)
+def _collection_ranks(columns: Sequence[pa.Array]) -> CodedColumns:
+    coded = _string_ranks([identity_bytes(column) for column in columns])
+    every, codes = normalize(pa.concat_arrays(columns)), np.concatenate(coded.codes)
     example = np.zeros(codes.max(initial=-1) + 1, np.int64)
     example[codes] = np.arange(len(codes))
-    return Coded(coded.codes, partial(_texts, every.take(pa.array(example))))
+    return CodedColumns(coded.codes, partial(_decode_ranks, every.take(pa.array(example))))
 
 
 def _float_codes(column: pa.Array) -> Ints:
@@ -138,7 +138,7 @@ def _float_codes(column: pa.Array) -> Ints:
     return _flip_negative(numbers.view(np.int64))
 
 
-def _floats(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_floats(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
     return pa.array(_flip_negative(codes).view(np.float64), mask=nulls).cast(kind)
 
 
@@ -147,9 +147,9 @@ def _flip_negative(bits: Ints) -> Ints:
     return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
 
 
-def _whole_values(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_integers(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
     return pa.array(codes.astype(np.bool_) if pa.types.is_boolean(kind) else codes, mask=nulls).cast(kind)
 
 
-def _texts(ordered: pa.Array, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_ranks(ordered: pa.Array, codes: Ints, nulls: Nulls | None) -> pa.Array:
     return ordered.take(pa.array(codes, mask=nulls))

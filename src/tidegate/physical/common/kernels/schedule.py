@@ -17,7 +17,7 @@ MOST_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class ScheduleRun:
     """Rows in ascending order of their first column, a time; those before `consumed` are gone."""
 
     name: str
@@ -25,13 +25,13 @@ class Run:
     consumed: int = 0
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         return int(self.rows.num_rows) - self.consumed
 
-    def rest(self) -> pa.RecordBatch:
+    def waiting_rows(self) -> pa.RecordBatch:
         return self.rows.slice(self.consumed)
 
-    def until(self, time: int) -> int:
+    def count_rows_before(self, time: int) -> int:
         """Return the number of rows before the time."""
         return int(np.searchsorted(self.rows.column(0).to_numpy(), time))
 
@@ -41,14 +41,14 @@ class Schedule:
     """Runs, oldest first; `made` counts all runs ever made, so that each gets a unique name."""
 
     name: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[ScheduleRun, ...] = ()
     made: int = 0
 
     @staticmethod
     def load(name: str, chunks: Mapping[str, pa.RecordBatch], figures: Mapping[str, int]) -> Schedule:
         """Restore the runs of a schedule from chunks; `figures` are those of `figures()`."""
         named = sorted((n for n in figures if n.startswith(f"{name}.")), key=lambda n: int(n.rpartition(".")[2]))
-        return Schedule(name, tuple(Run(n, chunks[n], figures[n]) for n in named), figures.get(name, 0))
+        return Schedule(name, tuple(ScheduleRun(n, chunks[n], figures[n]) for n in named), figures.get(name, 0))
 
     def figures(self) -> dict[str, int]:
         return {self.name: self.made, **{run.name: run.consumed for run in self.runs}}
@@ -56,34 +56,34 @@ class Schedule:
     def chunks(self) -> dict[str, pa.RecordBatch]:
         return {run.name: run.rows for run in self.runs}
 
-    def add(self, rows: pa.RecordBatch) -> Schedule:
+    def with_rows(self, rows: pa.RecordBatch) -> Schedule:
         """Add rows, in any order."""
         if not rows.num_rows:
             return self
         more = self._with_run(self.runs, [rows])
-        return more if len(more.runs) <= MOST_RUNS else more.merged()
+        return more if len(more.runs) <= MOST_RUNS else more.with_merged_runs()
 
     def take_before(self, time: int) -> tuple[Schedule, list[pa.RecordBatch]]:
         """Split off the rows before a time: sorted, one batch from each run."""
-        ends = [run.until(time) for run in self.runs]
+        ends = [run.count_rows_before(time) for run in self.runs]
         due = [r.rows.slice(r.consumed, e - r.consumed) for r, e in zip(self.runs, ends, strict=True) if e > r.consumed]
         if not due:
             return self, []
         left = (replace(run, consumed=end) for run, end in zip(self.runs, ends, strict=True))
-        return replace(self, runs=tuple(run for run in left if run.waiting)), due
+        return replace(self, runs=tuple(run for run in left if run.waiting_count)), due
 
-    def _with_run(self, runs: Iterable[Run], parts: Sequence[pa.RecordBatch]) -> Schedule:
-        run = Run(f"{self.name}.{self.made}", _sorted(pa.concat_batches(parts)))
+    def _with_run(self, runs: Iterable[ScheduleRun], parts: Sequence[pa.RecordBatch]) -> Schedule:
+        run = ScheduleRun(f"{self.name}.{self.made}", _sort_by_time(pa.concat_batches(parts)))
         return replace(self, runs=(*runs, run), made=self.made + 1)
 
-    def merged(self) -> Schedule:
+    def with_merged_runs(self) -> Schedule:
         """Merge the newest runs, at least two, so that sizes grow geometrically."""
-        sizes = [run.waiting for run in self.runs]
+        sizes = [run.waiting_count for run in self.runs]
         first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
-        return self._with_run(self.runs[:first], [run.rest() for run in self.runs[first:]])
+        return self._with_run(self.runs[:first], [run.waiting_rows() for run in self.runs[first:]])
 
 
-def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _sort_by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
     times = rows.column(0).to_numpy()
     if (times[:-1] <= times[1:]).all():
         return rows

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.physical.common.batch import Batch, Times, concat_columns, take
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.common.kernels.hashing import Hashes, fixed_values
+from tidegate.physical.common.kernels.hashing import Hashes, fixed_width_values
 from tidegate.time import FOREVER
 
 Positions = npt.NDArray[np.int32]
@@ -29,7 +29,7 @@ SAMPLE = 512
 """Number of ends of a run that are sampled, at most, to predict when most of its rows will have expired."""
 
 
-class Index(NamedTuple):
+class RunIndex(NamedTuple):
     """Columns of a run that kernels read."""
 
     start: Times
@@ -54,22 +54,22 @@ class Run:
         return count
 
     @property
-    def index(self) -> Index:
-        start, end = (fixed_values(self.rows.column(i), np.int64) for i in range(2))
+    def index(self) -> RunIndex:
+        start, end = (fixed_width_values(self.rows.column(i), np.int64) for i in range(2))
         hash_, first, slot = self.groups.columns
-        return Index(
+        return RunIndex(
             start,
             end,
-            fixed_values(hash_, np.uint64),
-            fixed_values(first, np.int32),
-            fixed_values(slot, np.int32),
+            fixed_width_values(hash_, np.uint64),
+            fixed_width_values(first, np.int32),
+            fixed_width_values(slot, np.int32),
         )
 
 
 def build_run(elements: Batch, hashes: Hashes) -> Run:
     """Sort the elements into a run; there must be at least one."""
-    order, groups = _arrange(hashes, _by_start(elements.start))
-    return _run(elements.take(order), groups)
+    order, groups = _sort_into_groups(hashes, _order_by_start(elements.start))
+    return _make_run(elements.take(order), groups)
 
 
 def merge_runs(runs: Sequence[Run], watermark: int) -> Run | None:
@@ -87,27 +87,27 @@ def merge_runs(runs: Sequence[Run], watermark: int) -> Run | None:
     )
     if not len(order):
         return None
-    return _run(Batch.from_arrow(take(concat_columns([run.rows for run in runs]), order)), groups)
+    return _make_run(Batch.from_arrow(take(concat_columns([run.rows for run in runs]), order)), groups)
 
 
-def _run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run:
+def _make_run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run:
     start, end = sorted_rows.start, sorted_rows.end
     return Run(
         rows=sorted_rows.to_arrow(),
         groups=pa.RecordBatch.from_arrays([pa.array(g) for g in groups], ["hash", "first", "slot"]),
-        longest=_longest(start, end),
+        longest=_longest_validity(start, end),
         last_end=int(end.max()),
-        stale=_stale(end),
+        stale=_stale_time(end),
     )
 
 
-def _longest(start: Times, end: Times) -> int:
+def _longest_validity(start: Times, end: Times) -> int:
     """Return the longest validity, at most FOREVER, because the whole of time does not fit into 64 bits."""
     lengths = end - start
     return FOREVER if lengths.min() < 0 else min(int(lengths.max()), FOREVER)
 
 
-def _stale(end: Times) -> int:
+def _stale_time(end: Times) -> int:
     """Return when three quarters of the rows have expired, if the others live on for longer than that takes.
 
     Otherwise, return when all have expired.
@@ -117,7 +117,7 @@ def _stale(end: Times) -> int:
     return most if last - most > most - first else last
 
 
-def _by_start(start: Times) -> Positions:
+def _order_by_start(start: Times) -> Positions:
     """Return the order by start; most streams are in this order already."""
     if (start[1:] >= start[:-1]).all():
         return np.arange(len(start), dtype=np.int32)
@@ -131,7 +131,7 @@ def slot_of(hash_: Any, slots: Any) -> Any:
 
 
 @compiled
-def _arrange(hashes: Any, by_start: Any) -> Any:
+def _sort_into_groups(hashes: Any, by_start: Any) -> Any:
     """Return the order of rows by (hash, start), and the groups."""
     count = len(hashes)
     bounds = np.zeros(count + 1, np.int32)
@@ -150,7 +150,7 @@ def _arrange(hashes: Any, by_start: Any) -> Any:
             if ordered[at] < ordered[at - 1]:
                 _sort_slot(order[bounds[slot] : bounds[slot + 1]], ordered[bounds[slot] : bounds[slot + 1]])
                 break
-    return order, _groups(ordered)
+    return order, _find_groups(ordered)
 
 
 @compiled
@@ -172,7 +172,7 @@ def _sort_slot(order: Any, ordered: Any) -> None:
 
 
 @compiled
-def _groups(ordered: Any) -> Any:
+def _find_groups(ordered: Any) -> Any:
     """Return hash and first row of each group, given the ascending hashes of the rows, and the slots."""
     count = 0
     for row in range(len(ordered)):
@@ -183,11 +183,11 @@ def _groups(ordered: Any) -> Any:
         if row == 0 or ordered[row] != ordered[row - 1]:
             hash_[group], first[group] = ordered[row], row
             group += 1
-    return hash_, first, _slots(hash_)
+    return hash_, first, _slots_of_groups(hash_)
 
 
 @compiled
-def _slots(hash_: Any) -> Any:
+def _slots_of_groups(hash_: Any) -> Any:
     slots = np.empty(len(hash_), np.int32)
     filled = 0
     for group in range(len(hash_)):
@@ -215,7 +215,7 @@ def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_en
             if group[run] < group_ends[run] and (not found or hash_[group[run]] < least):
                 least, found = hash_[group[run]], True
         if not found:
-            return order[:count], _groups(ordered[:count])
+            return order[:count], _find_groups(ordered[:count])
         for run in range(runs):
             row[run], stop[run] = 0, 0
             if group[run] < group_ends[run] and hash_[group[run]] == least:

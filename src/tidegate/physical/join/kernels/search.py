@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from tidegate.physical.common.batch import Times
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.join.kernels.runs import Index, Positions, slot_of
+from tidegate.physical.join.kernels.runs import Positions, RunIndex, slot_of
 from tidegate.physical.join.kernels.terms import Ranges
 from tidegate.time import FOREVER
 
-FEW = 1024
+LEAST_ROOM = 1024
 """Least room for pairs; it is not larger because fresh memory has to be fetched."""
 
 LANE = 64
@@ -40,20 +40,20 @@ class Operands(NamedTuple):
 class Probe:
     """Run whose rows search for partners."""
 
-    index: Index
+    index: RunIndex
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched:
+class SearchTarget:
     """Run in which partners are searched; `longest` is the longest validity of its rows."""
 
-    index: Index
+    index: RunIndex
     operands: Operands
     longest: int
 
 
-class Found(NamedTuple):
+class FoundPairs(NamedTuple):
     """Pairs by position in the probing run and in the other, and when both are valid."""
 
     probe: Positions
@@ -62,20 +62,22 @@ class Found(NamedTuple):
     end: Times
 
 
-def search(probe: Probe, run: Searched, *, most: int) -> Iterator[Found]:
+def search(probe: Probe, run: SearchTarget, *, most: int) -> Iterator[FoundPairs]:
     """Yield all pairs of rows that have equal hashes, overlap, and fulfil the terms; at most `most` at a time."""
     cursor = np.array([0, -1, -1])
-    size = max(FEW, len(probe.index.start))
+    size = max(LEAST_ROOM, len(probe.index.start))
     while cursor[0] < len(probe.index.hash):
-        found = _room(min(size, most))
+        found = _empty_pairs(min(size, most))
         size *= 8  # after many pairs, more are likely
         count = _search(probe.index, run.index, run.longest, probe.ranges, run.operands, cursor, found)
         if count:
-            yield Found(found.probe[:count], found.row[:count], found.start[:count], found.end[:count])
+            yield FoundPairs(found.probe[:count], found.row[:count], found.start[:count], found.end[:count])
 
 
-def _room(size: int) -> Found:
-    return Found(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64))
+def _empty_pairs(size: int) -> FoundPairs:
+    return FoundPairs(
+        np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
+    )
 
 
 @compiled
@@ -85,22 +87,22 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
     terms, room, count = ranges.shape[1], len(found.probe), np.int64(0)
     all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
     for group in range(cursor[0], len(probe.hash)):
-        at = _find(run.hash, run.slot, probe.hash[group])
+        at = _group_of_hash(run.hash, run.slot, probe.hash[group])
         if at < 0:
             continue
-        begin, stop = _rows(run.first, at, len(run_start))
-        row, last = _rows(probe.first, group, len(probe.start))
+        begin, stop = _rows_of_group(run.first, at, len(run_start))
+        row, last = _rows_of_group(probe.first, group, len(probe.start))
         row = max(row, cursor[1])
         while row < last:
             start, end = probe.start[row], probe.end[row]
             if longest < FOREVER:
-                begin = _after(run_start, begin, stop, start - longest)
-            until = stop if run_start[stop - 1] < end else _after(run_start, begin, stop, end - 1)
+                begin = _first_after(run_start, begin, stop, start - longest)
+            until = stop if run_start[stop - 1] < end else _first_after(run_start, begin, stop, end - 1)
             position, cursor[2] = max(begin, cursor[2]), -1
             while position < until:
                 upto = min(position + LANE, until, position + room)
                 ends = run_end[position:upto]
-                if terms and all_tested and not _any(ends, start, first[position:upto], ranges[row, 0]):
+                if terms and all_tested and not _has_any_match(ends, start, first[position:upto], ranges[row, 0]):
                     position = upto
                     continue
                 if count + upto - position > room:
@@ -109,11 +111,13 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
                 if not terms:
                     after = _append_valid(found.row, count, position, ends, start)
                 elif all_tested:
-                    after = _append(found.row, count, position, ends, start, first[position:upto], ranges[row, 0])
+                    after = _append_matching(
+                        found.row, count, position, ends, start, first[position:upto], ranges[row, 0]
+                    )
                     if terms > 1:
-                        after = _retain(found.row, count, after, operands.second, ranges[row, 1])
+                        after = _retain_matching(found.row, count, after, operands.second, ranges[row, 1])
                     if terms > 2:
-                        after = _retain(found.row, count, after, operands.third, ranges[row, 2])
+                        after = _retain_matching(found.row, count, after, operands.third, ranges[row, 2])
                 else:
                     after = _append_doubtful(found.row, count, position, ends, start, operands, ranges[row])
                 for pair in range(count, after):
@@ -127,13 +131,13 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
 
 
 @inlined
-def _rows(first: Any, group: Any, rows: Any) -> Any:
+def _rows_of_group(first: Any, group: Any, rows: Any) -> Any:
     """Return the rows of a group: the first, and the one after the last."""
     return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
 
 
 @inlined
-def _any(ends: Any, start: Any, values: Any, range_: Any) -> Any:
+def _has_any_match(ends: Any, start: Any, values: Any, range_: Any) -> Any:
     """Return whether a term holds for any row that is still valid.
 
     Mostly it holds for none, and this loop can be vectorised.
@@ -156,7 +160,7 @@ def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -
 
 
 @inlined
-def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
+def _append_matching(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
     """Append the rows that are still valid and for which a term holds; return the new count."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
     for i in range(len(ends)):
@@ -167,7 +171,7 @@ def _append(rows: Any, count: Any, position: Any, ends: Any, start: Any, values:
 
 
 @inlined
-def _retain(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
+def _retain_matching(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
     """Remove appended rows for which a term does not hold; return the new count."""
     kept = begin
     for i in range(begin, end):
@@ -203,7 +207,7 @@ def _is_clear(bits: Any, row: Any) -> Any:
 
 
 @inlined
-def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
+def _group_of_hash(hashes: Any, slots: Any, hash_: Any) -> Any:
     """Return the group of a hash, or -1."""
     groups = len(hashes)
     group = np.int64(slots[slot_of(hash_, groups)])
@@ -213,7 +217,7 @@ def _find(hashes: Any, slots: Any, hash_: Any) -> Any:
 
 
 @inlined
-def _after(times: Any, low: Any, high: Any, limit: Any) -> Any:
+def _first_after(times: Any, low: Any, high: Any, limit: Any) -> Any:
     """Return the first position in [low, high) with a time after the limit, searching near `low` first."""
     step = 1
     while low + step < high and times[low + step] <= limit:

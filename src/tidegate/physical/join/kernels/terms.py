@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.common.kernels.hashing import fixed_values
+from tidegate.physical.common.kernels.hashing import fixed_width_values
 
 MOST_TERMS = 3
 """Number of terms that are tested during the search."""
@@ -59,7 +59,7 @@ def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> 
     """Return the ranges of probing rows, given a column of doubles for each term, NULL where it cannot be tested."""
     ranges = np.empty((rows, len(terms), 5))
     for number, (column, term) in enumerate(zip(columns, terms, strict=True)):
-        _fill(ranges[:, number], fixed_values(column, np.float64), *term)
+        _fill_ranges(ranges[:, number], fixed_width_values(column, np.float64), *term)
     for column in columns:
         if column.null_count:
             everything = (0.0, 0.0, np.inf, -np.inf, 1.0)
@@ -68,15 +68,17 @@ def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> 
 
 
 @compiled
-def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any, run_sign: Any, constant: Any) -> None:
-    low, high, outside = _range(compare, constant)
+def _fill_ranges(
+    ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any, run_sign: Any, constant: Any
+) -> None:
+    low, high, outside = _comparison_range(compare, constant)
     if combine == Combine.MAGNITUDE:
         low = -high
     for row in range(len(values)):
         shift, factor = probe_sign * values[row], run_sign
         if combine == Combine.NOTHING:
             shift, factor = 0.0, 1.0
-            low, high, outside = _range(compare, values[row])
+            low, high, outside = _comparison_range(compare, values[row])
         elif combine == Combine.PRODUCT:
             shift, factor = 0.0, values[row]
         ranges[row, 0], ranges[row, 1], ranges[row, 2], ranges[row, 3] = shift, factor, low, high
@@ -84,7 +86,7 @@ def _fill(ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any,
 
 
 @inlined
-def _range(compare: Any, constant: Any) -> Any:
+def _comparison_range(compare: Any, constant: Any) -> Any:
     """Return the range in which the comparison of x with the constant is true, and whether to negate it."""
     negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
     if compare in (Compare.EQUAL, Compare.UNEQUAL):

@@ -44,24 +44,24 @@ TIERS = Tiers()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class StoredRun:
     """Run and its number, which is unique on its side among the runs kept at one time."""
 
     number: int
     run: Run
 
 
-Side = tuple[Stored, ...]
+Side = tuple[StoredRun, ...]
 """Runs of one side, oldest first."""
 
 
 def load_runs(chunks: Mapping[str, pa.RecordBatch]) -> tuple[Side, Side]:
     """Return the runs of the left and the right side."""
-    sides: tuple[list[Stored], list[Stored]] = ([], [])
+    sides: tuple[list[StoredRun], list[StoredRun]] = ([], [])
     if DIRECTORY in chunks:
         for side, number, *figures in zip(*(c.to_pylist() for c in chunks[DIRECTORY].columns), strict=True):
-            rows, groups = (chunks[name] for name in _names(side, number))
-            sides[side].append(Stored(number, Run(rows, groups, *figures)))
+            rows, groups = (chunks[name] for name in _chunk_names(side, number))
+            sides[side].append(StoredRun(number, Run(rows, groups, *figures)))
     return tuple(sides[0]), tuple(sides[1])
 
 
@@ -72,7 +72,7 @@ def save_runs(left: Side, right: Side) -> dict[str, pa.RecordBatch]:
     for side, stored in ((0, left), (1, right)):
         for each in stored:
             run = each.run
-            chunks |= zip(_names(side, each.number), (run.rows, run.groups), strict=True)
+            chunks |= zip(_chunk_names(side, each.number), (run.rows, run.groups), strict=True)
             entries.append((side, each.number, run.longest, run.last_end, run.stale))
     if entries:
         columns = [pa.array(c, t) for c, t in zip(zip(*entries, strict=True), _DIRECTORY_SCHEMA.types, strict=True)]
@@ -80,20 +80,20 @@ def save_runs(left: Side, right: Side) -> dict[str, pa.RecordBatch]:
     return chunks
 
 
-def renew(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Side:
+def update_side(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Side:
     """Return the runs after new elements have arrived, without those that have expired at the watermark."""
     number = 1 + max((each.number for each in side), default=-1)
-    arrived = [] if new is None else [Stored(number, new)]
+    arrived = [] if new is None else [StoredRun(number, new)]
     live = [each for each in (*side, *arrived) if each.run.last_end > watermark]
-    newest = _to_merge([len(each.run) for each in live], tiers)
+    newest = _count_to_merge([len(each.run) for each in live], tiers)
     kept = _compact(live[: len(live) - newest], number + 1, watermark)
     if not newest:
         return tuple(kept)
     merged = merge_runs([each.run for each in live[-newest:]], watermark)
-    return (*kept, *_stored(number, merged))
+    return (*kept, *_stored_runs(number, merged))
 
 
-def _to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
+def _count_to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
     """Return how many of the newest runs to merge."""
     if len(sizes) <= tiers.few:
         return 0
@@ -105,21 +105,21 @@ def _to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
     return count if count > 1 else 0
 
 
-def _compact(side: Iterable[Stored], number: int, watermark: int) -> list[Stored]:
+def _compact(side: Iterable[StoredRun], number: int, watermark: int) -> list[StoredRun]:
     """Rewrite runs that have mostly expired; their other rows may stay valid for long."""
-    kept: list[Stored] = []
+    kept: list[StoredRun] = []
     for each in side:
         if each.run.stale > watermark:
             kept.append(each)
         else:
-            kept += _stored(number + len(kept), merge_runs([each.run], watermark))
+            kept += _stored_runs(number + len(kept), merge_runs([each.run], watermark))
     return kept
 
 
-def _stored(number: int, run: Run | None) -> list[Stored]:
-    return [] if run is None else [Stored(number, run)]
+def _stored_runs(number: int, run: Run | None) -> list[StoredRun]:
+    return [] if run is None else [StoredRun(number, run)]
 
 
-def _names(side: int, number: int) -> tuple[str, str]:
+def _chunk_names(side: int, number: int) -> tuple[str, str]:
     stem = f"{('left', 'right')[side]}-{number}"
     return f"{stem}-rows", f"{stem}-groups"

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.index import first_chained
+from tidegate.physical.keyed_join.kernels.index import chain_starts
 from tidegate.physical.keyed_join.kernels.layout import HIGH, START
 from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NEVER, UNKNOWN, YES, Patience, Positions
 from tidegate.physical.keyed_join.kernels.rows import BLOCK
@@ -28,7 +28,7 @@ def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Posi
     counted = (child.layout.base.get(edge, -1), counter)
     parents = (table.ints, table.layout.key[edge], table.pointers, table.heads, place, table.component)
     children = (child.ints, child.layout.key[edge], child.component, child.fresh, child.count, decided)
-    found: int = _ask_parents(*parents, *children, *counted, table.soonest, table.asked, table.said, asked)
+    found: int = _ask_parents(*parents, *children, *counted, table.soonest, table.asked, table.flags, asked)
     return found
 
 
@@ -43,7 +43,7 @@ def ask_overdue(table: Table, place: int, edge: int, limits: Patience, asked: in
     if limits.low > LEAST:
         asked = _ask_below_limit(table, place, table.layout.key[edge], limits.low, asked)
     if limits.watermark > LEAST:
-        own = (table.pointers, place, table.component, table.asked, table.said)
+        own = (table.pointers, place, table.component, table.asked, table.flags)
         asked = _ask_ending(table.ints, *own, table.soonest, table.fresh, limits.watermark, asked)
     return asked
 
@@ -54,7 +54,7 @@ def _ask_below_limit(table: Table, place: int, column: int, limit: int, asked: i
     floor = table.floors.get((column, place))
     if floor is None:
         table.floors[column, place] = floor = Floor(np.full(len(table.soonest), NEVER))
-    own = (table.ints, column, table.pointers, place, table.component, table.asked, table.said)
+    own = (table.ints, column, table.pointers, place, table.component, table.asked, table.flags)
     asked = _ask_below(*own, floor.least, floor.known, table.fresh, limit, asked)
     floor.known = table.fresh
     return asked
@@ -72,7 +72,7 @@ def ask_new(component: Any, fresh: Any, count: Any, asked: Any, said: Any) -> An
 
 
 @inlined
-def _ask(row: Any, asked: Any, said: Any, count: Any) -> Any:
+def _ask_once(row: Any, asked: Any, said: Any, count: Any) -> Any:
     """List an element, unless it is listed; return the length of the list."""
     if said[row]:
         return count
@@ -91,7 +91,7 @@ def _ask_parents(
     high, wanted, child_high = ints[HIGH], child_ints[child_key], child_ints[HIGH]
     children = np.empty(new + len(decided), np.int32)
     children[:new], children[new:] = np.arange(fresh, after), decided
-    rows = first_chained(head, wanted, children)
+    rows = chain_starts(head, wanted, children)
     active = 0
     for i in range(len(children)):
         its = child_component[children[i]]
@@ -141,7 +141,7 @@ def _ask_below(
             if component[row] == UNKNOWN and children[row] < 0:
                 least[block] = min(least[block], values[row])
                 if values[row] < limit:
-                    count = _ask(row, asked, said, count)
+                    count = _ask_once(row, asked, said, count)
     return count
 
 
@@ -157,5 +157,5 @@ def _ask_ending(
             continue
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, fresh)):
             if component[row] == UNKNOWN and children[row] < 0 and high[row] <= watermark:
-                count = _ask(row, asked, said, count)
+                count = _ask_once(row, asked, said, count)
     return count

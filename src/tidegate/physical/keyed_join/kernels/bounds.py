@@ -14,7 +14,7 @@ LEAST = -(2**63)
 _NONE = np.empty(0, np.int64)
 
 
-class Stairs(NamedTuple):
+class RunningMaxima(NamedTuple):
     """Running maxima by position (arrival number or start), and the largest value that is settled.
 
     A value is settled if its position is at least `slack` before the position reached. When the slack grows,
@@ -26,19 +26,19 @@ class Stairs(NamedTuple):
     position: Ints = _NONE
     value: Ints = _NONE
 
-    def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> Stairs:
+    def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> RunningMaxima:
         """Add elements. Those at or before `reached` minus the slack are settled."""
         low = LEAST if slack > self.slack else self.low
-        low, is_behind, *risen = _risen(self.position, self.value, position, value, reached - slack, low)
+        low, is_behind, *risen = _update_maxima(self.position, self.value, position, value, reached - slack, low)
         if not is_behind:
             position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
             order = np.argsort(position, kind="stable")
-            low, _, *risen = _risen(_NONE, _NONE, position[order], value[order], reached - slack, low)
-        return Stairs(low, slack, *risen)
+            low, _, *risen = _update_maxima(_NONE, _NONE, position[order], value[order], reached - slack, low)
+        return RunningMaxima(low, slack, *risen)
 
 
 @compiled
-def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
+def _update_maxima(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
     """Return the largest settled value, and the running maxima after it. `before` are running maxima already.
 
     Also return whether positions are in order and none is less than the last of `before`. If not, nothing is changed.
@@ -66,21 +66,21 @@ def _risen(before: Any, value_before: Any, position: Any, value: Any, settled: A
     return low, True, positions[:count].copy(), values[:count].copy()
 
 
-class Order(NamedTuple):
+class KeyOrder(NamedTuple):
     """Running maxima of one key column, by arrival number and by time."""
 
-    rows: Stairs = Stairs()
-    time: Stairs = Stairs()
+    rows: RunningMaxima = RunningMaxima()
+    time: RunningMaxima = RunningMaxima()
 
-    def absorb(self, keys: Ints, number: Ints, start: Ints, bound: Bound, counter: int, watermark: int) -> Order:
+    def absorb(self, keys: Ints, number: Ints, start: Ints, bound: Bound, counter: int, watermark: int) -> KeyOrder:
         rows, time = self.rows, self.time
         if bound.rows is not None:
             rows = rows.absorb(number, keys, counter, bound.rows)
         if bound.time is not None:
             time = time.absorb(start, keys, watermark - 1, bound.time)
-        return Order(rows, time)
+        return KeyOrder(rows, time)
 
-    def low(self, bound: Bound) -> int:
+    def lower_bound(self, bound: Bound) -> int:
         """Return the lower bound of the keys of later elements."""
         rows = LEAST if bound.rows is None else self.rows.low
         return max(rows, LEAST if bound.time is None else self.time.low)

@@ -11,7 +11,7 @@ from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.model import GONE
 
 
-class Changes(NamedTuple):
+class TableChanges(NamedTuple):
     """Positions of new or changed elements, the rows of new ones, and the rows of removed ones.
 
     `gone` are the rows of the log that are no longer valid.
@@ -23,12 +23,12 @@ class Changes(NamedTuple):
     gone: Ints
 
 
-Removed = tuple[Ints, Ints]
+RemovedRows = tuple[Ints, Ints]
 """Rows, and their rows in the log."""
 
 
 @compiled
-def unlike(component: Any, was: Any) -> Any:
+def take_changed_positions(component: Any, was: Any) -> Any:
     """Return the positions of elements whose component has changed, and record the current components in `was`."""
     at = np.empty(len(component), np.int64)
     count = 0
@@ -41,7 +41,7 @@ def unlike(component: Any, was: Any) -> Any:
 
 
 @compiled
-def removed(component: Any, noted: Any, row: Any) -> Any:
+def take_removed_rows(component: Any, noted: Any, row: Any) -> Any:
     """Return the elements that are gone but still in the log, and mark them as removed from it."""
     rows, gone = np.empty(len(component), np.int64), np.empty(len(component), np.int64)
     count = 0

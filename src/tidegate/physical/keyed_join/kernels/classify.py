@@ -10,15 +10,15 @@ import numpy as np
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.asking import ASKED, ask_new, ask_overdue, ask_parents
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.closure import until_settled
+from tidegate.physical.keyed_join.kernels.closure import decide_by_closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START
-from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, NOBODY, UNKNOWN, YES, Patience, Positions
+from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, NO_POSITIONS, UNKNOWN, YES, Patience, Positions
 from tidegate.physical.keyed_join.kernels.rows import BLOCK
 from tidegate.physical.keyed_join.kernels.table import Table
 
 
-class Terms(NamedTuple):
+class DecisionRules(NamedTuple):
     """Rules for decisions: how long to wait for children over each edge, and the state for waits that time out.
 
     `late` is the component of elements whose children cannot arrive because of a constraint. `counters` is the number
@@ -31,27 +31,27 @@ class Terms(NamedTuple):
     counters: Sequence[int]
 
 
-def classify(graph: Graph, tables: Sequence[Table], terms: Terms, *, came_back: bool) -> list[Positions]:
+def classify(graph: Graph, tables: Sequence[Table], terms: DecisionRules, *, came_back: bool) -> list[Positions]:
     """Set the components of all Unknown elements; return for each stream the positions of those that are Yes now.
 
     If several streams together cover a tree, they are not chained yet, unless cold elements have returned. Elements
     that are not kept may become Gone at once.
     """
     if graph.shape == "tree":
-        found = _by_children(graph, tables, terms)
+        found = _decide_by_children(graph, tables, terms)
         for stream, table in enumerate(tables):
-            if came_back or stream not in graph.covers[0] or stream in graph.singles:
+            if came_back or stream not in graph.covers[0] or stream in graph.single_covers:
                 table.chain(table.count)
         return found
-    asked = [_unknown(table.waiting, table["component"], table.fresh) for table in tables]
+    asked = [_unknown_positions(table.waiting, table["component"], table.fresh) for table in tables]
     for table, at in zip(tables, asked, strict=True):
-        _look_again(at, table.soonest)
-    until_settled(graph, tables, asked, terms.patience, terms.late)
-    return [_complete(at, table["component"]) for table, at in zip(tables, asked, strict=True)]
+        _mark_for_sweep(at, table.soonest)
+    decide_by_closure(graph, tables, asked, terms.patience, terms.late)
+    return [_complete_positions(at, table["component"]) for table, at in zip(tables, asked, strict=True)]
 
 
 @compiled
-def _unknown(waiting: Any, component: Any, fresh: Any) -> Any:
+def _unknown_positions(waiting: Any, component: Any, fresh: Any) -> Any:
     """Return the positions of all Unknown elements."""
     asked = np.empty(len(waiting) + len(component) - fresh, np.int32)
     asked[: len(waiting)] = waiting
@@ -63,14 +63,14 @@ def _unknown(waiting: Any, component: Any, fresh: Any) -> Any:
 
 
 @compiled
-def _look_again(at: Any, soonest: Any) -> None:
+def _mark_for_sweep(at: Any, soonest: Any) -> None:
     """Mark blocks for the next sweep, as some of their elements may not be kept."""
     for row in at:
         soonest[row // BLOCK] = LEAST
 
 
 @compiled
-def _complete(at: Any, component: Any) -> Any:
+def _complete_positions(at: Any, component: Any) -> Any:
     """Return the positions of elements that are Yes."""
     yes = np.empty(len(at), np.int32)
     count = 0
@@ -80,29 +80,29 @@ def _complete(at: Any, component: Any) -> Any:
     return yes[:count].copy()
 
 
-def _by_children(graph: Graph, tables: Sequence[Table], terms: Terms) -> list[Positions]:
+def _decide_by_children(graph: Graph, tables: Sequence[Table], terms: DecisionRules) -> list[Positions]:
     """Decide by the children, which is enough in a tree. Most elements continue to wait, and are not read."""
     patience, late, keeps_no, counters = terms
-    promoted, decided = [NOBODY] * len(tables), [NOBODY] * len(tables)
+    promoted, decided = [NO_POSITIONS] * len(tables), [NO_POSITIONS] * len(tables)
     for stream in graph.children_first:
         table = tables[stream]
         if not graph.below[stream]:
             if table.fresh < table.count:
                 promoted[stream] = _complete_leaves(table.component, table.ints, table.fresh, table.count)
             continue
-        asked = ask_new(table.component, table.fresh, table.count, table.asked, table.said)
+        asked = ask_new(table.component, table.fresh, table.count, table.asked, table.flags)
         for place, edge in enumerate(graph.below[stream]):
             child = graph.edges[edge].child
             asked = ask_parents(table, place, edge, tables[child], decided[child], asked, counters[stream])
             asked = ask_overdue(table, place, edge, patience[edge], asked)
         if asked:
             stays = stream in keeps_no and bool(graph.above[stream])
-            states = (late, YES if table.layout.most == YES else GONE, NO if stays else GONE)
-            own = (table.asked, asked, table.said, table.ints, table.pointers, table.soonest, table.component)
+            states = (late, YES if table.layout.last_kept_component == YES else GONE, NO if stays else GONE)
+            own = (table.asked, asked, table.flags, table.ints, table.pointers, table.soonest, table.component)
             for place, edge in enumerate(graph.below[stream]):
                 other = tables[graph.edges[edge].child]
                 known = (table.layout.key[edge], table.layout.seen[edge], place, other.ints, other.component)
-                promoted[stream], decided[stream] = _consult(*own, *states, *known, *patience[edge])
+                promoted[stream], decided[stream] = _apply_child(*own, *states, *known, *patience[edge])
     return promoted
 
 
@@ -124,7 +124,7 @@ def _complete_leaves(component: Any, ints: Any, fresh: Any, count: Any) -> Any:
 
 
 @compiled
-def _consult(
+def _apply_child(
     asked: Any, count: Any, said: Any, ints: Any, pointers: Any, soonest: Any, component: Any,
     late: Any, yes: Any, no: Any, key: Any, seen: Any, place: Any, child_ints: Any, child_component: Any,
     rows: Any, time: Any, least: Any, watermark: Any,

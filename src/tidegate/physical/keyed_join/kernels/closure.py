@@ -14,26 +14,26 @@ from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN, 
 from tidegate.physical.keyed_join.kernels.table import Table
 
 
-def until_settled(
+def decide_by_closure(
     graph: Graph, tables: Sequence[Table], asked: list[Positions], patience: Sequence[Patience], late: int
 ) -> None:
     """Decide from all elements reached. In cyclic graphs, then remove elements that need a removed one."""
     for stream in graph.children_first:
         table, at = tables[stream], asked[stream]
-        some, decided = _screened(graph, table, stream, at, patience, late)
+        some, decided = _screen_elements(graph, table, stream, at, patience, late)
         if len(some):
-            decided |= _decide(table, some, _by_closure(graph, tables, stream, some, patience), late)
+            decided |= _write_verdict(table, some, _judge_by_closure(graph, tables, stream, some, patience), late)
         asked[stream] = at[table["component"][at] <= YES] if decided else at
     again = graph.shape == "cyclic"
     while again:
         again = False
         for edge, (parent, child) in enumerate(graph.edges):
             found = (tables[parent][f"child{edge}"], tables[child]["component"])
-            again |= bool(_go_along(asked[parent], tables[parent]["component"], *found, late))
+            again |= bool(_pass_to_parents(asked[parent], tables[parent]["component"], *found, late))
 
 
 @compiled
-def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
+def _pass_to_parents(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
     """Pass No and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in at:
@@ -44,7 +44,7 @@ def _go_along(at: Any, component: Any, children: Any, below: Any, late: Any) -> 
     return lost
 
 
-def _screened(
+def _screen_elements(
     graph: Graph, table: Table, stream: int, at: Positions, patience: Sequence[Patience], late: int
 ) -> tuple[Positions, bool]:
     """Decide on elements that lack a child for good, or all children; return the others, and whether any is lost.
@@ -54,8 +54,8 @@ def _screened(
     state = np.zeros(len(at), np.uint8)
     for edge in graph.below[stream]:
         own = (table[f"key{edge}"], table[f"seen{edge}"], table["start"], table["end"])
-        _look(at, table[f"child{edge}"], *own, *patience[edge], state)
-    some, decided = _settled(at, state, table["start"], table["end"], table["component"], late)
+        _flag_children(at, table[f"child{edge}"], *own, *patience[edge], state)
+    some, decided = _decide_by_flags(at, state, table["start"], table["end"], table["component"], late)
     return some, bool(decided)
 
 
@@ -64,7 +64,7 @@ _PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
 
 
 @compiled
-def _look(
+def _flag_children(
     at: Any, children: Any, key: Any, seen: Any, start: Any, end: Any,
     rows: Any, time: Any, least: Any, watermark: Any, state: Any,
 ) -> None:  # fmt: skip
@@ -83,7 +83,7 @@ def _look(
 
 
 @compiled
-def _settled(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
+def _decide_by_flags(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
     """Set the components that direct children determine; return the other elements, and whether any is lost."""
     some = np.empty(len(at), np.int32)
     count, lost = 0, False
@@ -113,17 +113,17 @@ class Verdict(NamedTuple):
     high: Ints
 
 
-def _opening(table: Table, at: Positions) -> Verdict:
+def _initial_verdict(table: Table, at: Positions) -> Verdict:
     missing, late, never = np.zeros((3, len(at)), np.bool_)
     return Verdict(missing, late, never, table["start"][at], table["end"][at])
 
 
-def _by_closure(
+def _judge_by_closure(
     graph: Graph, tables: Sequence[Table], stream: int, at: Positions, patience: Sequence[Patience]
 ) -> Verdict:
     """Judge elements by all elements they reach, which must exist and be the same along all paths."""
     table = tables[stream]
-    verdict = _opening(table, at)
+    verdict = _initial_verdict(table, at)
     reached, conflict = closure(graph, tables, stream, at)
     verdict.never[:] |= conflict
     for other, position in reached.items():
@@ -153,7 +153,7 @@ def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -
 
     The mask marks where two paths lead to different elements of one stream.
     """
-    reached = {other: np.full(len(at), -1, np.int32) for other in sorted(graph.reached[stream])}
+    reached = {other: np.full(len(at), -1, np.int32) for other in sorted(graph.reachable[stream])}
     reached[stream] = at
     conflict = np.zeros(len(at), np.bool_)
     edges = [edge for other in reversed(graph.children_first) if other in reached for edge in graph.below[other]]
@@ -176,7 +176,7 @@ def closure(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -
     return reached, conflict
 
 
-def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> None:
+def narrow_validity(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> None:
     """Set the validity of elements together with all elements they reach.
 
     An element that was complete and is not any more becomes Gone: something below it has expired.
@@ -193,7 +193,7 @@ def narrow(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) ->
     tables[stream]["low"][at], tables[stream]["high"][at] = low, high
 
 
-def _decide(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
+def _write_verdict(table: Table, at: Positions, verdict: Verdict, late: int) -> bool:
     """Write components and validities; return whether any element is lost."""
     never = verdict.never | (verdict.low >= verdict.high)
     component: Components = np.full(len(at), YES, np.uint8)

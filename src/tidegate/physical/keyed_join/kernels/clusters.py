@@ -31,12 +31,12 @@ class Clusters:
     """
 
     known: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
-    slots: Ints = field(default_factory=lambda: _free(16))
+    slots: Ints = field(default_factory=lambda: _empty_slots(16))
     count: int = 0
 
     @classmethod
     def of(cls, columns: Columns) -> Clusters:
-        return cls(*_repacked(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
+        return cls(*_repack(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
 
     def to_columns(self) -> dict[str, Ints]:
         """Return the clusters that are not removed."""
@@ -54,20 +54,20 @@ class Clusters:
         self._make_room(stop - parent.fresh)
         here = (parent.ints, parent.layout.key[edge], parent.columns[f"child{edge}"], parent.fresh, stop)
         there = (child.ints, child.layout.key[edge], child.layout.base[edge], child.fresh, child.count)
-        self.count = _count(self.known, self.slots, self.count, *here, -1 if same is None else same, *there)
+        self.count = _update_clusters(self.known, self.slots, self.count, *here, -1 if same is None else same, *there)
 
     def _make_room(self, more: int) -> None:
         if self.count + more > len(self.known):
-            self.known, self.slots, self.count = _repacked(self.known, self.count, more)
+            self.known, self.slots, self.count = _repack(self.known, self.count, more)
 
     def forget(self, ending: Ending, horizon: int) -> None:
         """Remove keys that no longer arrive, and keys whose parents have expired."""
         if self.count:
-            _forget(self.known, self.count, *ending, horizon)
+            _remove_ended(self.known, self.count, *ending, horizon)
 
 
 @compiled
-def _count(
+def _update_clusters(
     known: Any, slots: Any, count: Any,
     ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
     child_ints: Any, child_key_at: Any, base_at: Any, fresh: Any, child_count: Any,
@@ -103,14 +103,14 @@ def _count(
 
 
 @compiled
-def _repacked(known: Any, count: Any, more: Any) -> Any:
+def _repack(known: Any, count: Any, more: Any) -> Any:
     """Return clusters without the removed ones, with room for more, their slots, and their number."""
     size, left = 64, 0
     for at in range(count):
         left += known[at, _END] > LEAST
     while size < 4 * (left + more):
         size *= 2
-    packed, slots = np.empty((size // 2, 5), np.int64), _free(size)
+    packed, slots = np.empty((size // 2, 5), np.int64), _empty_slots(size)
     left = 0
     for at in range(count):
         if known[at, _END] > LEAST:
@@ -122,7 +122,7 @@ def _repacked(known: Any, count: Any, more: Any) -> Any:
 
 
 @compiled
-def _free(size: Any) -> Any:
+def _empty_slots(size: Any) -> Any:
     """Return empty slots."""
     slots = np.empty((size, 2), np.int64)
     slots[:, 1] = -1
@@ -130,7 +130,7 @@ def _free(size: Any) -> Any:
 
 
 @compiled
-def _forget(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
+def _remove_ended(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
     """Remove clusters that have ended. Columns without a limit are not read."""
     for at in range(count):
         if known[at, _END] <= horizon or counter - known[at, _BASE] - known[at, _AFTER] > gap:
@@ -190,11 +190,13 @@ def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int],
         parent, child = tables[graph.edges[edge].parent], tables[graph.edges[edge].child]
         if child.fresh < child.count and len(parent.waiting):
             known = (child.columns[f"base{edge}"], child.columns[f"first{edge}"], counters[graph.edges[edge].parent])
-            _note(parent.waiting, parent[f"child{edge}"], parent["start"], child.fresh, *known)
+            _note_waiting_parents(parent.waiting, parent[f"child{edge}"], parent["start"], child.fresh, *known)
 
 
 @compiled
-def _note(waiting: Any, children: Any, start: Any, fresh: Any, base: Any, first: Any, counter: Any) -> None:
+def _note_waiting_parents(
+    waiting: Any, children: Any, start: Any, fresh: Any, base: Any, first: Any, counter: Any
+) -> None:
     for row in waiting:
         child = children[row]
         if child >= fresh:

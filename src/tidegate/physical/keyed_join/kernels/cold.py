@@ -12,15 +12,15 @@ from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.filters import Filter, maybe, no_keys, with_keys
+from tidegate.physical.keyed_join.kernels.filters import KeyFilter, empty_filter, possible_keys, with_keys
 from tidegate.physical.keyed_join.kernels.index import slot_of
 from tidegate.physical.keyed_join.kernels.model import COLD, COLD_YES, GONE, REPEATED, UNKNOWN, YES
 from tidegate.physical.keyed_join.kernels.table import Table
 
-SLICE = 8192
+FULL_SLICE = 8192
 """Elements of a slice with filters. Fewer elements stay loose: they wait for others, and are searched directly."""
 
-_FEWEST, _PART = 1024, 16
+_LEAST_SLICE, _SLICE_SHARE = 1024, 16
 """Least elements of a slice, and the share of all elements in slices that make one, while there are few slices."""
 
 _MOST_LOOSE = 8
@@ -29,7 +29,7 @@ _MOST_LOOSE = 8
 _SLICE_BITS, _DIGEST_BITS = 32, 6
 """Bits per key in the filter of a slice, which is as cold as the slice, and in a digest, which stays in memory."""
 
-_DIGESTED = 1 << 17
+_MOST_DIGEST_KEYS = 1 << 17
 """Most keys of a digest, unless one slice has more. It limits the keys of dropped slices that a digest still holds."""
 
 
@@ -43,7 +43,7 @@ class Slice:
 
     number: int
     columns: Columns
-    filters: Mapping[str, Filter]
+    filters: Mapping[str, KeyFilter]
     count: int
     first: int
     last: int
@@ -58,7 +58,7 @@ class Slice:
     def alive(self) -> int:
         return self.count - len(self.returned)
 
-    def still(self) -> Mask:
+    def is_still_cold(self) -> Mask:
         """Return which elements have not returned."""
         mask = np.ones(self.count, np.bool_)
         mask[self.returned] = False
@@ -76,12 +76,12 @@ class Digest:
     last: int
     room: int
     held: int
-    words: Mapping[str, Filter]
+    words: Mapping[str, KeyFilter]
 
     @classmethod
     def of(cls, each: Slice, room: int) -> Digest:
         """Return a digest of one slice, with room for more."""
-        nothing = {name: no_keys(room, _DIGEST_BITS) for name in each.filters}
+        nothing = {name: empty_filter(room, _DIGEST_BITS) for name in each.filters}
         return cls(each.number, each.number, room, 0, nothing).with_slice(each)
 
     def with_slice(self, each: Slice) -> Digest:
@@ -90,11 +90,11 @@ class Digest:
 
 
 @dataclass(slots=True, eq=False)
-class Cold:
+class ColdElements:
     """Cold elements of a stream in slices, in the order in which they left. The last slices may be loose."""
 
     slices: list[Slice] = field(default_factory=list)
-    numbered: int = 0
+    slices_made: int = 0
     """Number of slices made so far."""
     horizon: int = LEAST
     """Elements that end at or before this have expired."""
@@ -104,13 +104,13 @@ class Cold:
     def __len__(self) -> int:
         return sum(each.alive for each in self.slices)
 
-    def put(self, columns: Columns) -> None:
+    def add_elements(self, columns: Columns) -> None:
         """Add elements, merged with the loose slices if together they fill one, or if there are too many."""
         loose = [each for each in self.slices if each.is_loose]
         parts = [columns]
-        if len(columns["row"]) + sum(each.alive for each in loose) >= self._enough() or len(loose) >= _MOST_LOOSE:
+        if len(columns["row"]) + sum(each.alive for each in loose) >= self._slice_size() or len(loose) >= _MOST_LOOSE:
             for each in loose:
-                still = each.still() & (each.columns["end"] > self.horizon)
+                still = each.is_still_cold() & (each.columns["end"] > self.horizon)
                 parts.append({n: each.columns[n][still] for n in columns})
             self.slices = [each for each in self.slices if not each.is_loose]
         if len(parts) > 1:
@@ -119,32 +119,32 @@ class Cold:
         if (row[1:] < row[:-1]).any():
             order = np.argsort(row, kind="stable")
             columns = {n: column[order] for n, column in columns.items()}
-        self._add(columns)
+        self._add_slice(columns)
 
-    def _enough(self) -> int:
+    def _slice_size(self) -> int:
         """Return the number of elements that make a slice. Small slices add only some dozens to those searched."""
         full = sum(each.count for each in self.slices if not each.is_loose)
-        return min(SLICE, max(_FEWEST, full // _PART))
+        return min(FULL_SLICE, max(_LEAST_SLICE, full // _SLICE_SHARE))
 
-    def _add(self, columns: Columns) -> None:
+    def _add_slice(self, columns: Columns) -> None:
         row, keys = columns["row"], [name for name in columns if name.startswith("key")]
-        nothing = no_keys(len(row), _SLICE_BITS)
-        is_loose = len(row) < self._enough()
+        nothing = empty_filter(len(row), _SLICE_BITS)
+        is_loose = len(row) < self._slice_size()
         filters = {} if is_loose else {name: with_keys(nothing, read_only(columns[name])) for name in keys}
         ends = (int(row[0]), int(row[-1]), int(columns["end"].max()))
-        new = Slice(self.numbered, columns, filters, len(row), *ends, np.empty(0, np.int64))
-        self.slices, self.numbered = [*self.slices, new], self.numbered + 1
+        new = Slice(self.slices_made, columns, filters, len(row), *ends, np.empty(0, np.int64))
+        self.slices, self.slices_made = [*self.slices, new], self.slices_made + 1
         if not is_loose:
-            self._digest(new)
+            self._add_to_digest(new)
 
-    def _digest(self, new: Slice) -> None:
+    def _add_to_digest(self, new: Slice) -> None:
         """Add a slice to the last digest, or, if that is full, to a new one as large as all others together."""
         last = self.digests[-1] if self.digests else None
         if last is not None and last.held + new.count <= last.room:
             self.digests = [*self.digests[:-1], last.with_slice(new)]
             return
         known = sum(each.held for each in self.digests)
-        self.digests = [*self.digests, Digest.of(new, max(new.count, min(known, _DIGESTED)))]
+        self.digests = [*self.digests, Digest.of(new, max(new.count, min(known, _MOST_DIGEST_KEYS)))]
 
     def expire(self, horizon: int) -> None:
         """Drop slices without a valid element."""
@@ -157,7 +157,7 @@ class Cold:
     def take(self, name: str, keys: Ints) -> list[Columns]:
         """Remove and return the elements that have one of the keys in a column."""
         found: list[Columns] = []
-        for i, each, hit in self._hits(name, keys):
+        for i, each, hit in self._matching_slices(name, keys):
             found.append({n: column[hit] for n, column in each.columns.items()})
             again = replace(each, returned=np.concatenate([each.returned, hit]))
             self.slices = [*self.slices[:i], again, *self.slices[i + 1 :]]
@@ -166,24 +166,24 @@ class Cold:
     def find(self, name: str, keys: Ints) -> tuple[Ints, Ints]:
         """Return the keys and rows of valid elements that have one of the keys in a column."""
         found = [np.empty((2, 0), np.int64)]
-        for _, each, hit in self._hits(name, keys):
+        for _, each, hit in self._matching_slices(name, keys):
             valid = hit[each.columns["end"][hit] > self.horizon]
             found.append(np.stack([each.columns[name][valid], each.columns["row"][valid]]))
         known, rows = np.concatenate(found, axis=1)
         return known, rows
 
-    def _hits(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+    def _matching_slices(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
         """Yield slices with their position, and where in them elements have one of the keys in a column."""
         all_keys = None
-        for i, each, some in self._candidates(name, keys):
+        for i, each, some in self._candidate_slices(name, keys):
             if each.is_loose and all_keys is None:
                 all_keys = _key_set(keys)
             wanted = all_keys if each.is_loose else _key_set(some)
-            hit = _contained(wanted, read_only(each.columns[name]), read_only(each.returned))
+            hit = _positions_of_keys(wanted, read_only(each.columns[name]), read_only(each.returned))
             if len(hit):
                 yield i, each, hit
 
-    def _candidates(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
+    def _candidate_slices(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
         """Yield slices with their position, and the keys that they may have, if any."""
         digests, last, digested = iter(self.digests), -1, keys
         for i, each in enumerate(self.slices):
@@ -192,29 +192,29 @@ class Cold:
                 continue
             while each.number > last:
                 digest = next(digests)
-                last, digested = digest.last, maybe(read_only(digest.words[name]), keys)
-            some = maybe(read_only(each.filters[name]), digested) if len(digested) else digested
+                last, digested = digest.last, possible_keys(read_only(digest.words[name]), keys)
+            some = possible_keys(read_only(each.filters[name]), digested) if len(digested) else digested
             if len(some):
                 yield i, each, some
 
     def rows(self) -> Ints:
         """Return the rows of all cold elements."""
-        return np.concatenate([np.empty(0, np.int64), *(s.columns["row"][s.still()] for s in self.slices)])
+        return np.concatenate([np.empty(0, np.int64), *(s.columns["row"][s.is_still_cold()] for s in self.slices)])
 
 
-def chill(table: Table, cold: Cold) -> Ints:
+def move_cold_elements(table: Table, cold: ColdElements) -> Ints:
     """Move cold elements out of a table; return their rows."""
     component = table["component"]
     rows = np.flatnonzero((component == COLD) | (component == COLD_YES))
     if len(rows):
-        columns = {n: table[n][rows] for n in table.stored}
+        columns = {n: table[n][rows] for n in table.stored_columns}
         columns["component"] = np.where(component[rows] == COLD_YES, YES, UNKNOWN).astype(np.uint8)
-        cold.put(columns)
+        cold.add_elements(columns)
         component[rows] = GONE
     return columns["row"] if len(rows) else np.empty(0, np.int64)
 
 
-def mark_repeated(table: Table, cold: Cold) -> None:
+def mark_repeated(table: Table, cold: ColdElements) -> None:
     """Mark new elements of a table that have the key of a cold element, which still counts for repeated keys."""
     for edge in table.indexes if cold.slices else ():
         keys, component = (table[name][table.fresh :] for name in (f"key{edge}", "component"))
@@ -238,7 +238,7 @@ def _key_set(keys: Any) -> Any:
 
 
 @compiled
-def _contained(slots: Any, column: Any, returned: Any) -> Any:
+def _positions_of_keys(slots: Any, column: Any, returned: Any) -> Any:
     """Return the positions of keys that are in the slots, without elements that have returned."""
     found, is_back = np.empty(len(column), np.int64), np.zeros(len(column), np.bool_)
     is_back[returned] = True

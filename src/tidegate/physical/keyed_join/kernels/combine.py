@@ -11,13 +11,13 @@ from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.closure import closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.index import home
+from tidegate.physical.keyed_join.kernels.index import home_slot
 from tidegate.physical.keyed_join.kernels.layout import HIGH, LOW, ROW
-from tidegate.physical.keyed_join.kernels.model import NOBODY, YES, Combinations, Positions
+from tidegate.physical.keyed_join.kernels.model import NO_POSITIONS, YES, Combinations, Positions
 from tidegate.physical.keyed_join.kernels.table import Table
 
 
-class Partial(NamedTuple):
+class PartialCombinations(NamedTuple):
     """Combinations of elements reached from some members of a cover: their positions and validity."""
 
     reached: dict[int, Positions]
@@ -25,47 +25,47 @@ class Partial(NamedTuple):
     high: Ints
 
     @classmethod
-    def below(cls, graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> Partial:
+    def of_elements(cls, graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> PartialCombinations:
         """Return complete elements with all elements below them."""
         table = tables[stream]
-        low, high = _taken(table["low"], at), _taken(table["high"], at)
+        low, high = _take(table["low"], at), _take(table["high"], at)
         if graph.shape == "tree":
-            return cls(_reached(graph, tables, stream, at), low, high)
+            return cls(_follow_edges(graph, tables, stream, at), low, high)
         return cls(closure(graph, tables, stream, at)[0], low, high)
 
-    def join(self, other: Partial, shared: int, size: int) -> Partial:
+    def join(self, other: PartialCombinations, shared: int, size: int) -> PartialCombinations:
         """Join with another partial: pairs that agree in all shared streams and overlap in time."""
         mine, others = (self.reached[shared], self.low, self.high), (other.reached[shared], other.low, other.high)
-        here, there, low, high = _pairs(*mine, *others, size)
+        here, there, low, high = _overlapping_pairs(*mine, *others, size)
         agree = np.ones(len(here), np.bool_)
         both = (self.reached.keys() & other.reached.keys()) - {shared}
         for stream in both:
             agree &= self.reached[stream][here] == other.reached[stream][there]
         if both:
             here, there, low, high = here[agree], there[agree], low[agree], high[agree]
-        reached = {stream: _taken(position, here) for stream, position in self.reached.items()}
+        reached = {stream: _take(position, here) for stream, position in self.reached.items()}
         more = other.reached.keys() - self.reached.keys()
-        return Partial(reached | {s: _taken(other.reached[s], there) for s in more}, low, high)
+        return PartialCombinations(reached | {s: _take(other.reached[s], there) for s in more}, low, high)
 
 
-def combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
+def new_combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
     """Return all combinations in which an element has just become complete."""
     cover = graph.covers[0]
     if graph.shape == "tree" and len(cover) == 1:
-        return _from_root(graph, tables, cover[0], promoted[cover[0]])
+        return _combinations_from_root(graph, tables, cover[0], promoted[cover[0]])
     if graph.shape == "tree" and len(graph) == 3:
-        return _of_two(graph, tables, promoted)
+        return _combine_two_streams(graph, tables, promoted)
     found = []
     for stream in cover:
         if len(promoted[stream]):
-            found.append(_with(graph, tables, promoted, cover, stream))
+            found.append(_combinations_with_new(graph, tables, promoted, cover, stream))
         if graph.shape == "tree":  # chain only now, so that earlier members do not find new elements of later members
             tables[stream].chain(tables[stream].count)
     columns = np.empty((len(graph) + 2, sum(len(p.low) for p in found)), np.int64)
     begin = 0
     for partial in found:
         for stream, at in partial.reached.items():
-            _put(tables[stream].ints, at, columns, stream, begin)
+            _copy_rows(tables[stream].ints, at, columns, stream, begin)
         after = begin + len(partial.low)
         columns[-2, begin:after], columns[-1, begin:after] = partial.low, partial.high
         begin = after
@@ -73,12 +73,12 @@ def combinations(graph: Graph, tables: Sequence[Table], promoted: Sequence[Posit
 
 
 @compiled
-def _put(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
+def _copy_rows(ints: Any, at: Any, columns: Any, stream: Any, begin: Any) -> None:
     for i in range(len(at)):
         columns[stream, begin + i] = ints[ROW, at[i]]
 
 
-def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
+def _combine_two_streams(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]) -> Combinations:
     """Combine each new element with all that have the same child, if two streams share a child."""
     (one, child), (two, _) = graph.edges
     shared, room = tables[child], 4 * max(len(promoted[one]), len(promoted[two])) + 16
@@ -86,16 +86,16 @@ def _of_two(graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions]
     for stream, member, edge in ((one, two, 1), (two, one, 0)) if one < two else ((two, one, 0), (one, two, 1)):
         here, there = tables[stream], tables[member]
         if len(promoted[stream]):
-            new = promoted[member] if member > stream else NOBODY
+            new = promoted[member] if member > stream else NO_POSITIONS
             known = (promoted[stream], here.ints, here.pointers, shared.ints, shared.keys[edge], stream, child, member)
-            others = (there.ints, there.pointers, there.heads, there.component, new, there.said)
-            columns, found = _shared(*known, *others, columns, found)
+            others = (there.ints, there.pointers, there.heads, there.component, new, there.flags)
+            columns, found = _append_sharing_child(*known, *others, columns, found)
         here.chain(here.count)
     return Combinations(tuple(columns[:-2, :found]), columns[-2, :found], columns[-1, :found])
 
 
 @compiled
-def _shared(
+def _append_sharing_child(
     at: Any, ints: Any, pointers: Any, child_ints: Any, keys: Any, stream: Any, child_stream: Any, member: Any,
     others: Any, other_pointers: Any, heads: Any, component: Any, new: Any, is_new: Any, columns: Any, found: Any,
 ) -> Any:  # fmt: skip
@@ -109,16 +109,16 @@ def _shared(
     children, firsts = np.empty(len(at), np.int32), np.empty(len(at), np.int32)
     for i in range(len(at)):
         children[i] = pointers[at[i], 0]
-        firsts[i] = heads[0, home(keys[children[i]], heads.shape[1])]
+        firsts[i] = heads[0, home_slot(keys[children[i]], heads.shape[1])]
     pairs = np.empty((columns.shape[1], 2), np.int32)
-    done, count = _paired(0, children, firsts, other_pointers, component, is_new, pairs, 0)
+    done, count = _fill_pairs(0, children, firsts, other_pointers, component, is_new, pairs, 0)
     while done < len(at):
-        pairs = _longer(pairs)
-        done, count = _paired(done, children, firsts, other_pointers, component, is_new, pairs, count)
+        pairs = _double_length(pairs)
+        done, count = _fill_pairs(done, children, firsts, other_pointers, component, is_new, pairs, count)
     for row in new:
         is_new[row] = False
     if found + count > columns.shape[1]:
-        columns = _more(columns, 2 * (found + count))
+        columns = _with_room(columns, 2 * (found + count))
     mine, its, others_row = columns[stream], columns[child_stream], columns[member]
     start, end = columns[3], columns[4]
     for each in range(count):
@@ -132,7 +132,7 @@ def _shared(
 
 
 @compiled
-def _paired(
+def _fill_pairs(
     first: Any, children: Any, firsts: Any, pointers: Any, component: Any, is_new: Any, pairs: Any, count: Any
 ) -> Any:
     """Pair children with complete parents that are not new, until room runs out; return the next child and the count.
@@ -151,23 +151,23 @@ def _paired(
     return len(children), count
 
 
-def _from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:
+def _combinations_from_root(graph: Graph, tables: Sequence[Table], root: int, at: Positions) -> Combinations:
     """Return one combination per complete element of the root, in a tree in which one stream reaches all others."""
     columns = np.empty((len(graph) + 2, len(at)), np.int64)
-    _take_columns(tables[root].ints, at, columns, root)
+    _copy_rows_and_validity(tables[root].ints, at, columns, root)
     todo = [(root, at)] if len(at) else []
     while todo:
         here, position = todo.pop()
         for place, edge in enumerate(graph.below[here]):
             child = graph.edges[edge].child
             if graph.below[child]:
-                todo.append((child, _taken(tables[here].pointers[:, place], position)))
-            _take_rows(tables[here].pointers, place, position, tables[child].ints, columns, child)
+                todo.append((child, _take(tables[here].pointers[:, place], position)))
+            _copy_child_rows(tables[here].pointers, place, position, tables[child].ints, columns, child)
     return Combinations(tuple(columns[:-2]), columns[-2], columns[-1])
 
 
 @compiled
-def _take_columns(ints: Any, at: Any, columns: Any, stream: Any) -> None:
+def _copy_rows_and_validity(ints: Any, at: Any, columns: Any, stream: Any) -> None:
     """Copy the rows and validity of elements."""
     for i in range(len(at)):
         columns[stream, i] = ints[ROW, at[i]]
@@ -175,45 +175,49 @@ def _take_columns(ints: Any, at: Any, columns: Any, stream: Any) -> None:
 
 
 @compiled
-def _take_rows(pointers: Any, place: Any, at: Any, ints: Any, columns: Any, stream: Any) -> None:
+def _copy_child_rows(pointers: Any, place: Any, at: Any, ints: Any, columns: Any, stream: Any) -> None:
     """Copy the rows of their children."""
     for i in range(len(at)):
         columns[stream, i] = ints[ROW, pointers[at[i], place]]
 
 
-def _with(
+def _combinations_with_new(
     graph: Graph, tables: Sequence[Table], promoted: Sequence[Positions], cover: tuple[int, ...], stream: int
-) -> Partial:
+) -> PartialCombinations:
     """Return combinations with new elements of one member. Earlier members may be new as well, later ones are not."""
-    partial = Partial.below(graph, tables, stream, promoted[stream])
+    partial = PartialCombinations.of_elements(graph, tables, stream, promoted[stream])
     left = [member for member in cover if member != stream]
     while left:
-        member = next(m for m in left if graph.reached[m] & partial.reached.keys())
+        member = next(m for m in left if graph.reachable[m] & partial.reached.keys())
         left.remove(member)
         new = promoted[member] if member > stream else promoted[member][:0]
-        shared = max(graph.reached[member] & partial.reached.keys(), key=lambda s: len(graph.reached[s]))
+        shared = max(graph.reachable[member] & partial.reached.keys(), key=lambda s: len(graph.reachable[s]))
         direct = [edge for edge in graph.below[member] if graph.edges[edge].child == shared]
         if direct and graph.shape == "tree":
-            partial = _met(graph, tables, partial, member, direct[0], new)
+            partial = _join_member(graph, tables, partial, member, direct[0], new)
         else:
-            other = Partial.below(graph, tables, member, _complete(tables[member]["component"], new))
+            other = PartialCombinations.of_elements(
+                graph, tables, member, _complete_positions(tables[member]["component"], new)
+            )
             partial = partial.join(other, shared, tables[shared].count)
     return partial
 
 
-def _met(graph: Graph, tables: Sequence[Table], partial: Partial, member: int, edge: int, new: Positions) -> Partial:
+def _join_member(
+    graph: Graph, tables: Sequence[Table], partial: PartialCombinations, member: int, edge: int, new: Positions
+) -> PartialCombinations:
     """Combine with the elements of a member of a cover, except new ones, that have the same child."""
     table, shared = tables[member], graph.edges[edge].child
     known = (partial.reached[shared], partial.low, partial.high, tables[shared].keys[edge])
     there = (table.ints, table.pointers, table.heads, graph.below[member].index(edge), table.component)
-    here, at, low, high = _parents(*known, *there, new, table.count)
-    reached = {stream: _taken(position, here) for stream, position in partial.reached.items()}
-    if len(graph.reached[member]) == 2:
-        return Partial(reached | {member: at}, low, high)
-    return Partial(_reached(graph, tables, member, at) | reached, low, high)
+    here, at, low, high = _find_parents(*known, *there, new, table.count)
+    reached = {stream: _take(position, here) for stream, position in partial.reached.items()}
+    if len(graph.reachable[member]) == 2:
+        return PartialCombinations(reached | {member: at}, low, high)
+    return PartialCombinations(_follow_edges(graph, tables, member, at) | reached, low, high)
 
 
-def _reached(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> dict[int, Positions]:
+def _follow_edges(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) -> dict[int, Positions]:
     """Follow the edges from complete elements. In a tree, each element below is reached by one path."""
     reached = {stream: at}
     todo = [stream]
@@ -221,13 +225,13 @@ def _reached(graph: Graph, tables: Sequence[Table], stream: int, at: Positions) 
         here = todo.pop()
         for edge in graph.below[here]:
             child = graph.edges[edge].child
-            reached[child] = _taken(tables[here][f"child{edge}"], reached[here])
+            reached[child] = _take(tables[here][f"child{edge}"], reached[here])
             todo.append(child)
     return reached
 
 
 @compiled
-def _taken(column: Any, at: Any) -> Any:
+def _take(column: Any, at: Any) -> Any:
     taken = np.empty(len(at), column.dtype)
     for i in range(len(at)):
         taken[i] = column[at[i]]
@@ -235,7 +239,7 @@ def _taken(column: Any, at: Any) -> Any:
 
 
 @compiled
-def _complete(component: Any, new: Any) -> Any:
+def _complete_positions(component: Any, new: Any) -> Any:
     """Return the positions of all elements that are Yes, except new ones."""
     complete, is_new = np.empty(len(component), np.int32), np.zeros(len(component), np.bool_)
     count = 0
@@ -248,7 +252,7 @@ def _complete(component: Any, new: Any) -> Any:
 
 
 @compiled
-def _parents(
+def _find_parents(
     left: Any, left_low: Any, left_high: Any, keys: Any,
     ints: Any, pointers: Any, heads: Any, place: Any, component: Any, new: Any, count: Any,
 ) -> Any:  # fmt: skip
@@ -261,12 +265,12 @@ def _parents(
     pairs, times = np.empty((2, room), np.int32), np.empty((2, room), np.int64)
     found = 0
     for i in range(len(left)):
-        row = head[home(keys[left[i]], len(head))]
+        row = head[home_slot(keys[left[i]], len(head))]
         while row >= 0:
             if pointers[row, place] == left[i] and component[row] == YES and not (len(new) and is_new[row]):
                 if found == room:
                     room *= 2
-                    pairs, times = _more(pairs, room), _more(times, room)
+                    pairs, times = _with_room(pairs, room), _with_room(times, room)
                 pairs[0, found], pairs[1, found] = i, row
                 times[0, found], times[1, found] = max(left_low[i], low[row]), min(left_high[i], high[row])
                 found += times[0, found] < times[1, found]
@@ -275,21 +279,23 @@ def _parents(
 
 
 @compiled
-def _more(columns: Any, room: Any) -> Any:
+def _with_room(columns: Any, room: Any) -> Any:
     more = np.empty((len(columns), room), columns.dtype)
     more[:, : columns.shape[1]] = columns
     return more
 
 
 @compiled
-def _longer(pairs: Any) -> Any:
+def _double_length(pairs: Any) -> Any:
     longer = np.empty((2 * len(pairs), 2), np.int32)
     longer[: len(pairs)] = pairs
     return longer
 
 
 @compiled
-def _pairs(left: Any, left_low: Any, left_high: Any, right: Any, right_low: Any, right_high: Any, size: Any) -> Any:
+def _overlapping_pairs(
+    left: Any, left_low: Any, left_high: Any, right: Any, right_low: Any, right_high: Any, size: Any
+) -> Any:
     """Return all pairs of equal positions that overlap, and when they do."""
     head, following = np.full(size, -1, np.int32), np.empty(len(left), np.int32)
     for i in range(len(left)):

@@ -11,7 +11,7 @@ from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import mix
 
-Filter = npt.NDArray[np.uint32]
+KeyFilter = npt.NDArray[np.uint32]
 
 _WORDS = 8
 """Words of 32 bits in a block of a filter. A key sets one bit in each word of its block."""
@@ -21,30 +21,30 @@ _SALTS = np.array(
 )
 
 
-def no_keys(room: int, bits: int) -> Filter:
+def empty_filter(room: int, bits: int) -> KeyFilter:
     """Return an empty blocked Bloom filter with `bits` bits for each of `room` keys."""
     return np.zeros(max(room * bits // (32 * _WORDS), 1) * _WORDS, np.uint32)
 
 
-def with_keys(words: Filter, keys: Ints) -> Filter:
+def with_keys(words: KeyFilter, keys: Ints) -> KeyFilter:
     """Return the filter with more keys. The given filter does not change."""
     more = words.copy()
-    _add(more, keys)
+    _add_keys(more, keys)
     return more
 
 
 @compiled
-def maybe(words: Any, keys: Any) -> Any:
+def possible_keys(words: Any, keys: Any) -> Any:
     """Return the keys that may be in a filter."""
     blocks = len(words) // _WORDS
     some = np.empty(len(keys), np.int64)
     count = 0
     for key in keys:
         bits = mix(key)
-        block = _block(bits, blocks)
+        block = _block_of_key(bits, blocks)
         missing = np.uint32(0)
         for i in range(_WORDS):
-            missing |= ~words[block + i] & (np.uint32(1) << _place(bits, i))
+            missing |= ~words[block + i] & (np.uint32(1) << _bit_of_word(bits, i))
             if missing:
                 break
         some[count] = key
@@ -53,21 +53,21 @@ def maybe(words: Any, keys: Any) -> Any:
 
 
 @compiled
-def _add(words: Any, keys: Any) -> None:
+def _add_keys(words: Any, keys: Any) -> None:
     blocks = len(words) // _WORDS
     for key in keys:
         bits = mix(key)
-        block = _block(bits, blocks)
+        block = _block_of_key(bits, blocks)
         for i in range(_WORDS):
-            words[block + i] |= np.uint32(1) << _place(bits, i)
+            words[block + i] |= np.uint32(1) << _bit_of_word(bits, i)
 
 
 @inlined
-def _block(bits: Any, blocks: Any) -> Any:
+def _block_of_key(bits: Any, blocks: Any) -> Any:
     """Return the first word of a key's block."""
     return np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
 
 
 @inlined
-def _place(bits: Any, i: Any) -> Any:
+def _bit_of_word(bits: Any, i: Any) -> Any:
     return np.uint32(np.uint32((bits & np.uint64(0xFFFFFFFF)) * np.uint64(_SALTS[i])) >> np.uint32(27))

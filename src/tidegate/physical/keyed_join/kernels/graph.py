@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import product
 from typing import Literal, NamedTuple
 
-Shape = Literal["tree", "acyclic", "cyclic"]
+GraphShape = Literal["tree", "acyclic", "cyclic"]
 
 
 class Edge(NamedTuple):
@@ -38,7 +38,7 @@ class Graph:
         for edge in self.edges:
             if edge.parent == edge.child or not (0 <= edge.parent < count and 0 <= edge.child < count):
                 raise ValueError(f"the edge {edge} must lead from one of {count} streams to another")
-        if len(self._connected) < count:
+        if len(self._connected_streams) < count:
             raise ValueError("a join graph must be connected")
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Graph:
         return tuple(tuple(i for i, e in enumerate(self.edges) if e.child == s) for s in range(len(self)))
 
     @cached_property
-    def reached(self) -> tuple[frozenset[int], ...]:
+    def reachable(self) -> tuple[frozenset[int], ...]:
         """Return, for each stream, the streams reached from it, including itself."""
         found = [{s} for s in range(len(self))]
         for _ in range(len(self)):
@@ -72,8 +72,8 @@ class Graph:
         """
         groups = []
         for stream in range(len(self)):
-            leading = [other for other in range(len(self)) if stream in self.reached[other]]
-            if leading[0] == stream and all(other in self.reached[stream] for other in leading):
+            leading = [other for other in range(len(self)) if stream in self.reachable[other]]
+            if leading[0] == stream and all(other in self.reachable[stream] for other in leading):
                 groups.append(tuple(leading))
         return tuple(groups)
 
@@ -83,24 +83,24 @@ class Graph:
         return tuple(product(*self.sources))
 
     @cached_property
-    def singles(self) -> frozenset[int]:
+    def single_covers(self) -> frozenset[int]:
         """Return the streams that are covers by themselves."""
         return frozenset(self.sources[0]) if len(self.sources) == 1 else frozenset()
 
     @cached_property
-    def shape(self) -> Shape:
+    def shape(self) -> GraphShape:
         if len(self.edges) == len(self) - 1:
             return "tree"
-        cyclic = any(edge.parent in self.reached[edge.child] for edge in self.edges)
+        cyclic = any(edge.parent in self.reachable[edge.child] for edge in self.edges)
         return "cyclic" if cyclic else "acyclic"
 
     @cached_property
     def children_first(self) -> tuple[int, ...]:
         """Return the streams with children before parents, as far as there are no cycles."""
-        return tuple(sorted(range(len(self)), key=lambda s: len(self.reached[s])))
+        return tuple(sorted(range(len(self)), key=lambda s: len(self.reachable[s])))
 
     @cached_property
-    def _connected(self) -> set[int]:
+    def _connected_streams(self) -> set[int]:
         found = {0}
         for _ in range(len(self)):
             for edge in self.edges:

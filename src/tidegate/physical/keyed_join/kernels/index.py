@@ -29,7 +29,7 @@ class KeyIndex:
     used: int
 
     @classmethod
-    def sized(cls, keys: int) -> KeyIndex:
+    def with_room_for(cls, keys: int) -> KeyIndex:
         size = 16
         while size < 2 * keys + 2:
             size *= 2
@@ -59,21 +59,21 @@ class KeyIndex:
 
 
 @inlined
-def _mixed(key: Any) -> Any:
+def _mix_key(key: Any) -> Any:
     bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return bits ^ (bits >> np.uint64(29))
 
 
 @inlined
-def home(key: Any, size: Any) -> Any:
+def home_slot(key: Any, size: Any) -> Any:
     """Return the slot at which the search for a key starts."""
-    return np.int64(_mixed(key) >> np.uint64(16)) & (size - 1)
+    return np.int64(_mix_key(key) >> np.uint64(16)) & (size - 1)
 
 
 @inlined
-def _mark(key: Any) -> Any:
+def _mark_bits(key: Any) -> Any:
     """Return the two bits of a key in its word of marks."""
-    bits = _mixed(key)
+    bits = _mix_key(key)
     return (np.uint64(1) << (bits >> np.uint64(58))) | (np.uint64(1) << ((bits >> np.uint64(52)) & np.uint64(63)))
 
 
@@ -81,7 +81,7 @@ def _mark(key: Any) -> Any:
 def slot_of(slots: Any, key: Any) -> Any:
     """Return the slot of a key, or the free slot where it would be."""
     size = len(slots)
-    slot = home(key, size)
+    slot = home_slot(key, size)
     while slots[slot, 1] >= 0 and slots[slot, 0] != key:
         slot = (slot + 1) & (size - 1)
     return slot
@@ -104,7 +104,7 @@ def _insert(slots: Any, marks: Any, keys: Any, first: Any, after: Any, component
                 continue
             component[other] = REPEATED
         slots[slot, 0], slots[slot, 1] = keys[row], row
-        marks[home(keys[row], len(marks))] |= _mark(keys[row])
+        marks[home_slot(keys[row], len(marks))] |= _mark_bits(keys[row])
     return used, repeated
 
 
@@ -124,12 +124,12 @@ def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, comp
     some = np.empty(after - first, np.int32)
     count = 0
     for row in range(first, after):
-        mark = _mark(wanted[row])
+        mark = _mark_bits(wanted[row])
         found[row] = -1
         some[count] = row
-        count += (marks[home(wanted[row], len(marks))] & mark) == mark
+        count += (marks[home_slot(wanted[row], len(marks))] & mark) == mark
     for row in some[:count]:
-        slot = home(wanted[row], len(slots))
+        slot = home_slot(wanted[row], len(slots))
         is_there = (slots[slot, 0] == wanted[row]) | (slots[slot, 1] < 0)
         found[row] = slots[slot, 1] if is_there else -2
     for row in some[:count]:
@@ -141,11 +141,11 @@ def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, comp
 
 
 @compiled
-def first_chained(head: Any, wanted: Any, at: Any) -> Any:
+def chain_starts(head: Any, wanted: Any, at: Any) -> Any:
     """Return where the chains of the keys of some elements start."""
     firsts = np.empty(len(at), np.int32)
     for i in range(len(at)):
-        firsts[i] = head[home(wanted[at[i]], len(head))]
+        firsts[i] = head[home_slot(wanted[at[i]], len(head))]
     return firsts
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidegate.physical.common.arrays import Columns, Ints
-from tidegate.physical.keyed_join.kernels import saved
-from tidegate.physical.keyed_join.kernels.bounds import LEAST, Order
-from tidegate.physical.keyed_join.kernels.changes import Changes
-from tidegate.physical.keyed_join.kernels.classify import Terms, classify
-from tidegate.physical.keyed_join.kernels.closure import narrow
+from tidegate.physical.keyed_join.kernels import state_parts
+from tidegate.physical.keyed_join.kernels.bounds import LEAST, KeyOrder
+from tidegate.physical.keyed_join.kernels.changes import TableChanges
+from tidegate.physical.keyed_join.kernels.classify import DecisionRules, classify
+from tidegate.physical.keyed_join.kernels.closure import narrow_validity
 from tidegate.physical.keyed_join.kernels.clusters import Clusters, Ending, count_parents, forget_clusters, note_waiting
-from tidegate.physical.keyed_join.kernels.cold import Cold, chill, mark_repeated
-from tidegate.physical.keyed_join.kernels.combine import combinations
+from tidegate.physical.keyed_join.kernels.cold import ColdElements, mark_repeated, move_cold_elements
+from tidegate.physical.keyed_join.kernels.combine import new_combinations
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import KeyIndex, repeated_rows
 from tidegate.physical.keyed_join.kernels.model import (
@@ -24,28 +24,28 @@ from tidegate.physical.keyed_join.kernels.model import (
     GONE,
     NEVER,
     NO,
-    NOBODY,
+    NO_POSITIONS,
     UNKNOWN,
     YES,
-    Answer,
-    Arrivals,
     Bound,
     Constraints,
     Moment,
     Patience,
     Positions,
     Size,
+    StreamArrivals,
+    SynopsisJoinResult,
     horizons_of,
 )
-from tidegate.physical.keyed_join.kernels.rows import follow
-from tidegate.physical.keyed_join.kernels.saved import Log
-from tidegate.physical.keyed_join.kernels.sweep import depart, expendable, sweep
+from tidegate.physical.keyed_join.kernels.rows import redirect_pointers
+from tidegate.physical.keyed_join.kernels.state_parts import Log
+from tidegate.physical.keyed_join.kernels.sweep import find_expendable, mark_leaving, sweep
 from tidegate.physical.keyed_join.kernels.table import Table
 from tidegate.physical.keyed_join.kernels.waiting import list_waiting
 
 _NONE = Bound()
 _NO_ROWS = np.empty(0, np.int64)
-_NO_ORDER = Order()
+_NO_ORDER = KeyOrder()
 _LEAVES = (np.array([GONE, GONE, GONE], np.uint8), np.array([COLD, COLD_YES, GONE], np.uint8))
 """Component of an element that leaves because of a constraint, by its component before, in lean and in exact joins."""
 
@@ -63,12 +63,12 @@ class SynopsisJoin:
     watched: frozenset[int]
     """Edges whose cluster constraints may be used: their parents are counted."""
     tables: list[Table]
-    cold: list[Cold]
+    cold: list[ColdElements]
     clusters: dict[int, Clusters]
     logs: list[Log]
-    orders: dict[str, Order] = field(default_factory=dict)
+    orders: dict[str, KeyOrder] = field(default_factory=dict)
     written: dict[str, Columns] = field(default_factory=dict)
-    is_noted: bool = True
+    is_logged: bool = True
     """True if the logs have all changes."""
     _nothing: tuple[Ints, ...] = ()
     """An empty array of rows for each stream."""
@@ -90,28 +90,28 @@ class SynopsisJoin:
         tables = [Table.empty(graph, stream, watched, alike[stream]) for stream in range(len(graph))]
         clusters = {edge: Clusters() for edge in sorted(watched)}
         logs = [Log.empty(table) for table in tables]
-        return cls(graph, exact, watched, tables, [Cold() for _ in tables], clusters, logs)
+        return cls(graph, exact, watched, tables, [ColdElements() for _ in tables], clusters, logs)
 
-    def step(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> Answer:
+    def step(self, batch: Mapping[int, StreamArrivals], moment: Moment, constraints: Constraints) -> SynopsisJoinResult:
         """Process the next elements of some streams; return the combinations that are complete now."""
-        self.is_noted = False
-        repeated = self._append(batch, moment)
+        self.is_logged = False
+        repeated = self._append_arrivals(batch, moment)
         returned = self._bring_back()
-        self._observe(batch, moment, constraints)
-        self._link()
-        counters, came_back = moment.met or moment.counters, returned is not self._nothing
+        self._observe_orders(batch, moment, constraints)
+        self._link_parents()
+        counters, came_back = moment.bucket_counters or moment.counters, returned is not self._nothing
         if came_back:
             self._narrow_returned(returned)
         if self.watched:
             counts = {stream: len(arrivals) for stream, arrivals in batch.items()}
-            count_parents(self.graph, self.tables, self.clusters, counts, moment.met)
+            count_parents(self.graph, self.tables, self.clusters, counts, moment.bucket_counters)
             note_waiting(self.graph, self.tables, self.watched, counters)
         late, horizons = COLD if self.exact else NO, horizons_of(moment.watermarks)
-        terms = Terms(self._patience(moment, constraints, horizons), late, constraints.keeps_no, counters)
+        terms = DecisionRules(self._patience(moment, constraints, horizons), late, constraints.keeps_no, counters)
         promoted = classify(self.graph, self.tables, terms, came_back=came_back)
-        found = combinations(self.graph, self.tables, promoted)
-        chilled = self._collect(moment, constraints, horizons, returned=came_back)
-        return Answer(found, repeated, chilled, returned)
+        found = new_combinations(self.graph, self.tables, promoted)
+        chilled = self._remove_unneeded(moment, constraints, horizons, returned=came_back)
+        return SynopsisJoinResult(found, repeated, chilled, returned)
 
     def sizes(self) -> tuple[Size, ...]:
         """Return the number of kept elements of each stream."""
@@ -120,7 +120,7 @@ class SynopsisJoin:
             Size(int(c[YES]), int(c[UNKNOWN]), int(c[NO]), len(cold)) for c, cold in zip(counts, self.cold, strict=True)
         )
 
-    def rows(self, stream: int) -> Ints:
+    def live_rows(self, stream: int) -> Ints:
         """Return the rows of a stream's elements that may still be part of a result, except cold ones."""
         table = self.tables[stream]
         kept: Ints = table["row"][table["component"] <= YES]
@@ -130,16 +130,16 @@ class SynopsisJoin:
         """Return the rows of a stream's cold elements."""
         return self.cold[stream].rows()
 
-    def note(self) -> tuple[Changes, ...]:
+    def log_changes(self) -> tuple[TableChanges, ...]:
         """Log the changes since the last call; return for each stream the new and removed elements."""
-        self.is_noted = True
-        return tuple(log.note(table) for log, table in zip(self.logs, self.tables, strict=True))
+        self.is_logged = True
+        return tuple(log.log_changes(table) for log, table in zip(self.logs, self.tables, strict=True))
 
     def to_columns(self) -> Mapping[str, Columns]:
         """Return the state as named, immutable parts. A part that has not changed is the same object as before."""
-        if not self.is_noted:
-            self.note()
-        self.written = saved.to_columns(self.logs, self.cold, self.clusters, self.orders, self.written)
+        if not self.is_logged:
+            self.log_changes()
+        self.written = state_parts.to_columns(self.logs, self.cold, self.clusters, self.orders, self.written)
         return self.written
 
     @classmethod
@@ -153,24 +153,24 @@ class SynopsisJoin:
         same: Sequence[Mapping[int, int]] | None = None,
     ) -> SynopsisJoin:
         join = cls.empty(graph, exact=exact, watched=watched, same=same)
-        join.orders = saved.orders_from(parts)
+        join.orders = state_parts.orders_from(parts)
         join.clusters |= {e: Clusters.of(parts[f"clusters{e}"]) for e in watched if f"clusters{e}" in parts}
         for stream, table in enumerate(join.tables):
-            join.cold[stream] = saved.cold_from(parts, stream)
-            join.logs[stream] = saved.log_from(parts, stream, table)
-            columns = join.logs[stream].alive()
+            join.cold[stream] = state_parts.cold_from(parts, stream)
+            join.logs[stream] = state_parts.log_from(parts, stream, table)
+            columns = join.logs[stream].live_elements()
             known = {f"was {name}": columns[name] for name in columns if f"was {name}" in table.columns}
             table.append({**columns, **known, "was": columns["component"]}, len(columns["row"]))
             table.fresh = 0
             list_waiting(table)
-        join._link()  # noqa: SLF001 - of the same class
+        join._link_parents()  # noqa: SLF001 - of the same class
         for stream, table in enumerate(join.tables):
-            narrow(graph, join.tables, stream, np.arange(table.count, dtype=np.int32))
+            narrow_validity(graph, join.tables, stream, np.arange(table.count, dtype=np.int32))
             table.chain(table.count)
         join.written = dict(parts)
         return join
 
-    def _append(self, batch: Mapping[int, Arrivals], moment: Moment) -> tuple[Ints, ...]:
+    def _append_arrivals(self, batch: Mapping[int, StreamArrivals], moment: Moment) -> tuple[Ints, ...]:
         """Append new elements; return the rows of those that have the key of another one."""
         repeated = list(self._nothing)
         for stream, table in enumerate(self.tables):
@@ -178,7 +178,7 @@ class SynopsisJoin:
             if stream not in batch or not len(batch[stream].start):
                 continue
             below = self.graph.below[stream]
-            table.take_in(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
+            table.append_arrivals(batch[stream], [moment.counters[self.graph.edges[edge].child] for edge in below])
             if self.cold[stream].slices:
                 mark_repeated(table, self.cold[stream])
             if table.repeats:
@@ -198,7 +198,7 @@ class SynopsisJoin:
             upto = [table.count for table in self.tables]
             if upto == done:
                 break
-            for here, name, there, other in self._ways():
+            for here, name, there, other in self._lookups():
                 table = self.tables[here]
                 lives = table["component"][done[here] : upto[here]] <= YES
                 for columns in self.cold[there].take(other, table[name][done[here] : upto[here]][lives]):
@@ -208,7 +208,7 @@ class SynopsisJoin:
             return self._nothing
         return tuple(table["row"][count:] for table, count in zip(self.tables, before, strict=True))
 
-    def _ways(self) -> list[tuple[int, str, int, str]]:
+    def _lookups(self) -> list[tuple[int, str, int, str]]:
         """Return the lookups between streams: from stream and key, to stream and key."""
         ways: dict[tuple[int, str, int, str], None] = {}
         for number, edge in enumerate(self.graph.edges):
@@ -222,9 +222,9 @@ class SynopsisJoin:
         for stream, rows in enumerate(returned):
             if len(rows):
                 count = self.tables[stream].count
-                narrow(self.graph, self.tables, stream, np.arange(count - len(rows), count, dtype=np.int32))
+                narrow_validity(self.graph, self.tables, stream, np.arange(count - len(rows), count, dtype=np.int32))
 
-    def _observe(self, batch: Mapping[int, Arrivals], moment: Moment, constraints: Constraints) -> None:
+    def _observe_orders(self, batch: Mapping[int, StreamArrivals], moment: Moment, constraints: Constraints) -> None:
         """Update the lower bounds of keys still to arrive, from the order of keys."""
         for edge, bound in constraints.ordered_parents.items():
             self._observe_order(f"parent{edge}", edge, self.graph.edges[edge].parent, bound, batch, moment)
@@ -232,26 +232,26 @@ class SynopsisJoin:
             self._observe_order(f"child{edge}", edge, self.graph.edges[edge].child, bound, batch, moment)
 
     def _observe_order(
-        self, name: str, edge: int, stream: int, bound: Bound, batch: Mapping[int, Arrivals], moment: Moment
+        self, name: str, edge: int, stream: int, bound: Bound, batch: Mapping[int, StreamArrivals], moment: Moment
     ) -> None:
         new = batch.get(stream)
         columns = (_NO_ROWS, _NO_ROWS, _NO_ROWS) if new is None else (new.keys[edge], new.number, new.start)
         now = ((moment.settled or moment.counters)[stream], moment.watermarks[stream])
         self.orders[name] = self.orders.get(name, _NO_ORDER).absorb(*columns, bound, *now)
 
-    def _link(self) -> None:
+    def _link_parents(self) -> None:
         """Link new parents to their children. In trees, parents that have waited are linked later."""
         for number, edge in enumerate(self.graph.edges):
             parent, child = self.tables[edge.parent], self.tables[edge.child]
             wanted, found = parent.keys[number], parent.children[number]
             if parent.fresh < parent.count and child.count:
                 child.index(number).find_from(wanted, parent.fresh, parent.count, child.component, found)
-            if parent.layout.chained or not len(parent.waiting) or child.fresh == child.count:
+            if parent.layout.is_chained or not len(parent.waiting) or child.fresh == child.count:
                 continue
             index = child.index(number)
             new = child.count - child.fresh
             if new < len(parent.waiting) or 16 * new < len(index.slots):  # a small index is faster to search
-                index = KeyIndex.sized(new)
+                index = KeyIndex.with_room_for(new)
                 index.insert(child[f"key{number}"], child.fresh, child.count, child.component, child["number"])
             index.find(wanted, parent.waiting, child.component, found)
 
@@ -263,7 +263,7 @@ class SynopsisJoin:
             rows = -1 if bound.rows is None else counter - bound.rows
             time = LEAST if bound.time is None else watermark - bound.time
             ordered = constraints.ordered_children.get(number)
-            low = LEAST if ordered is None else self.orders[f"child{number}"].low(ordered)
+            low = LEAST if ordered is None else self.orders[f"child{number}"].lower_bound(ordered)
             limits.append(Patience(rows, time, low, watermark if watermark > horizons[edge.parent] else LEAST))
         return limits
 
@@ -275,36 +275,38 @@ class SynopsisJoin:
             gap = NEVER if bound.rows is None else bound.rows
             time = LEAST if bound.time is None else moment.watermarks[parent] - bound.time
             ordered = constraints.ordered_parents.get(number)
-            low = LEAST if ordered is None else self.orders[f"parent{number}"].low(ordered)
-            endings[number] = Ending((moment.sure or moment.met or moment.counters)[parent], gap, time, low)
+            low = LEAST if ordered is None else self.orders[f"parent{number}"].lower_bound(ordered)
+            endings[number] = Ending(
+                (moment.measurable or moment.bucket_counters or moment.counters)[parent], gap, time, low
+            )
         return endings
 
-    def _collect(
+    def _remove_unneeded(
         self, moment: Moment, constraints: Constraints, horizons: Sequence[int], *, returned: bool
     ) -> tuple[Ints, ...]:
         """Remove elements that need not be kept; return the rows of those that become cold."""
         endings = self._endings(moment, constraints)
-        marked = self._expendable(endings, horizons)
+        marked = self._mark_expendable(endings, horizons)
         if self.clusters:
-            forget_clusters(self.graph, self.clusters, endings, moment.passed(horizons))
+            forget_clusters(self.graph, self.clusters, endings, moment.expired_until(horizons))
         known = (self.graph, self.tables, horizons, moment.ended, constraints.keeps_no, marked)
         sweep(*known, exact=self.exact, thorough=returned)
         chilled = self._nothing
         if self.exact:
-            chilled = tuple(map(chill, self.tables, self.cold))
-            for cold, over in zip(self.cold, moment.passed(horizons), strict=True):
+            chilled = tuple(map(move_cold_elements, self.tables, self.cold))
+            for cold, over in zip(self.cold, moment.expired_until(horizons), strict=True):
                 cold.expire(over)
         self._compact(always=False)
         return chilled
 
-    def _expendable(self, endings: Mapping[int, Ending], horizons: Sequence[int]) -> list[Positions]:
+    def _mark_expendable(self, endings: Mapping[int, Ending], horizons: Sequence[int]) -> list[Positions]:
         """Let elements leave that, by constraints, no later combination can have; return their positions."""
-        marked = [NOBODY] * len(self.tables)
+        marked = [NO_POSITIONS] * len(self.tables)
         for stream in {self.graph.edges[edge].child for edge in endings}:
-            marked[stream] = expendable(self.graph, self.tables, stream, endings, horizons)
+            marked[stream] = find_expendable(self.graph, self.tables, stream, endings, horizons)
         for table, some in zip(self.tables, marked, strict=True) if endings else ():
             if len(some):
-                depart(table.component, some, _LEAVES[self.exact])
+                mark_leaving(table.component, some, _LEAVES[self.exact])
         return marked
 
     def _compact(self, *, always: bool) -> None:
@@ -313,4 +315,4 @@ class SynopsisJoin:
             table.fresh = table.count
             if moved is not None:
                 for edge in self.graph.above[stream]:
-                    follow(self.tables[self.graph.edges[edge].parent][f"child{edge}"], moved)
+                    redirect_pointers(self.tables[self.graph.edges[edge].parent][f"child{edge}"], moved)

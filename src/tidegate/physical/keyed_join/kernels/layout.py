@@ -21,11 +21,11 @@ GIVEN = -2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class TableLayout:
     """Names of the integer columns in their order, and positions that follow from the graph."""
 
     names: tuple[str, ...]
-    one: Mapping[int, int]
+    stored_under: Mapping[int, int]
     """For each edge, the edge under which its key is stored."""
     key: Mapping[int, int]
     """Column of each edge's key."""
@@ -37,24 +37,24 @@ class Layout:
     """Edges to children."""
     keys: Ints
     """Columns of the keys of these edges."""
-    kept: tuple[int, ...]
+    stored_edges: tuple[int, ...]
     """Edges whose keys are stored. The others have the same key as one of them."""
     same: Mapping[str, str]
     """Names of key columns, and the names under which they are stored."""
     blanks: Ints
     """Default value of each column, or `GIVEN`."""
-    chained: bool
+    is_chained: bool
     """True if parents are found by their keys. Otherwise waiting elements are listed."""
-    most: int
+    last_kept_component: int
     """Greatest component that stays. If a stream reaches all others, its elements are removed once they are Yes."""
 
     @classmethod
-    def of(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int]) -> Layout:
+    def of(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int]) -> TableLayout:
         below, above = graph.below[stream], graph.above[stream]
         one = {edge: same.get(edge, edge) for edge in below + above}
         kept = tuple(sorted(set(one.values())))
         counted = [edge for edge in above if edge in watched]
-        names = _names(below, counted, kept)
+        names = _column_names(below, counted, kept)
         alike = {f"key{edge}": f"key{other}" for edge, other in one.items()}
         places = {name: place for place, name in enumerate(names)}
         places |= {name: places[other] for name, other in alike.items()}
@@ -62,22 +62,22 @@ class Layout:
         seen = {edge: places[f"seen{edge}"] for edge in below}
         base = {edge: places[f"base{edge}"] for edge in counted}
         keys = np.array([key[edge] for edge in below], np.int64)
-        most = UNKNOWN if stream in graph.singles else YES
+        most = UNKNOWN if stream in graph.single_covers else YES
         chained = graph.shape == "tree"
-        return cls(names, one, key, seen, base, below, keys, kept, alike, _blanks(names), chained, most)
+        return cls(names, one, key, seen, base, below, keys, kept, alike, _default_values(names), chained, most)
 
 
-def _names(below: Sequence[int], watched: Sequence[int], kept: Sequence[int]) -> tuple[str, ...]:
+def _column_names(below: Sequence[int], watched: Sequence[int], kept: Sequence[int]) -> tuple[str, ...]:
     counted = [f"{name}{edge}" for edge in watched for name in ("base", "after", "first")]
     names = (*_FIRST, *(f"key{edge}" for edge in kept), *(f"seen{edge}" for edge in below))
     return (*names, *counted, *(f"was {name}" for name in counted))
 
 
-def _blanks(names: Sequence[str]) -> Ints:
-    return np.array([_blank(name) for name in names])
+def _default_values(names: Sequence[str]) -> Ints:
+    return np.array([_default_value(name) for name in names])
 
 
-def _blank(name: str) -> int:
+def _default_value(name: str) -> int:
     if name == "noted":
         return -1
     if name.startswith(("row", "key")):

@@ -23,7 +23,7 @@ to be removed. A cold element leaves because of a constraint alone, and may have
 element has the key of another one.
 """
 
-NOBODY: Positions = np.empty(0, np.int32)
+NO_POSITIONS: Positions = np.empty(0, np.int32)
 """Empty array of positions."""
 
 NEVER = 2**62
@@ -31,7 +31,7 @@ NEVER = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
+class StreamArrivals:
     """Elements of one stream.
 
     `keys` has a column for each edge at the stream, by the edge's number: equal codes for equal keys, in key order if
@@ -54,22 +54,23 @@ class Arrivals:
 class Moment:
     """Position of each stream after a batch: the watermark before which no later element starts, and the arrivals.
 
-    `met` counts the arrivals in this bucket, if these are not all. Clusters are counted among them, because equal keys
-    elsewhere must not count as other keys.
+    `bucket_counters` counts the arrivals in this bucket, if these are not all. Clusters are counted among them, because
+    equal keys elsewhere must not count as other keys.
 
     Elements may be joined later than they arrived, and in another order. Then all elements that arrived up to the
-    number `settled` have been joined, and `sure` counts those of `met` for which the order does not matter. If `ended`
-    is given for a stream, its elements expire when their own end is at or before it, whatever the watermarks.
+    number `settled` have been joined, and `measurable` counts those of `bucket_counters` for which the order does
+    not matter. If `ended` is given for a stream, its elements expire when their own end is at or before it, whatever
+    the watermarks.
     """
 
     watermarks: Sequence[int]
     counters: Sequence[int]
-    met: Sequence[int] | None = None
+    bucket_counters: Sequence[int] | None = None
     settled: Sequence[int] | None = None
-    sure: Sequence[int] | None = None
+    measurable: Sequence[int] | None = None
     ended: Sequence[int | None] | None = None
 
-    def passed(self, horizons: Sequence[int]) -> list[int]:
+    def expired_until(self, horizons: Sequence[int]) -> list[int]:
         """Return for each stream the time up to which ends have expired."""
         own = self.ended or [None] * len(horizons)
         return [horizon if end is None else end for horizon, end in zip(horizons, own, strict=True)]
@@ -135,7 +136,7 @@ class Combinations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class SynopsisJoinResult:
     """New combinations, and rows of elements for each stream.
 
     repeated: have a key that another live or cold element has already; a child must be unique, so they are not joined

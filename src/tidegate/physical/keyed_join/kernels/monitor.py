@@ -40,7 +40,7 @@ UNLIMITED = FOREVER
 _BINS = 64
 
 
-class Arrivals(NamedTuple):
+class WatchedArrivals(NamedTuple):
     """Arrivals of one stream: hashes of keys that are not NULL, places, and the least place of later arrivals."""
 
     key: Hashes
@@ -60,18 +60,18 @@ class Limits:
     share: float = 0.0
 
     @property
-    def chosen(self) -> np.uint64:
+    def hash_limit(self) -> np.uint64:
         """Return the limit of the sample: a key is in it if the upper half of its hash is less."""
         return np.uint64(round(min(max(self.share, 0.0), 1.0) * 2**32))
 
     @property
-    def farthest(self) -> int:
+    def sampled_limit(self) -> int:
         """Return the limit of sampled keys."""
         return max(self.kept, self.sampled)
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """Number of distances, including zeros, the greatest, and a histogram of their sizes.
 
     The bins are 0, 1, 2 to 3, 4 to 7, and so on, up to the last bin that is not empty.
@@ -82,65 +82,65 @@ class Observed:
     histogram: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, distances: Ints) -> Observed:
+    def of(cls, distances: Ints) -> Observations:
         """Summarize distances.
 
         Examples
         --------
-        >>> Observed.of(np.array([0, 5, 1]))
-        Observed(events=3, greatest=5, histogram=(1, 1, 0, 1))
+        >>> Observations.of(np.array([0, 5, 1]))
+        Observations(events=3, greatest=5, histogram=(1, 1, 0, 1))
         """
         if not len(distances):
             return cls()
-        counts = np.trim_zeros(_sizes(read_only(np.ascontiguousarray(distances, np.int64))), "b")
+        counts = np.trim_zeros(_count_by_size(read_only(np.ascontiguousarray(distances, np.int64))), "b")
         return cls(len(distances), int(distances.max()), tuple(counts.tolist()))
 
 
-def added(several: Iterable[Observed]) -> Observed:
+def sum_observations(several: Iterable[Observations]) -> Observations:
     """Add up observations of the parts of a batch, or of batches.
 
     Examples
     --------
-    >>> added([Observed.of(np.array([0, 5])), Observed(), Observed.of(np.array([1]))])
-    Observed(events=3, greatest=5, histogram=(1, 1, 0, 1))
+    >>> sum_observations([Observations.of(np.array([0, 5])), Observations(), Observations.of(np.array([1]))])
+    Observations(events=3, greatest=5, histogram=(1, 1, 0, 1))
     """
     several = list(several)
     counts = (sum(sizes) for sizes in zip_longest(*(each.histogram for each in several), fillvalue=0))
     greatest = max((each.greatest for each in several), default=0)
-    return Observed(sum(each.events for each in several), greatest, tuple(counts))
+    return Observations(sum(each.events for each in several), greatest, tuple(counts))
 
 
-def chosen_keys(key: Hashes, limits: Limits) -> Mask:
+def is_in_sample(key: Hashes, limits: Limits) -> Mask:
     """Return which keys are in the sample."""
-    return key >> np.uint64(32) < limits.chosen
+    return key >> np.uint64(32) < limits.hash_limit
 
 
-def limits_of(key: Hashes, limits: Limits) -> Ints:
+def limits_of_keys(key: Hashes, limits: Limits) -> Ints:
     """Return the limit of each key."""
-    return np.where(chosen_keys(key, limits), limits.farthest, limits.kept)
+    return np.where(is_in_sample(key, limits), limits.sampled_limit, limits.kept)
 
 
-def keyed(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+def keyed_columns(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
     """Return two read-only columns of a state."""
-    return {"key": _column(key, np.uint64), "at": _column(at, np.int64)}
+    return {"key": _read_only_column(key, np.uint64), "at": _read_only_column(at, np.int64)}
 
 
-def nothing() -> dict[str, npt.NDArray[Any]]:
+def no_rows() -> dict[str, npt.NDArray[Any]]:
     """Return columns without rows."""
-    return keyed([], [])
+    return keyed_columns([], [])
 
 
-def kept_rows(part: Columns, keep: Mask) -> Columns:
+def filter_rows(part: Columns, keep: Mask) -> Columns:
     """Return the rows to keep; the same object if these are all."""
     return part if keep.all() else {name: read_only(column[keep]) for name, column in part.items()}
 
 
-def _column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[Any]:
+def _read_only_column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[Any]:
     return read_only(np.ascontiguousarray(values, kind))
 
 
 @compiled
-def _sizes(distances: Any) -> Any:
+def _count_by_size(distances: Any) -> Any:
     """Count distances by their number of binary digits."""
     counts = np.zeros(_BINS, np.int64)
     for distance in distances:
@@ -153,7 +153,7 @@ def _sizes(distances: Any) -> Any:
 
 
 @inlined
-def find(table: Any, keys: Any, key: Any) -> Any:
+def slot_of_key(table: Any, keys: Any, key: Any) -> Any:
     """Return the slot of a key in a hash table, or the free slot for it. Slots have positions in `keys`, -1 if free."""
     slot = np.int64(key >> np.uint64(32)) & (len(table) - 1)
     while table[slot] >= 0 and keys[table[slot]] != key:
@@ -162,7 +162,7 @@ def find(table: Any, keys: Any, key: Any) -> Any:
 
 
 @compiled
-def numbered(first: Any, second: Any) -> Any:
+def build_key_table(first: Any, second: Any) -> Any:
     """Return a hash table of the distinct keys of two columns, and these keys.
 
     Most slots stay free, because most lookups find nothing.
@@ -173,7 +173,7 @@ def numbered(first: Any, second: Any) -> Any:
     table, keys, count = np.full(size, -1, np.int32), np.empty(len(first) + len(second), np.uint64), 0
     for column in (first, second):
         for key in column:
-            slot = find(table, keys, key)
+            slot = slot_of_key(table, keys, key)
             if table[slot] < 0:
                 table[slot], keys[count] = count, key
                 count += 1

@@ -15,15 +15,15 @@ import numpy as np
 from tidegate.physical.common.arrays import Columns
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.monitor import (
-    Arrivals,
     Limits,
-    Observed,
-    find,
-    kept_rows,
-    keyed,
-    limits_of,
-    nothing,
-    numbered,
+    Observations,
+    WatchedArrivals,
+    build_key_table,
+    filter_rows,
+    keyed_columns,
+    limits_of_keys,
+    no_rows,
+    slot_of_key,
 )
 
 _NOWHERE = -(2**63)
@@ -33,8 +33,8 @@ _NOWHERE = -(2**63)
 class ClustersSeen:
     """Values with their marks, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
-    marks: Columns = field(default_factory=nothing)
-    pending: Columns = field(default_factory=nothing)
+    marks: Columns = field(default_factory=no_rows)
+    pending: Columns = field(default_factory=no_rows)
 
     def __len__(self) -> int:
         return len(self.marks["key"]) + len(self.pending["key"])
@@ -49,22 +49,22 @@ class ClustersSeen:
 
 
 def observe_clusters(
-    seen: ClustersSeen, arrivals: Arrivals, limits: Limits, *, in_rows: bool
-) -> tuple[ClustersSeen, Observed]:
+    seen: ClustersSeen, arrivals: WatchedArrivals, limits: Limits, *, in_rows: bool
+) -> tuple[ClustersSeen, Observations]:
     """Measure how far values that the watermark has passed are from their first arrival."""
-    settled, pending = _settle(seen.pending, arrivals)
+    settled, pending = _split_at_watermark(seen.pending, arrivals)
     key, at = settled["key"], settled["at"]
     marks, distance = seen.marks, np.empty(0, np.int64)
     if len(key):
-        bounds = (limits.chosen, limits.farthest, limits.kept)
-        value, mark, distance = _repeats(marks["key"], marks["at"], key, at, int(in_rows), *bounds)
-        marks = keyed(value, mark)
+        bounds = (limits.hash_limit, limits.sampled_limit, limits.kept)
+        value, mark, distance = _measure_repeats(marks["key"], marks["at"], key, at, int(in_rows), *bounds)
+        marks = keyed_columns(value, mark)
     apart = arrivals.watermark - marks["at"] - int(in_rows)
-    marks = kept_rows(marks, apart <= limits_of(marks["key"], limits))
-    return ClustersSeen(marks, pending), Observed.of(distance)
+    marks = filter_rows(marks, apart <= limits_of_keys(marks["key"], limits))
+    return ClustersSeen(marks, pending), Observations.of(distance)
 
 
-def _settle(pending: Columns, arrivals: Arrivals) -> tuple[Columns, Columns]:
+def _split_at_watermark(pending: Columns, arrivals: WatchedArrivals) -> tuple[Columns, Columns]:
     """Return the arrivals before the watermark, by place, and the rest."""
     key, at = arrivals.key, arrivals.at
     if len(pending["key"]):
@@ -74,20 +74,20 @@ def _settle(pending: Columns, arrivals: Arrivals) -> tuple[Columns, Columns]:
         key, at = key[order], at[order]
     count = int(np.searchsorted(at, arrivals.watermark))
     unchanged = (count == 0 and not len(arrivals.at)) or (count == len(at) and not len(pending["at"]))
-    return keyed(key[:count], at[:count]), pending if unchanged else keyed(key[count:], at[count:])
+    return keyed_columns(key[:count], at[:count]), pending if unchanged else keyed_columns(key[count:], at[count:])
 
 
 @compiled
-def _repeats(
+def _measure_repeats(
     marked: Any, mark: Any, key: Any, at: Any, step: Any, chosen: Any, farthest: Any, kept: Any
 ) -> tuple[Any, Any, Any]:
     """Return values and marks after the arrivals, which are sorted by place, and the distances of repeats."""
-    table, keys = numbered(key, key[:0])
+    table, keys = build_key_table(key, key[:0])
     now = np.full(len(keys), _NOWHERE, np.int64)
     values, marks = np.empty(len(marked) + len(keys), np.uint64), np.empty(len(marked) + len(keys), np.int64)
     rows = 0
     for i in range(len(marked)):
-        number = table[find(table, keys, marked[i])]
+        number = table[slot_of_key(table, keys, marked[i])]
         if number >= 0:
             now[number] = mark[i]
         else:
@@ -95,7 +95,7 @@ def _repeats(
             rows += 1
     distance, count = np.empty(len(key), np.int64), 0
     for i in range(len(key)):
-        number = table[find(table, keys, key[i])]
+        number = table[slot_of_key(table, keys, key[i])]
         limit = farthest if key[i] >> np.uint64(32) < chosen else kept
         if now[number] == _NOWHERE or at[i] - now[number] - step > limit:
             now[number] = at[i]

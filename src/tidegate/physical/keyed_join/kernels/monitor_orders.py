@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tidegate.physical.common.arrays import Columns, Ints
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
-from tidegate.physical.keyed_join.kernels.monitor import Limits, Observed, kept_rows
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, filter_rows
 
 
 class OrderedArrivals(NamedTuple):
@@ -32,16 +32,16 @@ class OrderedArrivals(NamedTuple):
     watermark: int
 
 
-def _nothing() -> Columns:
-    return _valued([], [])
+def _no_rows() -> Columns:
+    return _value_columns([], [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrdersSeen:
     """Steps of the running maximum, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
-    steps: Columns = field(default_factory=_nothing)
-    pending: Columns = field(default_factory=_nothing)
+    steps: Columns = field(default_factory=_no_rows)
+    pending: Columns = field(default_factory=_no_rows)
 
     def __len__(self) -> int:
         return len(self.steps["at"]) + len(self.pending["at"])
@@ -55,19 +55,19 @@ class OrdersSeen:
         return cls(parts["steps"], parts["pending"])
 
 
-def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) -> tuple[OrdersSeen, Observed]:
+def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) -> tuple[OrdersSeen, Observations]:
     """Measure how far values that the watermark has passed are from the first greater one. No keys are sampled."""
-    settled, pending = _settle(seen.pending, arrivals)
+    settled, pending = _split_at_watermark(seen.pending, arrivals)
     steps, distance = seen.steps, np.empty(0, np.int64)
     if len(settled["at"]):
         columns = (steps["value"], steps["at"], settled["value"], settled["at"])
-        value, at, distance = _inversions(*columns, limits.kept)
+        value, at, distance = _measure_inversions(*columns, limits.kept)
         if len(at) > len(steps["at"]):
-            steps = _valued(value, at)
-    return OrdersSeen(_near(steps, arrivals.watermark, limits.kept), pending), Observed.of(distance)
+            steps = _value_columns(value, at)
+    return OrdersSeen(_steps_within_limit(steps, arrivals.watermark, limits.kept), pending), Observations.of(distance)
 
 
-def _settle(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Columns]:
+def _split_at_watermark(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Columns]:
     """Return the arrivals before the watermark, by place and value, and the rest."""
     value, at = arrivals.value, arrivals.at
     if len(pending["at"]):
@@ -77,22 +77,24 @@ def _settle(pending: Columns, arrivals: OrderedArrivals) -> tuple[Columns, Colum
         value, at = value[order], at[order]
     count = int(np.searchsorted(at, arrivals.watermark))
     unchanged = (count == 0 and not len(arrivals.at)) or (count == len(at) and not len(pending["at"]))
-    return _valued(value[:count], at[:count]), pending if unchanged else _valued(value[count:], at[count:])
+    return _value_columns(value[:count], at[:count]), pending if unchanged else _value_columns(
+        value[count:], at[count:]
+    )
 
 
-def _near(steps: Columns, watermark: int, kept: int) -> Columns:
+def _steps_within_limit(steps: Columns, watermark: int, kept: int) -> Columns:
     """Return the steps that are within the limit of later arrivals, and the last one before them."""
     far = np.count_nonzero(steps["at"] + kept < watermark)
-    return kept_rows(steps, np.arange(len(steps["at"])) >= far - 1)
+    return filter_rows(steps, np.arange(len(steps["at"])) >= far - 1)
 
 
-def _valued(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+def _value_columns(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
     columns = {"value": value, "at": at}
     return {name: read_only(np.ascontiguousarray(column, np.int64)) for name, column in columns.items()}
 
 
 @compiled
-def _inversions(step_value: Any, step_at: Any, value: Any, at: Any, kept: Any) -> Any:
+def _measure_inversions(step_value: Any, step_at: Any, value: Any, at: Any, kept: Any) -> Any:
     """Return the steps after the arrivals, which are sorted by place and value, and the distances of all arrivals."""
     count = len(step_at)
     values, places = np.empty(count + len(at), np.int64), np.empty(count + len(at), np.int64)

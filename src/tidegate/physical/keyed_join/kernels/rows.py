@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.index import home
+from tidegate.physical.keyed_join.kernels.index import home_slot
 from tidegate.physical.keyed_join.kernels.layout import END, GIVEN, HIGH, LOW, NOTED, NUMBER, ROW, START
 from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN
 
@@ -23,19 +23,21 @@ _NEW = 255
 
 
 @compiled
-def chain(heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most: Any, first: Any, after: Any) -> None:
+def chain_rows(
+    heads: Any, ints: Any, pointers: Any, component: Any, keys: Any, most: Any, first: Any, after: Any
+) -> None:
     """Put elements in front of the chains of their keys, except those that never join or do not stay."""
     for edge in range(len(heads)):
         head, key, following = heads[edge], ints[keys[edge]], pointers[:, len(heads) + edge]
         for row in range(first, after):
             if component[row] <= most or component[row] == COLD:
-                bucket = home(key[row], len(head))
+                bucket = home_slot(key[row], len(head))
                 following[row] = head[bucket]
                 head[bucket] = row
 
 
 @compiled
-def blank(ints: Any, pointers: Any, was: Any, blanks: Any, first: Any, before: Any, after: Any) -> None:
+def fill_defaults(ints: Any, pointers: Any, was: Any, blanks: Any, first: Any, before: Any, after: Any) -> None:
     """Fill new rows with default values, in the columns from `first` on."""
     for column in range(first, len(ints)):
         if blanks[column] != GIVEN:
@@ -45,7 +47,7 @@ def blank(ints: Any, pointers: Any, was: Any, blanks: Any, first: Any, before: A
 
 
 @compiled
-def put(
+def write_arrivals(
     ints: Any, pointers: Any, component: Any, was: Any, soonest: Any, blanks: Any, before: Any,
     start: Any, end: Any, number: Any, row: Any, passes: Any,
 ) -> None:  # fmt: skip
@@ -54,7 +56,7 @@ def put(
     Blocks with elements that never join are marked for the next sweep.
     """
     after = before + len(start)
-    blank(ints, pointers, was, blanks, NOTED, before, after)
+    fill_defaults(ints, pointers, was, blanks, NOTED, before, after)
     for i in range(len(start)):
         at = before + i
         ints[START, at], ints[END, at] = start[i], end[i]
@@ -81,7 +83,7 @@ def count_alive(component: Any, count: Any) -> Any:
 
 
 @compiled
-def packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> Any:
+def pack_rows(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> Any:
     """Move rows that are not gone to the front; return the new position of each row, or -1."""
     moved, rows = np.empty(count, np.int32), np.empty(count, np.int32)
     alive = 0
@@ -102,7 +104,7 @@ def packed(ints: Any, pointers: Any, component: Any, was: Any, count: Any) -> An
 
 
 @compiled
-def follow(pointers: Any, moved: Any) -> None:
+def redirect_pointers(pointers: Any, moved: Any) -> None:
     """Update pointers into a table after its rows have moved."""
     for row in range(len(pointers)):
         if pointers[row] >= 0:

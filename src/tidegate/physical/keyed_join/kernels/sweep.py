@@ -12,7 +12,7 @@ from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.clusters import Ending
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.index import first_chained
+from tidegate.physical.keyed_join.kernels.index import chain_starts
 from tidegate.physical.keyed_join.kernels.layout import END, HIGH
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,
@@ -20,7 +20,7 @@ from tidegate.physical.keyed_join.kernels.model import (
     GONE,
     NEVER,
     NO,
-    NOBODY,
+    NO_POSITIONS,
     REPEATED,
     UNKNOWN,
     YES,
@@ -31,29 +31,33 @@ from tidegate.physical.keyed_join.kernels.table import Table
 from tidegate.physical.keyed_join.kernels.waiting import list_waiting
 
 
-def expendable(
+def find_expendable(
     graph: Graph, tables: Sequence[Table], stream: int, endings: Mapping[int, Ending], horizons: Sequence[int]
 ) -> Positions:
     """Return the positions of a stream's elements that, by constraints, no later combination can have."""
     known = tuple(edge for edge in graph.above[stream] if edge in endings)
     if not known:
-        return NOBODY
-    table, (edges, *needed, waited) = tables[stream], _needed(graph, stream, known)
+        return NO_POSITIONS
+    table, (edges, *needed, waited) = tables[stream], _needed_edges(graph, stream, known)
     key, base = table.layout.key, table.layout.base
     rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
-    done: Positions = _over(table.ints, table.component, table.soonest, table.count, rules, *needed)
+    done: Positions = _find_ended(table.ints, table.component, table.soonest, table.count, rules, *needed)
     if waited and len(done):
         spared = np.zeros(table.count, np.bool_)
         for edge in waited:
             above = graph.edges[edge].parent
             parent, horizon = tables[above], horizons[above]
-            _spare(parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared)
+            _spare_children(
+                parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared
+            )
         done = done[~spared[done] | (table.component[done] == NO)]
     return done
 
 
 @lru_cache
-def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], int, int, tuple[int, ...]]:
+def _needed_edges(
+    graph: Graph, stream: int, known: tuple[int, ...]
+) -> tuple[tuple[int, ...], int, int, tuple[int, ...]]:
     """Return the edges that must have ended: the first n for elements that may join, the first m for those that are No.
 
     Also return the edges over which parents may still wait although they have the child.
@@ -61,18 +65,18 @@ def _needed(graph: Graph, stream: int, known: tuple[int, ...]) -> tuple[tuple[in
     some = [[edge for edge in known if graph.edges[edge].parent in group][:1] for group in graph.sources]
     chosen = tuple(dict.fromkeys(edge for edges in some for edge in edges)) if all(some) else ()
     edges = (*chosen, *(edge for edge in known if edge not in chosen))
-    waited = tuple(edge for edge in chosen if not _is_all(graph, edge))
+    waited = tuple(edge for edge in chosen if not _needs_only_child(graph, edge))
     return edges, len(chosen), len(known) if known == graph.above[stream] else 0, waited
 
 
-def _is_all(graph: Graph, edge: int) -> bool:
+def _needs_only_child(graph: Graph, edge: int) -> bool:
     """Return whether a parent with this child is complete, because it needs no other elements."""
     parent, child = graph.edges[edge]
     return len(graph.below[parent]) == 1 and not graph.below[child]
 
 
 @compiled
-def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
+def _spare_children(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
     """Mark children of a parent that waits and has not expired. Most blocks have none, and are skipped."""
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
@@ -87,7 +91,7 @@ def _spare(component: Any, high: Any, horizon: Any, children: Any, count: Any, s
 
 
 @compiled
-def _over(
+def _find_ended(
     ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
 ) -> Any:  # fmt: skip
     """Return elements whose parents no longer arrive by the first `needed` rules, or `needed_no` rules for No.
@@ -128,7 +132,7 @@ def _over(
 
 
 @compiled
-def depart(component: Any, some: Any, leaves: Any) -> None:
+def mark_leaving(component: Any, some: Any, leaves: Any) -> None:
     """Set the components of elements that leave because of a constraint."""
     for row in some:
         component[row] = leaves[component[row]]
@@ -155,22 +159,22 @@ def sweep(
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
     for stream, table in enumerate(tables):
-        yes = YES if stream in graph.singles else REPEATED
+        yes = YES if stream in graph.single_covers else REPEATED
         no = REPEATED if stream in keeps_no and graph.above[stream] else NO
         over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
         complete = COLD_YES if exact and graph.above[stream] else GONE
         gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no, complete)
-        left[stream] = _both(left[stream], gone)
+        left[stream] = _concat_positions(left[stream], gone)
     if graph.shape == "tree" and not thorough:
-        _go_with_children(graph, tables, horizons, own, left, marked)
+        _propagate_to_parents(graph, tables, horizons, own, left, marked)
     else:
-        _go_along(graph, tables)
+        _propagate_to_all(graph, tables)
     for stream, table in enumerate(tables):
-        if graph.below[stream] and not table.layout.chained:
+        if graph.below[stream] and not table.layout.is_chained:
             list_waiting(table)
 
 
-def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
+def _propagate_to_all(graph: Graph, tables: Sequence[Table]) -> None:
     """Check all elements, repeatedly if there are cycles."""
     again = True
     while again:
@@ -178,10 +182,10 @@ def _go_along(graph: Graph, tables: Sequence[Table]) -> None:
         for stream in graph.children_first:
             for edge in graph.below[stream]:
                 found = (tables[stream][f"child{edge}"], tables[graph.edges[edge].child]["component"])
-                again |= bool(_follow(tables[stream]["component"], *found)) and graph.shape == "cyclic"
+                again |= bool(_pass_to_parents(tables[stream]["component"], *found)) and graph.shape == "cyclic"
 
 
-def _go_with_children(
+def _propagate_to_parents(
     graph: Graph,
     tables: Sequence[Table],
     horizons: Sequence[int],
@@ -201,11 +205,11 @@ def _go_with_children(
             if len(some):
                 table, child = tables[stream], tables[other]
                 own = (table.pointers, table.heads, place, table.component)
-                lost = _leave(some, child.keys[edge], child.component, *own)
-                left[stream] = _both(left[stream], lost)
+                lost = _remove_parents(some, child.keys[edge], child.component, *own)
+                left[stream] = _concat_positions(left[stream], lost)
 
 
-def _both(some: Positions, others: Positions) -> Positions:
+def _concat_positions(some: Positions, others: Positions) -> Positions:
     if not len(some) or not len(others):
         return some if len(some) else others
     return np.concatenate([some, others])
@@ -245,20 +249,22 @@ def _expire(
 
 
 @compiled
-def _leave(left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any) -> Any:
+def _remove_parents(
+    left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any
+) -> Any:
     """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions."""
-    firsts, lost = first_chained(heads[place], wanted, left), np.empty(256, np.int32)
-    done, count = _leave_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
+    firsts, lost = chain_starts(heads[place], wanted, left), np.empty(256, np.int32)
+    done, count = _remove_parents_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
     while done < len(left):
         more = np.empty(2 * len(lost), np.int32)
         more[:count] = lost
         lost = more
-        done, count = _leave_from(done, left, firsts, child_component, pointers, place, component, lost, count)
+        done, count = _remove_parents_from(done, left, firsts, child_component, pointers, place, component, lost, count)
     return lost[:count]
 
 
 @compiled
-def _leave_from(
+def _remove_parents_from(
     first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
     lost: Any, count: Any,
 ) -> Any:  # fmt: skip
@@ -286,7 +292,7 @@ def _leave_from(
 
 
 @compiled
-def _follow(component: Any, children: Any, below: Any) -> Any:
+def _pass_to_parents(component: Any, children: Any, below: Any) -> Any:
     """Pass Gone and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in range(len(component)):

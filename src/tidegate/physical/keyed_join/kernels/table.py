@@ -11,20 +11,32 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.changes import Changes, Removed, removed, unlike
+from tidegate.physical.keyed_join.kernels.changes import (
+    RemovedRows,
+    TableChanges,
+    take_changed_positions,
+    take_removed_rows,
+)
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import KeyIndex
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, NUMBER, START, Layout
-from tidegate.physical.keyed_join.kernels.model import GONE, Arrivals, Components, Positions
-from tidegate.physical.keyed_join.kernels.rows import BLOCK, blank, chain, count_alive, packed, put
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, NUMBER, START, TableLayout
+from tidegate.physical.keyed_join.kernels.model import GONE, Components, Positions, StreamArrivals
+from tidegate.physical.keyed_join.kernels.rows import (
+    BLOCK,
+    chain_rows,
+    count_alive,
+    fill_defaults,
+    pack_rows,
+    write_arrivals,
+)
 
 Array = npt.NDArray[Any]
 
 _ALL_PASS = np.empty(0, np.uint8)
-_APART = 8 * 37
+_PADDING = 8 * 37
 """Padding between columns. Without it, columns are a power of two apart, and one row's values share a cache set."""
 
-_FEW = 8192
+_MOST_GONE = 8192
 """Rows that may be gone without being removed: moving columns takes longer than skipping such rows."""
 
 
@@ -54,7 +66,7 @@ class Table:
     The columns are rows of a few arrays, so that a compiled loop gets all of them as one argument.
     """
 
-    layout: Layout
+    layout: TableLayout
     indexes: dict[int, KeyIndex]
     ints: Ints
     """All columns of integers."""
@@ -67,8 +79,8 @@ class Table:
     soonest: Ints
     """For each block, a time up to which none of its elements expires, or the least time if it must be checked."""
     asked: Positions
-    """Room for a list of elements to decide on; `said` has room for the flags of each."""
-    said: Components
+    """Room for a list of elements to decide on; `flags` has room for the flags of each."""
+    flags: Components
     blanks: Ints
     """Default value of new elements in each column of integers."""
     count: int = 0
@@ -76,7 +88,7 @@ class Table:
     alive: int = 0
     """Number of elements that were not gone when there were `checked` rows."""
     checked: int = 0
-    chained: int = 0
+    chained_rows: int = 0
     """Number of rows in the chains of their keys."""
     waiting: Positions = field(default_factory=lambda: np.empty(0, np.int32))
     """Positions of Unknown elements, in graphs in which parents are not found by their keys."""
@@ -89,15 +101,15 @@ class Table:
     repeats: bool = False
     """True if a new element has the key of another one."""
     floors: dict[tuple[int, int], Floor] = field(default_factory=dict)
-    removed: list[Removed] = field(default_factory=list)
+    removed: list[RemovedRows] = field(default_factory=list)
     """Rows of elements that have been removed since the last log entry, and their rows in the log."""
     views: dict[str, Array] = field(default_factory=dict)
     """Columns without their room, made on request."""
 
     @classmethod
     def empty(cls, graph: Graph, stream: int, watched: frozenset[int], same: Mapping[int, int] | None = None) -> Table:
-        layout, edges = Layout.of(graph, stream, watched, same or {}), len(graph.below[stream])
-        indexes = {layout.one[edge]: KeyIndex.sized(0) for edge in graph.above[stream]}
+        layout, edges = TableLayout.of(graph, stream, watched, same or {}), len(graph.below[stream])
+        indexes = {layout.stored_under[edge]: KeyIndex.with_room_for(0) for edge in graph.above[stream]}
         ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
         none, nobody, nothing = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0, np.int64)
         heads = np.empty((edges, 0), np.int32)
@@ -113,19 +125,19 @@ class Table:
 
     def index(self, edge: int) -> KeyIndex:
         """Return the index of the keys of an edge from parents."""
-        return self.indexes[self.layout.one[edge]]
+        return self.indexes[self.layout.stored_under[edge]]
 
     @property
-    def stored(self) -> tuple[str, ...]:
+    def stored_columns(self) -> tuple[str, ...]:
         """Return the columns from which the others can be derived."""
         return tuple(n for n in self.columns if not n.startswith(("child", "was", "noted", "low", "high", "number")))
 
     def _allocate(self, room: int) -> None:
         """Allocate room for `room` rows."""
-        self.ints = _roomy(self.ints, self.count, room + _APART)
-        self.pointers = _roomy(self.pointers.T, self.count, room).T.copy()
-        self.component, self.was = _roomy(self.component, self.count, room), _roomy(self.was, self.count, room)
-        self.asked, self.said = np.empty(room, np.int32), np.zeros(room, np.uint8)
+        self.ints = _with_room(self.ints, self.count, room + _PADDING)
+        self.pointers = _with_room(self.pointers.T, self.count, room).T.copy()
+        self.component, self.was = _with_room(self.component, self.count, room), _with_room(self.was, self.count, room)
+        self.asked, self.flags = np.empty(room, np.int32), np.zeros(room, np.uint8)
         self.soonest = np.full(room // BLOCK + 1, LEAST)
         self.floors, self.views = {}, {}
         self.keys = {edge: self.ints[place] for edge, place in self.layout.key.items()}
@@ -133,34 +145,34 @@ class Table:
         children = {f"child{edge}": column for edge, column in self.children.items()}
         columns = dict(zip(self.layout.names, self.ints, strict=True)) | children
         self.columns = columns | {"component": self.component, "was": self.was}
-        self.rechain(self.chained)
+        self.rechain(self.chained_rows)
 
     def rechain(self, rows: int) -> None:
         """Rebuild the chains of the first rows."""
-        size = len(self.component) if self.layout.chained else 0
+        size = len(self.component) if self.layout.is_chained else 0
         self.heads = np.full((len(self.layout.below), size), -1, np.int32)
-        self.chained = 0
+        self.chained_rows = 0
         self.chain(rows)
 
     def chain(self, rows: int) -> None:
         """Add the first rows to the chains of their keys, by which children find their parents."""
-        if self.chained < rows and self.layout.below and self.layout.chained:
-            known = (self.layout.keys, self.layout.most, self.chained, rows)
-            chain(self.heads, self.ints, self.pointers, self.component, *known)
-            self.chained = rows
+        if self.chained_rows < rows and self.layout.below and self.layout.is_chained:
+            known = (self.layout.keys, self.layout.last_kept_component, self.chained_rows, rows)
+            chain_rows(self.heads, self.ints, self.pointers, self.component, *known)
+            self.chained_rows = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows. Columns that are not given get their default values."""
         before = self._lengthen(rows)
-        blank(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
-        self.look_at(before)
+        fill_defaults(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
+        self.mark_for_sweep(before)
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
         self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
-        self._find(before)
+        self._index_rows(before)
 
-    def take_in(self, arrivals: Arrivals, seen: Sequence[int]) -> None:
+    def append_arrivals(self, arrivals: StreamArrivals, seen: Sequence[int]) -> None:
         """Append new elements. `seen` has the arrivals of the child's stream for each edge to a child."""
         layout, came = self.layout, arrivals
         for edge, count in zip(layout.below, seen, strict=True):
@@ -168,10 +180,10 @@ class Table:
         before = self._lengthen(len(came.start))
         passes = _ALL_PASS if came.passes is None else came.passes.view(np.uint8)
         given = (came.start, came.end, came.number, came.row, passes)
-        put(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
-        for edge in layout.kept:
+        write_arrivals(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
+        for edge in layout.stored_edges:
             self.keys[edge][before : self.count] = came.keys[edge]
-        self._find(before)
+        self._index_rows(before)
 
     def _lengthen(self, rows: int) -> int:
         """Add rows; return the first one."""
@@ -181,13 +193,13 @@ class Table:
         self.views, self.count = {}, after
         return before
 
-    def _find(self, before: int) -> None:
+    def _index_rows(self, before: int) -> None:
         """Add new rows to the indexes."""
         self.repeats = False
         for edge, index in self.indexes.items():
             keys, number = self.keys[edge], self.columns["number"]
             if not index.has_room(self.count - before):
-                self.indexes[edge] = index = KeyIndex.sized(self.count)  # noqa: PLW2901 - the same index
+                self.indexes[edge] = index = KeyIndex.with_room_for(self.count)  # noqa: PLW2901 - the same index
                 index.insert(keys, 0, before, self.component, number)
             if index.insert(keys, before, self.count, self.component, number):
                 self.note_repeated(before)
@@ -195,9 +207,9 @@ class Table:
     def note_repeated(self, first: int) -> None:
         """Record that some rows from `first` on have the key of another one."""
         self.repeats = True
-        self.look_at(first)
+        self.mark_for_sweep(first)
 
-    def look_at(self, first: int) -> None:
+    def mark_for_sweep(self, first: int) -> None:
         """Mark rows from `first` on for the next sweep: some may not be kept, however long they are valid."""
         self.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
 
@@ -206,45 +218,45 @@ class Table:
 
         The result is None if no row moved.
         """
-        if not always and 2 * (self.count - self.checked) < self.alive + _FEW:
+        if not always and 2 * (self.count - self.checked) < self.alive + _MOST_GONE:
             return None
         self.checked, self.alive = self.count, (alive := count_alive(self.component, self.count))
-        if alive == self.count or (not always and self.count - alive <= alive + _FEW):
+        if alive == self.count or (not always and self.count - alive <= alive + _MOST_GONE):
             return None
-        self._note_removed()
-        moved = packed(self.ints, self.pointers, self.component, self.was, self.count)
+        self._record_removed()
+        moved = pack_rows(self.ints, self.pointers, self.component, self.was, self.count)
         self.count, self.fresh, self.waiting = alive, alive, moved[self.waiting]
-        self.checked, self.chained = alive, alive
-        if len(self.component) > 8 * (alive + _FEW):
-            self._allocate(1 << (2 * alive + _FEW).bit_length())
+        self.checked, self.chained_rows = alive, alive
+        if len(self.component) > 8 * (alive + _MOST_GONE):
+            self._allocate(1 << (2 * alive + _MOST_GONE).bit_length())
         else:
             self.soonest[:], self.floors, self.views = LEAST, {}, {}
             self.rechain(alive)
         for edge in self.indexes:
-            self.indexes[edge] = index = KeyIndex.sized(self.count)
+            self.indexes[edge] = index = KeyIndex.with_room_for(self.count)
             index.insert(self.columns[f"key{edge}"], 0, self.count, self.component, self.ints[NUMBER])
         return moved
 
-    def _note_removed(self) -> None:
-        self.removed.append(removed(self["component"], self["noted"], self["row"]))
+    def _record_removed(self) -> None:
+        self.removed.append(take_removed_rows(self["component"], self["noted"], self["row"]))
 
-    def changes(self, end: int) -> Changes:
+    def take_changes(self, end: int) -> TableChanges:
         """Return the changes since the last call, and assign them to rows of the log from `end` on."""
-        self._note_removed()
+        self._record_removed()
         rows, gone = (np.concatenate(parts) for parts in zip(*self.removed, strict=True))
         self.removed = []
         component, noted = self["component"], self["noted"]
-        at = unlike(component, self["was"])
+        at = take_changed_positions(component, self["was"])
         for name in [n for n in self.columns if n.startswith("was ")]:
             now, before = self[name.removeprefix("was ")], self[name]
             at = np.union1d(at, np.flatnonzero((now != before) & (component < GONE)))
             before[:] = now
         before = noted[at]
         noted[at] = np.arange(end, end + len(at))
-        return Changes(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
+        return TableChanges(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
 
 
-def _roomy(array: Array, count: int, room: int) -> Array:
+def _with_room(array: Array, count: int, room: int) -> Array:
     roomy = np.empty((*array.shape[:-1], room), array.dtype)
     roomy[..., :count] = array[..., :count]
     return roomy

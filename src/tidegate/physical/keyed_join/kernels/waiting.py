@@ -13,11 +13,11 @@ from tidegate.physical.keyed_join.kernels.table import Table
 
 def list_waiting(table: Table) -> None:
     """List the Unknown elements: those that still are, then new ones."""
-    table.waiting = _still(table.waiting, table.component, table.fresh, table.count)
+    table.waiting = _unknown_positions(table.waiting, table.component, table.fresh, table.count)
 
 
 @compiled
-def _still(waiting: Any, component: Any, fresh: Any, after: Any) -> Any:
+def _unknown_positions(waiting: Any, component: Any, fresh: Any, after: Any) -> Any:
     still = np.empty(len(waiting) + after - fresh, np.int32)
     count = 0
     for row in waiting:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.common.kernels.groups import by_group
+from tidegate.physical.common.kernels.groups import sort_by_group_and_time
 
 Times = npt.NDArray[np.int64]
 
@@ -29,13 +29,13 @@ def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, T
     by_end = np.argsort(end, kind="stable")
     groups, start, end = groups[by_end], start[by_end], end[by_end]
     count = int(groups.max(initial=-1)) + 1
-    bounds, starting = by_group(groups, start, count=count)
-    last, since = _linked(bounds, starting, by_group(groups, end, count=count)[1], start, end, length)
+    bounds, starting = sort_by_group_and_time(groups, start, count=count)
+    last, since = _link_rows(bounds, starting, sort_by_group_and_time(groups, end, count=count)[1], start, end, length)
     return by_end[last], since
 
 
 @compiled
-def _linked(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
+def _link_rows(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
     """Link the rows of each group by start with the rows that end there.
 
     Among rows with the same start, the shortest comes first: if a chain is too long with it, it is too long with the

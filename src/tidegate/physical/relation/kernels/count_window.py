@@ -12,14 +12,14 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.common.kernels.time_order import Arrived
+from tidegate.physical.common.kernels.time_order import TimeOrder
 from tidegate.time import FOREVER
 
 ALL = -1
 """Value of `rows` for an unbounded window: elements never leave."""
 
 
-class Remembered(NamedTuple):
+class GroupCounts(NamedTuple):
     """State of each group: the number of elements so far, and how many of the last ones are kept.
 
     `since` is, for each kept element, group after group, the time from which it was not emitted yet.
@@ -30,7 +30,7 @@ class Remembered(NamedTuple):
     since: Ints
 
 
-class Counted(NamedTuple):
+class CountWindowResult(NamedTuple):
     """Emitted and kept elements; rows number the elements kept before, then the new ones."""
 
     rows: Ints
@@ -43,9 +43,9 @@ class Counted(NamedTuple):
 
 @compiled
 def count_windows(
-    remembered: Remembered, arrived: Arrived, rows: int, slide: int, watermark: int,
+    remembered: GroupCounts, arrived: TimeOrder, rows: int, slide: int, watermark: int,
     cut: bool, early: bool,  # noqa: FBT001
-) -> Counted:  # fmt: skip
+) -> CountWindowResult:  # fmt: skip
     """Number the new elements and emit validities up to the watermark.
 
     An open element is emitted up to the watermark in every step with `cut`, and when it enters with `early`; its rest
@@ -62,7 +62,7 @@ def count_windows(
             row = base + there + number - before - 1
             if number > before:
                 row = old + arrived.order[first + number - before - 1]
-            enter, leave = _next(number, slide), _next(number + rows, slide)
+            enter, leave = _next_multiple(number, slide), _next_multiple(number + rows, slide)
             begin, until, not_emitted = FOREVER, FOREVER, FOREVER  # until it enters
             stays_open = enter > total or (rows != ALL and leave > total and watermark != FOREVER)
             if enter <= before:
@@ -81,10 +81,10 @@ def count_windows(
                 kept[stays], since[stays] = row, not_emitted
                 stays, sizes[group] = stays + 1, sizes[group] + 1
         base += there
-    return Counted(emitted[:pieces], start[:pieces], end[:pieces], kept[:stays], since[:stays], sizes)
+    return CountWindowResult(emitted[:pieces], start[:pieces], end[:pieces], kept[:stays], since[:stays], sizes)
 
 
 @inlined
-def _next(number: Any, slide: Any) -> Any:
+def _next_multiple(number: Any, slide: Any) -> Any:
     """Return the first multiple of the slide at or after a number."""
     return (number + slide - 1) // slide * slide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.common.kernels.groups import by_group
+from tidegate.physical.common.kernels.groups import sort_by_group_and_time
 
 
 def net_rows(groups: Ints, times: Ints, weights: Ints) -> Ints:
@@ -18,7 +18,7 @@ def net_rows(groups: Ints, times: Ints, weights: Ints) -> Ints:
     """
     if not len(groups):
         return np.empty(0, np.int64)
-    _, order = by_group(groups, times, count=int(groups.max()) + 1)
+    _, order = sort_by_group_and_time(groups, times, count=int(groups.max()) + 1)
     owners, instants = groups[order], times[order]
     firsts = np.flatnonzero(np.append([True], (owners[1:] != owners[:-1]) | (instants[1:] != instants[:-1])))
     sums = np.add.reduceat(weights[order], firsts)

@@ -18,11 +18,11 @@ class Shares(NamedTuple):
     """Value of the last unit that was chosen; 0 if everything is."""
 
     @property
-    def made(self) -> Floats:
+    def total(self) -> Floats:
         return self.chosen + self.explored
 
 
-def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: float) -> Shares:
+def divide_budget(value: Floats, volume: Floats, lag: Ints, budget: float, explore: float) -> Shares:
     """Spend most of a budget on the best cells, and the rest evenly on cells that are not complete.
 
     `value` is the value of a unit of a cell's volume. Of equal cells, the newest is the best.
@@ -33,7 +33,7 @@ def shares(value: Floats, volume: Floats, lag: Ints, budget: float, explore: flo
     order = best_first(value, lag)
     chosen = knapsack(volume, order, (1.0 - explore) * budget)
     rest = (1.0 - chosen) * volume
-    explored = np.divide(spread(rest, explore * budget), volume, out=none, where=volume > 0)
+    explored = np.divide(spread_evenly(rest, explore * budget), volume, out=none, where=volume > 0)
     taken = order[chosen[order] > 0]
     return Shares(chosen, explored, float(value[taken[-1]]) if len(taken) else 0.0)
 
@@ -63,13 +63,13 @@ def knapsack(volume: Floats, order: Ints, budget: float) -> Floats:
     return chosen
 
 
-def spread(room: Floats, budget: float) -> Floats:
+def spread_evenly(room: Floats, budget: float) -> Floats:
     """Divide a budget into equal parts, none greater than its room.
 
     Examples
     --------
     >>> import numpy as np
-    >>> spread(np.array([1.0, 9.0, 0.0, 9.0]), 7.0).tolist()
+    >>> spread_evenly(np.array([1.0, 9.0, 0.0, 9.0]), 7.0).tolist()
     [1.0, 3.0, 0.0, 3.0]
     """
     given, left = np.zeros(len(room)), budget

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Columns, Floats
 
-UNKNOWN = 1e-4
+ASSUMED_DENSITY = 1e-4
 """Assumed matches per comparison, before any evidence."""
 
-RECENT = 0.8
+RECENT_DECAY = 0.8
 """Factor by which recent counts fade after a batch: they cover about the last five."""
 
-NO_ACCIDENT = 12.0
+CHANGE_THRESHOLD = 12.0
 """Threshold of the likelihood-ratio statistic for a change. By chance, one lag in 2,000 exceeds it."""
 
 
@@ -43,7 +43,7 @@ class Tally:
         )
 
     @property
-    def compared(self) -> Floats:
+    def comparisons_by_lag(self) -> Floats:
         """Return the comparisons by lag."""
         return self.made.reshape(len(self.made), -1).cumsum(axis=1)[:, -1]
 
@@ -53,16 +53,16 @@ class Tally:
         several = list(tallies)
         return cls(*(sum(getattr(tally, each.name) for tally in several) for each in fields(cls)))
 
-    def decayed(self, decay: float) -> Tally:
+    def with_decay(self, decay: float) -> Tally:
         matches, units, utility, made = (decay * each for each in (self.matches, self.units, self.utility, self.made))
-        return Tally(matches, units, utility, made, RECENT * self.recent)
+        return Tally(matches, units, utility, made, RECENT_DECAY * self.recent)
 
-    def followed_by(self, counted: Tally) -> Tally:
+    def with_newer(self, counted: Tally) -> Tally:
         """Add newer counts. Where recent counts differ clearly from earlier ones, keep only the recent ones."""
-        late = self.recent + np.stack([counted.matches, counted.compared])
-        both = np.stack([self.matches + counted.matches, self.compared + counted.compared])
+        late = self.recent + np.stack([counted.matches, counted.comparisons_by_lag])
+        both = np.stack([self.matches + counted.matches, self.comparisons_by_lag + counted.comparisons_by_lag])
         late = np.minimum(late, both)
-        changed = differ(late, both - late) & (both > 0)
+        changed = find_changed_lags(late, both - late) & (both > 0)
         matches, made = np.divide(late, both, out=np.ones(both.shape), where=changed)
         by_matches, by_made = matches[:, None, None], made[:, None, None]
         return Tally(
@@ -97,7 +97,7 @@ class Estimate:
     """The same from each lag alone: less steady, but a peak does not spread to its neighbours."""
     cost: Floats
     """Units per comparison, by lag."""
-    worth: Floats
+    utility: Floats
     """Utility per expected match, by stream and kind."""
 
 
@@ -105,26 +105,26 @@ def estimate(tally: Tally, worth: Floats, *, prior: float, pool: float) -> Estim
     """Estimate the yield of comparisons from decayed counts.
 
     Neighbours support a lag with little evidence, because densities move, and adjacent slots share lags. The mean of
-    the direction does so with less weight. `worth` is the utility of kinds if matches do not depend on them. Neighbours
-    and `worth` count like at most `pool` comparisons. Utility is divided by the matches expected from the lags, so that
-    kinds get no credit for the lags at which they were compared.
+    the direction does so with less weight. `utility` is the utility of kinds if matches do not depend on them.
+    Neighbours and `utility` count like at most `pool` comparisons. Utility is divided by the matches expected from the
+    lags, so that kinds get no credit for the lags at which they were compared.
     """
-    made = tally.compared
-    matches, compared, units = (smoothed(each, made, pool) for each in (tally.matches, made, tally.units))
+    made = tally.comparisons_by_lag
+    matches, compared, units = (smooth_counts(each, made, pool) for each in (tally.matches, made, tally.units))
     density, measured, cost = (np.empty(len(matches)) for _ in range(3))
     middle = len(matches) // 2
     for direction in (slice(0, middle), slice(middle, middle + 1), slice(middle + 1, None)):
-        mean = _ratio(_sum(tally.matches[direction]), _sum(made[direction]), UNKNOWN)
+        mean = _ratio(_sum(tally.matches[direction]), _sum(made[direction]), ASSUMED_DENSITY)
         usual = _ratio(_sum(tally.units[direction]), _sum(made[direction]), 1.0)
         density[direction] = (matches[direction] + prior * mean) / (compared[direction] + prior)
         measured[direction] = (tally.matches[direction] + prior * mean) / (made[direction] + prior)
         cost[direction] = (units[direction] + prior * usual) / (compared[direction] + prior)
-    weight = pool * _ratio(_sum(tally.matches), _sum(made), UNKNOWN)
+    weight = pool * _ratio(_sum(tally.matches), _sum(made), ASSUMED_DENSITY)
     expected, utility = (each.cumsum(axis=0)[-1] for each in (tally.made * measured[:, None, None], tally.utility))
     return Estimate(density, measured, cost, (utility + weight * worth) / (expected + weight))
 
 
-def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
+def smooth_counts(counts: Floats, compared: Floats, most: float) -> Floats:
     """Add half of the neighbours' counts, which count like at most `most` comparisons."""
     part = 0.5 * np.divide(2.0 * most, compared, out=np.ones(len(compared)), where=compared > 2.0 * most)
     total = counts.copy()
@@ -133,7 +133,7 @@ def smoothed(counts: Floats, compared: Floats, most: float) -> Floats:
     return total
 
 
-def differ(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
+def find_changed_lags(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
     """Return by lag whether matches per comparison have halved or doubled, beyond chance.
 
     Both arguments have matches and comparisons. Neighbours are counted together, because single lags have few matches.
@@ -142,7 +142,7 @@ def differ(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:
     (m, c), (n, d) = (np.stack([np.convolve(row, np.ones(3), "same") for row in each]) for each in (late, early))
     together = np.divide(m + n, c + d, out=np.zeros(len(c)), where=c + d > 0)
     likelihood = 2.0 * (_surprise(m, together * c) + _surprise(n, together * d))
-    return (likelihood > NO_ACCIDENT) & ((m * d > 2.0 * n * c) | (2.0 * m * d < n * c))
+    return (likelihood > CHANGE_THRESHOLD) & ((m * d > 2.0 * n * c) | (2.0 * m * d < n * c))
 
 
 def _surprise(seen: Floats, expected: Floats) -> Floats:

@@ -64,7 +64,7 @@ class Anything:
 Condition: TypeAlias = Equal | Near | Overlap | Subset | Superset | Jaccard | InnerProduct | Anything
 
 
-class Need(NamedTuple):
+class RequiredOverlap(NamedTuple):
     """Items that two sets must share.
 
     At least `least` items; all items of the probing set; all items of the stored set; a share of the items of both.
@@ -76,25 +76,25 @@ class Need(NamedTuple):
     share: float = 0.0
 
 
-def need_of(condition: Condition, *, flipped: bool) -> Need:
+def required_overlap(condition: Condition, *, flipped: bool) -> RequiredOverlap:
     """Return the common items that a condition on sets needs. If `flipped`, the right set is the probing one."""
     match condition:
         case Overlap(least):
-            return Need(least=least)
+            return RequiredOverlap(least=least)
         case Equal():
-            return Need(probing=True, stored=True)
+            return RequiredOverlap(probing=True, stored=True)
         case Subset():
-            return Need(probing=not flipped, stored=flipped)
+            return RequiredOverlap(probing=not flipped, stored=flipped)
         case Superset():
-            return Need(probing=flipped, stored=not flipped)
+            return RequiredOverlap(probing=flipped, stored=not flipped)
         case Jaccard(least):
-            return Need(share=least)
+            return RequiredOverlap(share=least)
         case _:
             raise AssertionError(condition)
 
 
 @inlined
-def fits(common: int, probing: int, stored: int, need: Need) -> bool:
+def is_match(common: int, probing: int, stored: int, need: RequiredOverlap) -> bool:
     """Return whether sets of these sizes with `common` shared items match. More shared items then match as well."""
     if common < need.least:
         return False
@@ -107,7 +107,7 @@ def fits(common: int, probing: int, stored: int, need: Need) -> bool:
 
 
 @inlined
-def least_common(size: int, whole: bool, need: Need) -> int:  # noqa: FBT001 - Numba takes arguments by position
+def least_common(size: int, whole: bool, need: RequiredOverlap) -> int:  # noqa: FBT001 - Numba takes arguments by position
     """Return the fewest items that a set of this size must share with any other set that is not empty; at least 1."""
     least = max(need.least, 1)
     if whole:

@@ -17,12 +17,12 @@ from tidegate.physical.similarity_join.kernels.conditions import (
     Equal,
     InnerProduct,
     Near,
-    Need,
-    need_of,
+    RequiredOverlap,
     needs_common_items,
+    required_overlap,
 )
-from tidegate.physical.similarity_join.kernels.pairs import Found, all_pairs, volume
-from tidegate.physical.similarity_join.kernels.slots import SMALL, Slot, Times
+from tidegate.physical.similarity_join.kernels.pairs import MatchedPairs, all_pairs, count_pairs
+from tidegate.physical.similarity_join.kernels.slots import MOST_BIT_ITEMS, Slot, SlotTimes
 from tidegate.physical.similarity_join.kernels.values import Numbers
 
 Predicate = Callable[[Ints, Ints], Mask]
@@ -40,7 +40,7 @@ class Method(Enum):
     FILTERED = "filtered"
 
 
-def matches(
+def find_matches(
     condition: Condition,
     method: Method,
     probing: Slot,
@@ -49,7 +49,7 @@ def matches(
     *,
     flipped: bool,
     lookup: int = 0,
-) -> Found:
+) -> MatchedPairs:
     """Return pairs that match and are valid together. If `flipped`, the probing elements are of the right stream.
 
     All methods find the same pairs.
@@ -57,22 +57,24 @@ def matches(
     times = probing.times, stored.times
     match condition:
         case Anything():
-            compared = volume(times[0], rows, times[1])
-            return Found(all_pairs(rows, *times), compared, compared)
+            compared = count_pairs(times[0], rows, times[1])
+            return MatchedPairs(all_pairs(rows, *times), compared, compared)
         case Equal() if isinstance(probing.values, Numbers):
-            return _equal(method, probing, rows, stored, lookup)
+            return _match_equal(method, probing, rows, stored, lookup)
         case Near(distance):
-            return _near(method, probing, rows, stored, distance, lookup)
+            return _match_near(method, probing, rows, stored, distance, lookup)
         case InnerProduct():
-            return _product(method, probing, rows, stored, condition, lookup)
+            return _match_product(method, probing, rows, stored, condition, lookup)
         case _ if method is Method.NESTED or not needs_common_items(condition):
-            return _nested_sets(probing, rows, stored, need_of(condition, flipped=flipped))
-    need = need_of(condition, flipped=flipped)
+            return _match_sets_nested(probing, rows, stored, required_overlap(condition, flipped=flipped))
+    need = required_overlap(condition, flipped=flipped)
     if method is Method.INDEXED:
-        mine, other = probing.sets, (stored.times, stored.sizes, stored.index)
-        return Found(*indexed.by_lists(rows, probing.times, mine.bounds, mine.items, *other, need, lookup))
-    lists = stored.prefixes(need)
-    return Found(*indexed.by_prefixes(rows, *_signed(probing), *_signed(stored), lists, need, lookup))
+        mine, other = probing.sets, (stored.times, stored.sizes, stored.item_lists)
+        return MatchedPairs(*indexed.by_lists(rows, probing.times, mine.bounds, mine.items, *other, need, lookup))
+    lists = stored.prefix_lists(need)
+    return MatchedPairs(
+        *indexed.by_prefixes(rows, *_signature_columns(probing), *_signature_columns(stored), lists, need, lookup)
+    )
 
 
 def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
@@ -82,53 +84,55 @@ def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
         yield rows[first : first + length]
 
 
-def _nested(found: tuple[Ints, int]) -> Found:
+def _as_matched_pairs(found: tuple[Ints, int]) -> MatchedPairs:
     pairs, compared = found
-    return Found(pairs, compared, compared)
+    return MatchedPairs(pairs, compared, compared)
 
 
-def _nested_sets(probing: Slot, rows: Ints, stored: Slot, need: Need) -> Found:
-    if len(stored.codes) > SMALL:
-        return _nested(nested.by_merging(rows, *_signed(probing), *_signed(stored), need))
+def _match_sets_nested(probing: Slot, rows: Ints, stored: Slot, need: RequiredOverlap) -> MatchedPairs:
+    if len(stored.codes) > MOST_BIT_ITEMS:
+        return _as_matched_pairs(
+            nested.by_merging(rows, *_signature_columns(probing), *_signature_columns(stored), need)
+        )
     mine, other = probing.sets, (stored.times, stored.sizes, stored.codes, stored.bits)
-    return _nested(nested.by_bits(rows, probing.times, mine.bounds, mine.items, *other, need))
+    return _as_matched_pairs(nested.by_bits(rows, probing.times, mine.bounds, mine.items, *other, need))
 
 
-def _signed(slot: Slot) -> tuple[Times, Ints, Ints, Words]:
+def _signature_columns(slot: Slot) -> tuple[SlotTimes, Ints, Ints, Words]:
     return slot.times, slot.sets.bounds, slot.sets.items, slot.signatures
 
 
-def _weighted(slot: Slot) -> tuple[Times, Ints, Ints, Floats]:
+def _weight_columns(slot: Slot) -> tuple[SlotTimes, Ints, Ints, Floats]:
     assert slot.sets.weights is not None
     return slot.times, slot.sets.bounds, slot.sets.items, slot.sets.weights
 
 
-def _equal(method: Method, probing: Slot, rows: Ints, stored: Slot, lookup: int) -> Found:
+def _match_equal(method: Method, probing: Slot, rows: Ints, stored: Slot, lookup: int) -> MatchedPairs:
     if method is Method.NESTED:
-        return _nested(nested.by_equality(rows, probing.times, probing.codes, stored.times, stored.codes))
+        return _as_matched_pairs(nested.by_equality(rows, probing.times, probing.codes, stored.times, stored.codes))
     mine, other, zero = probing.codes, stored.codes, np.uint64(0)
     order, times = stored.order_of_codes, (probing.times, stored.times)
-    return Found(*indexed.by_order(rows, times[0], mine, times[1], other, order, mine, mine, zero, True, lookup))  # noqa: FBT003 - Numba takes arguments by position
+    return MatchedPairs(*indexed.by_order(rows, times[0], mine, times[1], other, order, mine, mine, zero, True, lookup))  # noqa: FBT003 - Numba takes arguments by position
 
 
-def _near(method: Method, probing: Slot, rows: Ints, stored: Slot, distance: float, lookup: int) -> Found:
+def _match_near(method: Method, probing: Slot, rows: Ints, stored: Slot, distance: float, lookup: int) -> MatchedPairs:
     assert isinstance(probing.values, Numbers)
     assert isinstance(stored.values, Numbers)
     mine, other = probing.values.values, stored.values.values
     whole = mine.dtype.kind != "f"
     if distance < 0 or np.isnan(distance):
-        compared = volume(probing.times, rows, stored.times)
-        return Found(np.empty((0, 2), np.int64), compared, compared)
+        compared = count_pairs(probing.times, rows, stored.times)
+        return MatchedPairs(np.empty((0, 2), np.int64), compared, compared)
     exact = np.uint64(min(distance, 2**64 - 2**11)) if whole else np.float64(distance)
     if method is Method.NESTED:
-        return _nested(nested.by_distance(rows, probing.times, mine, stored.times, other, exact, whole))
-    lowest, highest = _ranges(mine, distance, whole=whole)
+        return _as_matched_pairs(nested.by_distance(rows, probing.times, mine, stored.times, other, exact, whole))
+    lowest, highest = _near_ranges(mine, distance, whole=whole)
     ranges = read_only(lowest), read_only(highest)
     one, two = (probing.times, mine), (stored.times, other)
-    return Found(*indexed.by_order(rows, *one, *two, stored.order, *ranges, exact, whole, lookup))
+    return MatchedPairs(*indexed.by_order(rows, *one, *two, stored.order_of_numbers, *ranges, exact, whole, lookup))
 
 
-def _ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
+def _near_ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
     """Return the ranges in which numbers may be near, slightly widened for the rounding of floats."""
     if whole:
         reach = np.int64(min(distance, 2**63 - 1))
@@ -142,8 +146,12 @@ def _ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
     return np.where(endless, -np.inf, low), np.where(endless, np.inf, high)
 
 
-def _product(method: Method, probing: Slot, rows: Ints, stored: Slot, wanted: InnerProduct, lookup: int) -> Found:
-    one, two, limits = _weighted(probing), _weighted(stored), (float(wanted.least), float(wanted.doubt))
+def _match_product(
+    method: Method, probing: Slot, rows: Ints, stored: Slot, wanted: InnerProduct, lookup: int
+) -> MatchedPairs:
+    one, two, limits = _weight_columns(probing), _weight_columns(stored), (float(wanted.least), float(wanted.doubt))
     if method is Method.NESTED or wanted.least <= 0:
-        return _nested(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, *limits))
-    return Found(*indexed.by_weights(rows, *one, *two, stored.index, *limits, method is Method.FILTERED, lookup))
+        return _as_matched_pairs(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, *limits))
+    return MatchedPairs(
+        *indexed.by_weights(rows, *one, *two, stored.item_lists, *limits, method is Method.FILTERED, lookup)
+    )

@@ -16,7 +16,7 @@ from tidegate.physical.similarity_join.kernels.matching import Method
 _LEARNING = Learning()
 
 
-class Joint(Enum):
+class PairUtility(Enum):
     """Utility of a pair, from the utilities of its two elements."""
 
     MAXIMUM = "max"
@@ -29,7 +29,7 @@ class Utilities:
 
     left: Floats
     right: Floats
-    joint: Joint = Joint.MAXIMUM
+    joint: PairUtility = PairUtility.MAXIMUM
 
     @property
     def kinds(self) -> int:
@@ -38,11 +38,11 @@ class Utilities:
     def of_pairs(self, left: Ints, right: Ints) -> Floats:
         """Return the utility of pairs of elements of these kinds."""
         one, other = self.left[left], self.right[right]
-        return np.maximum(one, other) if self.joint is Joint.MAXIMUM else 0.5 * (one + other)
+        return np.maximum(one, other) if self.joint is PairUtility.MAXIMUM else 0.5 * (one + other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settings:
+class SimilarityJoinSettings:
     """Condition of a join, and parameters for learning which comparisons are productive."""
 
     condition: Condition
@@ -72,7 +72,7 @@ def share_of(found: float, missed: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class SimilarityStepResult:
     """Pairs that were found (rows of both streams), when both are valid, and what was shed.
 
     `results_share` estimates the share of all results that was found, `utility_share` the share of their utility.

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.similarity_join.kernels.conditions import Need, fits
-from tidegate.physical.similarity_join.kernels.pairs import kept, ones, place_of, span
-from tidegate.physical.similarity_join.kernels.slots import Times
+from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, is_match
+from tidegate.physical.similarity_join.kernels.pairs import append_pair, count_ones, lower_bound, overlap_range
+from tidegate.physical.similarity_join.kernels.slots import SlotTimes
 
 Numeric = npt.NDArray[Any]
 
@@ -22,54 +22,54 @@ CHUNK = 32
 @compiled
 def by_bits(
     rows: Ints,
-    probing: Times,
+    probing: SlotTimes,
     bounds: Ints,
     items: Ints,
-    stored: Times,
+    stored: SlotTimes,
     sizes: Ints,
     codes: Ints,
     bits: Words,
-    need: Need,
+    need: RequiredOverlap,
 ) -> tuple[Ints, int]:
     """Match sets as bits of words; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     words, mine = len(bits), np.zeros(len(bits), np.uint64)
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         compared += last - first
         for word in range(words):
             mine[word] = 0
         for k in range(bounds[row], bounds[row + 1]):
-            place = place_of(codes, items[k], 0, len(codes))
+            place = lower_bound(codes, items[k], 0, len(codes))
             if place < len(codes) and codes[place] == items[k]:
                 mine[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
         size, start = bounds[row + 1] - bounds[row], probing.start[row]
         least = max(need.least, size) if need.probing else need.least
         for low in range(first, last, CHUNK):
             high = min(last, low + CHUNK)
-            if words == 2 and not _promising(bits, low, high, mine[0], mine[1], least):
+            if words == 2 and not _has_candidate(bits, low, high, mine[0], mine[1], least):
                 continue
             for partner in range(low, high):
                 common = 0
                 for word in range(words):
-                    common += ones(mine[word] & bits[word, partner])
-                if common >= least and fits(common, size, sizes[partner], need) and stored.end[partner] > start:
-                    found = kept(found, count, row, partner)
+                    common += count_ones(mine[word] & bits[word, partner])
+                if common >= least and is_match(common, size, sizes[partner], need) and stored.end[partner] > start:
+                    found = append_pair(found, count, row, partner)
                     count += 1
     return found[:count], compared
 
 
 @inlined
-def _promising(bits: Words, low: int, high: int, one: np.uint64, two: np.uint64, least: int) -> bool:
+def _has_candidate(bits: Words, low: int, high: int, one: np.uint64, two: np.uint64, least: int) -> bool:
     """Return whether any set shares enough items. Without branches, the compiler can vectorize the loop."""
     most = 0
     for partner in range(low, high):
-        most = max(most, ones(one & bits[0, partner]) + ones(two & bits[1, partner]))
+        most = max(most, count_ones(one & bits[0, partner]) + count_ones(two & bits[1, partner]))
     return most >= least
 
 
 @inlined
-def in_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: Ints, partner: int) -> int:
+def count_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: Ints, partner: int) -> int:
     """Return the number of items that two sets share."""
     one, two, common = bounds[row], others[partner], 0
     while one < bounds[row + 1] and two < others[partner + 1]:
@@ -82,43 +82,43 @@ def in_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: In
 
 
 @inlined
-def at_most(one: np.uint64, size: int, two: np.uint64, other_size: int) -> int:
+def most_common_items(one: np.uint64, size: int, two: np.uint64, other_size: int) -> int:
     """Return the most items that two sets can share, by their signatures."""
-    return min(size - ones(one & ~two), other_size - ones(two & ~one))
+    return min(size - count_ones(one & ~two), other_size - count_ones(two & ~one))
 
 
 @compiled
 def by_merging(
     rows: Ints,
-    probing: Times,
+    probing: SlotTimes,
     bounds: Ints,
     items: Ints,
     signatures: Words,
-    stored: Times,
+    stored: SlotTimes,
     others: Ints,
     other_items: Ints,
     other_signatures: Words,
-    need: Need,
+    need: RequiredOverlap,
 ) -> tuple[Ints, int]:
     """Match sets item by item, unless signatures rule a pair out; return pairs, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         compared += last - first
         size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
         for partner in range(first, last):
             other = others[partner + 1] - others[partner]
-            if not fits(at_most(mine, size, other_signatures[partner], other), size, other, need):
+            if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
                 continue
-            common = in_common(bounds, items, row, others, other_items, partner)
-            if fits(common, size, other, need) and stored.end[partner] > start:
-                found = kept(found, count, row, partner)
+            common = count_common(bounds, items, row, others, other_items, partner)
+            if is_match(common, size, other, need) and stored.end[partner] > start:
+                found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
 
 
 @inlined
-def adds_up(
+def has_enough_product(
     bounds: Ints,
     items: Ints,
     weights: Floats,
@@ -148,12 +148,12 @@ def adds_up(
 @compiled
 def by_product(
     rows: Ints,
-    probing: Times,
+    probing: SlotTimes,
     bounds: Ints,
     items: Ints,
     weights: Floats,
     signatures: Words,
-    stored: Times,
+    stored: SlotTimes,
     others: Ints,
     other_items: Ints,
     other_weights: Floats,
@@ -164,22 +164,22 @@ def by_product(
     """Match weighted sets; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         compared += last - first
         mine, start = signatures[row], probing.start[row]
         for partner in range(first, last):
             if mine & other_signatures[partner] == 0 and least > 0.0:
                 continue
-            if stored.end[partner] > start and adds_up(
+            if stored.end[partner] > start and has_enough_product(
                 bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
             ):
-                found = kept(found, count, row, partner)
+                found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
 
 
 @inlined
-def near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
+def is_near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
     """Return whether numbers differ by at most a distance. Differences of whole numbers do not overflow."""
     if not whole:
         return abs(one - other) <= distance
@@ -189,15 +189,15 @@ def near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT0
 
 
 @compiled
-def by_equality(rows: Ints, probing: Times, codes: Ints, stored: Times, others: Ints) -> tuple[Ints, int]:
+def by_equality(rows: Ints, probing: SlotTimes, codes: Ints, stored: SlotTimes, others: Ints) -> tuple[Ints, int]:
     """Match equal codes; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         compared += last - first
         for partner in range(first, last):
             if codes[row] == others[partner] and stored.end[partner] > probing.start[row]:
-                found = kept(found, count, row, partner)
+                found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
 
@@ -205,9 +205,9 @@ def by_equality(rows: Ints, probing: Times, codes: Ints, stored: Times, others: 
 @compiled
 def by_distance(
     rows: Ints,
-    probing: Times,
+    probing: SlotTimes,
     values: Numeric,
-    stored: Times,
+    stored: SlotTimes,
     others: Numeric,
     distance: Any,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
@@ -215,10 +215,10 @@ def by_distance(
     """Match numbers that are near; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         compared += last - first
         for partner in range(first, last):
-            if near(values[row], others[partner], distance, whole) and stored.end[partner] > probing.start[row]:
-                found = kept(found, count, row, partner)
+            if is_near(values[row], others[partner], distance, whole) and stored.end[partner] > probing.start[row]:
+                found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared

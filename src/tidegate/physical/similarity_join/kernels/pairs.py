@@ -8,10 +8,10 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.similarity_join.kernels.slots import Times
+from tidegate.physical.similarity_join.kernels.slots import SlotTimes
 
 
-class Found(NamedTuple):
+class MatchedPairs(NamedTuple):
     """Pairs that match (probing, stored), the number of comparisons, and their cost."""
 
     pairs: Ints
@@ -20,7 +20,7 @@ class Found(NamedTuple):
 
 
 @compiled
-def place_of(values: Ints, value: int, low: int, high: int) -> int:
+def lower_bound(values: Ints, value: int, low: int, high: int) -> int:
     """Return the first position in [low, high) whose value is not smaller, or `high`. Compiles faster than NumPy's."""
     while low < high:
         middle = (low + high) >> 1
@@ -32,14 +32,14 @@ def place_of(values: Ints, value: int, low: int, high: int) -> int:
 
 
 @inlined
-def span(probing: Times, row: int, stored: Times) -> tuple[int, int]:
+def overlap_range(probing: SlotTimes, row: int, stored: SlotTimes) -> tuple[int, int]:
     """Return the range of stored elements that may be valid together with an element."""
-    first = place_of(stored.until, probing.start[row] + 1, 0, len(stored.until))
-    return first, place_of(stored.start, probing.end[row], first, len(stored.start))
+    first = lower_bound(stored.until, probing.start[row] + 1, 0, len(stored.until))
+    return first, lower_bound(stored.start, probing.end[row], first, len(stored.start))
 
 
 @compiled
-def kept(found: Ints, count: int, row: int, partner: int) -> Ints:
+def append_pair(found: Ints, count: int, row: int, partner: int) -> Ints:
     """Append a pair; return the array, enlarged if necessary."""
     room = found
     if count == len(found):
@@ -51,7 +51,7 @@ def kept(found: Ints, count: int, row: int, partner: int) -> Ints:
 
 
 @inlined
-def ones(word: np.uint64) -> Any:
+def count_ones(word: np.uint64) -> Any:
     """Count the bits set in a word. The compiler recognizes this pattern."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -60,21 +60,21 @@ def ones(word: np.uint64) -> Any:
 
 
 @compiled
-def volume(probing: Times, rows: Ints, stored: Times) -> int:
+def count_pairs(probing: SlotTimes, rows: Ints, stored: SlotTimes) -> int:
     """Count the pairs of these elements with stored ones that may be valid together."""
     total = 0
     for n in range(len(rows)):
-        first, last = span(probing, rows[n], stored)
+        first, last = overlap_range(probing, rows[n], stored)
         total += last - first
     return total
 
 
 @compiled
-def all_pairs(rows: Ints, probing: Times, stored: Times) -> Ints:
+def all_pairs(rows: Ints, probing: SlotTimes, stored: SlotTimes) -> Ints:
     """Return all pairs that are valid together."""
-    found, count = np.empty((max(16, volume(probing, rows, stored)), 2), np.int64), 0
+    found, count = np.empty((max(16, count_pairs(probing, rows, stored)), 2), np.int64), 0
     for row in rows:
-        first, last = span(probing, row, stored)
+        first, last = overlap_range(probing, row, stored)
         for partner in range(first, last):
             if stored.end[partner] > probing.start[row]:
                 found[count, 0], found[count, 1] = row, partner

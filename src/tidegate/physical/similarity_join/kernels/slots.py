@@ -12,18 +12,18 @@ import numpy as np
 from tidegate.physical.common.arrays import Columns, Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
-from tidegate.physical.similarity_join.kernels.conditions import Need, least_common
-from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values, concatenated, values_of
+from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, least_common
+from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values, concatenate_values, values_of
 
-SMALL = 256
+MOST_BIT_ITEMS = 256
 """Most distinct items of a slot whose sets are compared as bits."""
 
-MANY, FEW = 64, 256
+MOST_NEW_SLOTS, FULL_SLOT = 64, 256
 """Most slots for new elements, unless each of them has this many elements: every slot has a cost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
+class SlotArrivals:
     """New elements of one stream.
 
     `row` identifies an element to the caller, and is unique in its stream. `kind` is the number of its utility class.
@@ -38,12 +38,12 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, rows: Ints) -> Arrivals:
+    def take(self, rows: Ints) -> SlotArrivals:
         kind = None if self.kind is None else self.kind[rows]
-        return Arrivals(self.start[rows], self.end[rows], self.row[rows], self.values.take(rows), kind)
+        return SlotArrivals(self.start[rows], self.end[rows], self.row[rows], self.values.take(rows), kind)
 
 
-class Times(NamedTuple):
+class SlotTimes(NamedTuple):
     """Validities in the order of their starts, and the latest end up to each."""
 
     start: Ints
@@ -51,7 +51,7 @@ class Times(NamedTuple):
     until: Ints
 
 
-class Index(NamedTuple):
+class ItemLists(NamedTuple):
     """Lists of elements by item: those of `codes[n]` from `bounds[n]` to `bounds[n + 1]`, in time order."""
 
     codes: Ints
@@ -96,9 +96,9 @@ class Slot:
         return self.values
 
     @cached_property
-    def times(self) -> Times:
+    def times(self) -> SlotTimes:
         start, end = read_only(self.columns["start"]), read_only(self.columns["end"])
-        return Times(start, end, np.maximum.accumulate(end))
+        return SlotTimes(start, end, np.maximum.accumulate(end))
 
     @cached_property
     def extent(self) -> tuple[int, int, int, int]:
@@ -107,7 +107,7 @@ class Slot:
         return int(start[0]), int(start[-1]), int(end.min()), int(until[-1])
 
     @cached_property
-    def of_kind(self) -> Mapping[int, Ints]:
+    def rows_by_kind(self) -> Mapping[int, Ints]:
         """Return the elements of each kind, in the order of kinds."""
         if not self.kind.any():
             return {0: np.arange(len(self))}
@@ -124,7 +124,7 @@ class Slot:
         """Return integers that are equal if the numbers are; for sets, the distinct items."""
         if isinstance(self.values, Sets):
             return read_only(np.unique(self.values.items))
-        return read_only(codes_of(self.values))
+        return read_only(number_codes(self.values))
 
     @cached_property
     def bits(self) -> Words:
@@ -132,23 +132,25 @@ class Slot:
         words = 1
         while 64 * words < len(self.codes):
             words *= 2
-        return _bits(self.sets.bounds, np.searchsorted(self.codes, self.sets.items), words)
+        return _item_bits(self.sets.bounds, np.searchsorted(self.codes, self.sets.items), words)
 
     @cached_property
-    def index(self) -> Index:
+    def item_lists(self) -> ItemLists:
         """Return lists of all items."""
-        return _index(self.sets, self.codes, self._ranks, self.sizes)
+        return _build_lists(self.sets, self.codes, self._ranks, self.sizes)
 
-    def prefixes(self, need: Need) -> Index:
+    def prefix_lists(self, need: RequiredOverlap) -> ItemLists:
         """Return lists of prefix items only: matching sets share at least one of these."""
-        if need not in self._prefixes:
+        if need not in self._prefix_cache:
             ranked = self._ranks[np.searchsorted(self.codes, self.sets.items)]
             lengths = _prefix_lengths(self.sets.bounds, need)
-            self._prefixes[need] = _index(_rarest(self.sets, ranked, lengths), self.codes, self._ranks, self.sizes)
-        return self._prefixes[need]
+            self._prefix_cache[need] = _build_lists(
+                _keep_rarest(self.sets, ranked, lengths), self.codes, self._ranks, self.sizes
+            )
+        return self._prefix_cache[need]
 
     @cached_property
-    def order(self) -> Ints:
+    def order_of_numbers(self) -> Ints:
         """Return the elements in the order of their numbers, NaN last."""
         assert isinstance(self.values, Numbers)
         return np.argsort(self.values.values, kind="stable")
@@ -158,7 +160,7 @@ class Slot:
         return np.argsort(self.codes, kind="stable")
 
     @cached_property
-    def _prefixes(self) -> dict[Need, Index]:
+    def _prefix_cache(self) -> dict[RequiredOverlap, ItemLists]:
         return {}
 
     @cached_property
@@ -173,7 +175,7 @@ class Slot:
         return ranks
 
 
-def codes_of(numbers: Numbers) -> Ints:
+def number_codes(numbers: Numbers) -> Ints:
     """Return integers that are equal exactly if the numbers are."""
     values = numbers.values
     if values.dtype.kind != "f":
@@ -182,7 +184,7 @@ def codes_of(numbers: Numbers) -> Ints:
     return same.astype(np.float64).view(np.int64)
 
 
-def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
+def split_into_slots(arrivals: SlotArrivals, width: int) -> dict[int, Slot]:
     """Return elements by slot, in each slot in the order of time and row.
 
     If few elements lie in many slots, as when a stream catches up, several slots are merged into one.
@@ -193,35 +195,35 @@ def slots_of(arrivals: Arrivals, width: int) -> dict[int, Slot]:
     numbers = arrivals.start[order] // width
     kind = np.zeros(len(arrivals), np.int64) if arrivals.kind is None else arrivals.kind
     found, first = np.unique(numbers, return_index=True)
-    together = -(-len(found) // max(MANY, len(numbers) // FEW))
+    together = -(-len(found) // max(MOST_NEW_SLOTS, len(numbers) // FULL_SLOT))
     if together > 1:
         first = first[::together]
         found = numbers[np.append(first[1:], len(numbers)) - 1]
     names = {"start": arrivals.start, "end": arrivals.end, "row": arrivals.row, "kind": kind}
     return {
-        number: _slot({name: column[rows] for name, column in names.items()}, arrivals.values.take(rows))
+        number: _build_slot({name: column[rows] for name, column in names.items()}, arrivals.values.take(rows))
         for number, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True)
     }
 
 
-def merged(one: Slot, other: Slot) -> Slot:
+def merge_slots(one: Slot, other: Slot) -> Slot:
     """Merge two slots of the same number."""
     names = ("start", "end", "row", "kind")
     together = {name: np.concatenate([one.columns[name], other.columns[name]]) for name in names}
     order = np.lexsort((together["row"], together["start"]))
-    values = concatenated([one.values, other.values]).take(order)
-    return _slot({name: column[order] for name, column in together.items()}, values)
+    values = concatenate_values([one.values, other.values]).take(order)
+    return _build_slot({name: column[order] for name, column in together.items()}, values)
 
 
-def _slot(columns: Columns, values: Values) -> Slot:
-    return Slot({**columns, **values.columns()}, values.parts())
+def _build_slot(columns: Columns, values: Values) -> Slot:
+    return Slot({**columns, **values.columns()}, values.item_columns())
 
 
-def _index(sets: Sets, codes: Ints, ranks: Ints, sizes: Ints) -> Index:
+def _build_lists(sets: Sets, codes: Ints, ranks: Ints, sizes: Ints) -> ItemLists:
     weights = np.empty(0, np.float64) if sets.weights is None else sets.weights
     numbers = np.searchsorted(codes, sets.items)
-    lists = _lists(read_only(sets.bounds), numbers, read_only(weights), len(codes))
-    return Index(codes, ranks, *lists, np.flatnonzero(sizes == 0))
+    lists = _fill_lists(read_only(sets.bounds), numbers, read_only(weights), len(codes))
+    return ItemLists(codes, ranks, *lists, np.flatnonzero(sizes == 0))
 
 
 @compiled
@@ -236,7 +238,7 @@ def _signatures(bounds: Ints, items: Ints) -> Words:
 
 
 @compiled
-def _bits(bounds: Ints, numbers: Ints, words: int) -> Words:
+def _item_bits(bounds: Ints, numbers: Ints, words: int) -> Words:
     bits = np.zeros((words, len(bounds) - 1), np.uint64)
     for n in range(len(bounds) - 1):
         for k in range(bounds[n], bounds[n + 1]):
@@ -245,7 +247,7 @@ def _bits(bounds: Ints, numbers: Ints, words: int) -> Words:
 
 
 @compiled
-def _lists(bounds: Ints, numbers: Ints, weights: Floats, items: int) -> tuple[Ints, Ints, Floats, Floats]:
+def _fill_lists(bounds: Ints, numbers: Ints, weights: Floats, items: int) -> tuple[Ints, Ints, Floats, Floats]:
     ends = np.zeros(items + 1, np.int64)
     for number in numbers:
         ends[number + 1] += 1
@@ -266,7 +268,7 @@ def _lists(bounds: Ints, numbers: Ints, weights: Floats, items: int) -> tuple[In
 
 
 @compiled
-def _prefix_lengths(bounds: Ints, need: Need) -> Ints:
+def _prefix_lengths(bounds: Ints, need: RequiredOverlap) -> Ints:
     lengths = np.empty(len(bounds) - 1, np.int64)
     for n in range(len(lengths)):
         size = bounds[n + 1] - bounds[n]
@@ -274,7 +276,7 @@ def _prefix_lengths(bounds: Ints, need: Need) -> Ints:
     return lengths
 
 
-def _rarest(sets: Sets, ranked: Ints, lengths: Ints) -> Sets:
+def _keep_rarest(sets: Sets, ranked: Ints, lengths: Ints) -> Sets:
     """Return the rarest items of each set, as many as `lengths` says."""
     owners = np.repeat(np.arange(len(sets)), np.diff(sets.bounds))
     order = np.lexsort((ranked, owners))

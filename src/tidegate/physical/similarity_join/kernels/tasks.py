@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints
-from tidegate.physical.similarity_join.kernels.pairs import volume
+from tidegate.physical.similarity_join.kernels.pairs import count_pairs
 from tidegate.physical.similarity_join.kernels.slots import Slot
 
 Slots = Mapping[int, Slot]
@@ -38,12 +38,12 @@ class Task(NamedTuple):
     """Identifies the task within the batch."""
 
     @property
-    def fresh(self) -> bool:
+    def is_fresh(self) -> bool:
         """Return whether the stored elements are new as well."""
         return bool(self.name[-1])
 
 
-class Meeting(NamedTuple):
+class SlotPair(NamedTuple):
     """New elements of a slot, and a slot of the other stream."""
 
     stream: int
@@ -61,18 +61,18 @@ def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, rea
     `own` are the new elements of the right stream that this bucket compares with new ones of the left stream.
     """
     tasks = []
-    for meeting in _meetings(new, old, own):
+    for meeting in _slot_pairs(new, old, own):
         stream, number, probing, other, stored, fresh = meeting
         lag = number - other if stream == 0 else other - number
-        for kind, rows in probing.of_kind.items():
-            pairs = _volume(probing, rows, stored)
+        for kind, rows in probing.rows_by_kind.items():
+            pairs = _count_overlapping(probing, rows, stored)
             if pairs:
                 cell = Cell(max(-reach, min(reach, lag)), stream, kind)
                 tasks.append(Task(cell, probing, rows, stored, pairs, (stream, number, other, kind, int(fresh))))
     return tasks
 
 
-def volumes(tasks: list[Task]) -> tuple[list[Cell], Ints]:
+def volume_by_cell(tasks: list[Task]) -> tuple[list[Cell], Ints]:
     """Return the cells in a fixed order, and the number of comparisons of each."""
     total: dict[Cell, int] = {}
     for task in tasks:
@@ -81,33 +81,33 @@ def volumes(tasks: list[Task]) -> tuple[list[Cell], Ints]:
     return cells, np.array([total[cell] for cell in cells], np.int64)
 
 
-def frequencies(slots: Slots, fresh: Slots, kinds: int) -> Floats:
+def kind_shares(slots: Slots, fresh: Slots, kinds: int) -> Floats:
     """Return the share of each kind among stored and new elements; equal shares if there are none."""
     counts = np.zeros(kinds)
     for slot in (*slots.values(), *fresh.values()):
-        for kind, rows in slot.of_kind.items():
+        for kind, rows in slot.rows_by_kind.items():
             counts[kind] += len(rows)
     total = counts.sum()
     return counts / total if total else np.full(kinds, 1.0 / kinds)
 
 
-def _meetings(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots) -> Iterator[Meeting]:
+def _slot_pairs(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots) -> Iterator[SlotPair]:
     """Yield new elements with stored ones, and new ones with new ones. Of two new slots, the later one probes."""
     for stream in (0, 1):
-        there = _InTime(old[1 - stream])
+        there = _SlotsInTime(old[1 - stream])
         for number, probing in new[stream].items():
-            for other, stored in there.reached(probing):
-                yield Meeting(stream, number, probing, other, stored, fresh=False)
-    there = _InTime(own)
+            for other, stored in there.overlapping_slots(probing):
+                yield SlotPair(stream, number, probing, other, stored, fresh=False)
+    there = _SlotsInTime(own)
     for number, left in new[0].items():
-        for other, right in there.reached(left):
+        for other, right in there.overlapping_slots(left):
             if number >= other:
-                yield Meeting(0, number, left, other, right, fresh=True)
+                yield SlotPair(0, number, left, other, right, fresh=True)
             else:
-                yield Meeting(1, other, right, number, left, fresh=True)
+                yield SlotPair(1, other, right, number, left, fresh=True)
 
 
-class _InTime:
+class _SlotsInTime:
     """Slots in time order, to find those that others may meet."""
 
     def __init__(self, slots: Slots) -> None:
@@ -115,13 +115,13 @@ class _InTime:
         self.first = [slot.extent[0] for _, slot in self.slots]
         self.until = list(accumulate((slot.extent[3] for _, slot in self.slots), max))
 
-    def reached(self, probing: Slot) -> list[tuple[int, Slot]]:
+    def overlapping_slots(self, probing: Slot) -> list[tuple[int, Slot]]:
         """Return numbered slots with all elements that may be valid together with `probing`, and few others."""
         low = bisect_right(self.until, probing.extent[0])
         return self.slots[low : bisect_left(self.first, probing.extent[3])]
 
 
-def _volume(probing: Slot, rows: Ints, stored: Slot) -> int:
+def _count_overlapping(probing: Slot, rows: Ints, stored: Slot) -> int:
     """Count the pairs that may be valid together. Usually these are all or none, as the extents show."""
     first, last, first_end, last_end = probing.extent
     other_first, other_last, other_first_end, other_last_end = stored.extent
@@ -129,4 +129,4 @@ def _volume(probing: Slot, rows: Ints, stored: Slot) -> int:
         return 0
     if other_last < first_end and other_first_end > last:
         return len(rows) * len(stored)
-    return volume(probing.times, rows, stored.times)
+    return count_pairs(probing.times, rows, stored.times)

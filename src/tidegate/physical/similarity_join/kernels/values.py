@@ -30,7 +30,7 @@ class Numbers:
         """Return the columns to save, by element."""
         return {"values": self.values}
 
-    def parts(self) -> Columns:
+    def item_columns(self) -> Columns:
         """Return the columns to save by item: none."""
         return {}
 
@@ -51,14 +51,14 @@ class Sets:
         return len(self.bounds) - 1
 
     def take(self, rows: Ints) -> Sets:
-        bounds, positions = _taken(self.bounds, rows)
+        bounds, positions = _take_bounds(self.bounds, rows)
         return Sets(bounds, self.items[positions], None if self.weights is None else self.weights[positions])
 
     def columns(self) -> Columns:
         """Return the columns to save, by element."""
         return {"size": np.diff(self.bounds)}
 
-    def parts(self) -> Columns:
+    def item_columns(self) -> Columns:
         """Return the columns to save, by item."""
         return {"items": self.items, **({} if self.weights is None else {"weights": self.weights})}
 
@@ -74,7 +74,7 @@ def values_of(columns: Columns, parts: Columns) -> Values:
     return Numbers(read_only(columns["values"]))
 
 
-def concatenated(parts: Sequence[Values]) -> Values:
+def concatenate_values(parts: Sequence[Values]) -> Values:
     """Concatenate the values of parts, which are of one kind."""
     first = parts[0]
     if isinstance(first, Numbers):
@@ -110,7 +110,7 @@ def _bounds(sizes: Ints) -> Ints:
 
 
 @compiled
-def _taken(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def _take_bounds(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the bounds of some rows, and the positions of their items."""
     taken = np.zeros(len(rows) + 1, np.int64)
     for n in range(len(rows)):

@@ -25,17 +25,17 @@ def split_validities(start: Times, end: Times, length: int) -> tuple[Times, Time
     return rows, begin, np.minimum(begin + length, end[rows])
 
 
-def coarsened(times: Times, size: int) -> Times:
+def coarsen_times(times: Times, size: int) -> Times:
     """Return the first multiple of `size` at or after each time; FOREVER stays.
 
     Examples
     --------
-    >>> coarsened(np.array([-3, 0, 1, 2]), 2).tolist()
+    >>> coarsen_times(np.array([-3, 0, 1, 2]), 2).tolist()
     [-2, 0, 2, 2]
     """
     return np.where(times >= FOREVER, FOREVER, -(-times // size) * size)
 
 
-def coarsened_watermark(watermark: int, size: int) -> int:
+def coarsen_watermark(watermark: int, size: int) -> int:
     """Return where an element at the watermark itself would start on the grid of `size`."""
     return watermark if watermark in (BEGINNING, FOREVER) else min(-(-watermark // size) * size, FOREVER)

@@ -16,11 +16,17 @@ import numpy as np
 from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.journal import Journal
-from tidegate.physical.subscriptions.kernels.batch_keys import packed_by_key
-from tidegate.physical.subscriptions.kernels.batch_model import GONE, Found, Settings, nothing
-from tidegate.physical.subscriptions.kernels.batch_saved import LEFT, Saved, saved_from
-from tidegate.physical.subscriptions.kernels.batch_sweep import completing, weights_in
-from tidegate.physical.subscriptions.kernels.cells import Boxes, Points, complete_again, packed, taken
+from tidegate.physical.subscriptions.kernels.batch_keys import order_for_blocks_by_key
+from tidegate.physical.subscriptions.kernels.batch_model import GONE, BatchSettings, PieceCompletions, no_completions
+from tidegate.physical.subscriptions.kernels.batch_saved import GONE_AIM, SavedParts, restore_saved_parts
+from tidegate.physical.subscriptions.kernels.batch_sweep import completing_points, weights_in
+from tidegate.physical.subscriptions.kernels.boxes import (
+    Boxes,
+    Points,
+    complete_repeating_boxes,
+    order_for_blocks,
+    take_boxes,
+)
 
 _LONGEST = 131_072
 """Number of elements in the log after which all subscriptions are counted."""
@@ -40,168 +46,176 @@ class BoxPiece:
     """Subscriptions with what they lacked at the start; `due` is the weight of the cover at which to check them."""
 
     number: int
-    queries: Boxes
+    subscriptions: Boxes
     start: int
     """Position in the log of the first element that is not yet counted in `missing`."""
     covers: Covers
     due: Ints
-    rest: Ints
+    live_and_slack: Ints
     """Number of live subscriptions, and the weight that can arrive before any of them is due."""
-    settings: Settings
+    settings: BatchSettings
     repeats: bool
-    saved: Saved
+    saved: SavedParts
 
     @property
     def ids(self) -> Ints:
-        return self.queries.id
+        return self.subscriptions.id
 
     @property
     def live(self) -> int:
-        return int(self.rest[0])
+        return int(self.live_and_slack[0])
 
     def copy(self) -> BoxPiece:
         covers = self.covers._replace(weight=self.covers.weight.copy(), least=self.covers.least.copy())
-        queries = self.queries._replace(missing=self.queries.missing.copy())
-        due, rest, saved = self.due.copy(), self.rest.copy(), self.saved.copy()
-        return replace(self, queries=queries, covers=covers, due=due, rest=rest, saved=saved)
+        queries = self.subscriptions._replace(missing=self.subscriptions.missing.copy())
+        due, rest, saved = self.due.copy(), self.live_and_slack.copy(), self.saved.copy()
+        return replace(self, subscriptions=queries, covers=covers, due=due, live_and_slack=rest, saved=saved)
 
-    def absorb(self, points: Points, log: Journal) -> Found:
+    def absorb(self, points: Points, log: Journal) -> PieceCompletions:
         """Count the points, which are the last ones of the log."""
         self.covers.weight[:] += weights_in(self.covers.low, self.covers.high, points)
-        self.rest[1] -= points.weight.sum()
-        if self.rest[1] > 0:
-            return nothing()
-        row = _due(self.covers, self.due, self.settings.block)
-        counted = weights_in(self.queries.low[:, row], self.queries.high[:, row], since(log, self.start))
-        missing = self.queries.missing[row] - counted
+        self.live_and_slack[1] -= points.weight.sum()
+        if self.live_and_slack[1] > 0:
+            return no_completions()
+        row = _due_rows(self.covers, self.due, self.settings.block)
+        counted = weights_in(
+            self.subscriptions.low[:, row], self.subscriptions.high[:, row], points_since(log, self.start)
+        )
+        missing = self.subscriptions.missing[row] - counted
         complete = missing <= 0
-        found = nothing()
+        found = no_completions()
         if complete.any():
-            found, missing[complete] = self._completed(row[complete], missing[complete], points)
+            found, missing[complete] = self._complete_rows(row[complete], missing[complete], points)
         if self.repeats:
-            self._aim(row[complete], missing[complete] + counted[complete])
+            self._set_missing(row[complete], missing[complete] + counted[complete])
         else:
-            self.saved.leave(row[complete])
-        _file(self.covers, self.due, self.rest, row, missing, self.settings.block)
+            self.saved.mark_gone(row[complete])
+        _schedule_checks(self.covers, self.due, self.live_and_slack, row, missing, self.settings.block)
         return found
 
-    def _completed(self, row: Ints, missing: Ints, points: Points) -> tuple[Found, Ints]:
+    def _complete_rows(self, row: Ints, missing: Ints, points: Points) -> tuple[PieceCompletions, Ints]:
         """Return where the points completed these rows, and what the rows lack afterwards.
 
         `missing` is zero or negative: the rows have got more than they lacked.
         """
-        boxes = taken(self.queries, row)
+        boxes = take_boxes(self.subscriptions, row)
         lacking = weights_in(boxes.low, boxes.high, points) + missing
         boxes = boxes._replace(missing=lacking)
         if not self.repeats:
-            return Found(row, *completing(boxes, points)), missing
-        at, element, total = complete_again(boxes, points, np.zeros(len(row), np.int64))
-        return Found(row[at], element, total), boxes.missing
+            return PieceCompletions(row, *completing_points(boxes, points)), missing
+        at, element, total = complete_repeating_boxes(boxes, points, np.zeros(len(row), np.int64))
+        return PieceCompletions(row[at], element, total), boxes.missing
 
-    def _aim(self, rows: Ints, missing: Ints) -> None:
-        self.queries.missing[rows] = missing
-        self.saved.note(rows, missing)
+    def _set_missing(self, rows: Ints, missing: Ints) -> None:
+        self.subscriptions.missing[rows] = missing
+        self.saved.note_aims(rows, missing)
 
-    def settled(self, log: Journal) -> BoxPiece:
+    def settle_if_due(self, log: Journal) -> BoxPiece:
         """Return the piece with the whole log counted in `missing`, if the log since its start is long enough."""
         patience = max(self.settings.cut, min(_LONGEST, int(self.settings.patience * self.live)))
-        return self if log.end - self.start < patience else self.counted(log)
+        return self if log.end - self.start < patience else self.with_log_counted(log)
 
-    def counted(self, log: Journal) -> BoxPiece:
+    def with_log_counted(self, log: Journal) -> BoxPiece:
         """Return the piece with the whole log counted in `missing`, which is expensive with many subscriptions."""
         if self.start == log.end:
             return self
         piece, row = self.copy(), np.flatnonzero(self.due != GONE)
-        low, high = self.queries.low[:, row], self.queries.high[:, row]
-        piece.queries.missing[row] -= weights_in(low, high, since(log, self.start))
-        piece.start, piece.saved = log.end, Saved(self.saved.same, 0)
-        _file_all(piece, log)
+        low, high = self.subscriptions.low[:, row], self.subscriptions.high[:, row]
+        piece.subscriptions.missing[row] -= weights_in(low, high, points_since(log, self.start))
+        piece.start, piece.saved = log.end, SavedParts(self.saved.constant, 0)
+        _schedule_all_checks(piece, log)
         return piece
 
-    def slim(self, number: int, log: Journal) -> BoxPiece:
+    def without_gone(self, number: int, log: Journal) -> BoxPiece:
         """Return the piece without subscriptions that are gone."""
-        boxes = taken(self.queries, np.flatnonzero(self.due != GONE))
-        return _piece(number, boxes, self.start, log, self.settings, Saved(_same(boxes), 0), repeats=self.repeats)
+        boxes = take_boxes(self.subscriptions, np.flatnonzero(self.due != GONE))
+        return _build_piece(
+            number, boxes, self.start, log, self.settings, SavedParts(_constant_parts(boxes), 0), repeats=self.repeats
+        )
 
-    def forget(self, rows: Ints) -> None:
+    def terminate_rows(self, rows: Ints) -> None:
         """Terminate these rows, which must be live."""
         self.due[rows] = GONE
-        self.rest[0] -= len(rows)
-        self.saved.leave(rows)
+        self.live_and_slack[0] -= len(rows)
+        self.saved.mark_gone(rows)
 
-    def alive(self, rows: Ints) -> Mask:
+    def are_live(self, rows: Ints) -> Mask:
         return self.due[rows] != GONE
 
-    def boxes(self, log: Journal) -> Boxes:
+    def live_boxes(self, log: Journal) -> Boxes:
         """Return the live subscriptions and what they lack."""
-        return taken(self.counted(log).queries, np.flatnonzero(self.due != GONE))
+        return take_boxes(self.with_log_counted(log).subscriptions, np.flatnonzero(self.due != GONE))
 
     def to_columns(self, log: Journal) -> dict[str, Columns]:
         if self.saved.aims is None:
-            self.saved.begin(self.queries.missing, self.due == GONE)
+            self.saved.save_aims(self.subscriptions.missing, self.due == GONE)
         return self.saved.to_columns()
 
 
-def since(log: Journal, begin: int) -> Points:
+def points_since(log: Journal, begin: int) -> Points:
     """Return the elements of the log from a position on."""
-    *axes, weight = log.since(begin)
+    *axes, weight = log.columns_since(begin)
     return Points(np.stack(axes), np.require(weight, requirements=["C", "W"]))
 
 
-def piece_of(number: int, boxes: Boxes, log: Journal, settings: Settings, *, keyed: bool, repeats: bool) -> BoxPiece:
-    if keyed:
-        order = packed_by_key(boxes.low[0], np.vstack([boxes.low[1:], boxes.high[1:]]), settings.block)
-    else:
-        order = packed(np.vstack([boxes.low, boxes.high]), settings.block)
-    boxes = taken(boxes, order)
-    return _piece(number, boxes, log.end, log, settings, Saved(_same(boxes), 0), repeats=repeats)
-
-
-def piece_from(
-    number: int, parts: Mapping[str, Columns], start: int, log: Journal, settings: Settings, *, repeats: bool
+def piece_of(
+    number: int, boxes: Boxes, log: Journal, settings: BatchSettings, *, keyed: bool, repeats: bool
 ) -> BoxPiece:
-    saved, missing = saved_from(parts, ("queries",), start)
+    if keyed:
+        order = order_for_blocks_by_key(boxes.low[0], np.vstack([boxes.low[1:], boxes.high[1:]]), settings.block)
+    else:
+        order = order_for_blocks(np.vstack([boxes.low, boxes.high]), settings.block)
+    boxes = take_boxes(boxes, order)
+    return _build_piece(number, boxes, log.end, log, settings, SavedParts(_constant_parts(boxes), 0), repeats=repeats)
+
+
+def restore_piece(
+    number: int, parts: Mapping[str, Columns], start: int, log: Journal, settings: BatchSettings, *, repeats: bool
+) -> BoxPiece:
+    saved, missing = restore_saved_parts(parts, ("queries",), start)
     columns = parts["queries"]
     axes = range((len(columns) - 2) // 2)
     low, high = (np.stack([columns[f"{end}{axis}"] for axis in axes]) for end in ("low", "high"))
     ids, threshold = (np.require(columns[name], requirements=["C", "W"]) for name in ("id", "threshold"))
-    return _piece(number, Boxes(ids, low, high, threshold, missing), start, log, settings, saved, repeats=repeats)
+    return _build_piece(number, Boxes(ids, low, high, threshold, missing), start, log, settings, saved, repeats=repeats)
 
 
-def _same(boxes: Boxes) -> dict[str, Columns]:
+def _constant_parts(boxes: Boxes) -> dict[str, Columns]:
     """Return the parts of the state that never change."""
     ends = {f"low{axis}": row for axis, row in enumerate(boxes.low)}
     ends |= {f"high{axis}": row for axis, row in enumerate(boxes.high)}
     return {"queries": {"id": boxes.id, "threshold": boxes.threshold, **ends}}
 
 
-def _piece(
-    number: int, boxes: Boxes, start: int, log: Journal, settings: Settings, saved: Saved, *, repeats: bool
+def _build_piece(
+    number: int, boxes: Boxes, start: int, log: Journal, settings: BatchSettings, saved: SavedParts, *, repeats: bool
 ) -> BoxPiece:
     """Return a piece of boxes; those whose `missing` is LEFT are gone."""
     starts = np.arange(0, len(boxes.id), settings.block)
     low = np.minimum.reduceat(boxes.low, starts, axis=1)
     high = np.maximum.reduceat(boxes.high, starts, axis=1)
-    due, gone = np.where(boxes.missing == LEFT, GONE, 0), np.count_nonzero(boxes.missing == LEFT)
+    due, gone = np.where(boxes.missing == GONE_AIM, GONE, 0), np.count_nonzero(boxes.missing == GONE_AIM)
     none = np.zeros(len(starts), np.int64)
     covers, rest = Covers(low, high, none, none.copy()), np.array([len(due) - gone, 0])
     piece = BoxPiece(number, boxes, start, covers, due, rest, settings, repeats, saved)
-    _file_all(piece, log)
+    _schedule_all_checks(piece, log)
     return piece
 
 
-def _file_all(piece: BoxPiece, log: Journal) -> None:
+def _schedule_all_checks(piece: BoxPiece, log: Journal) -> None:
     """Make each subscription due once its cover has gained, since the start, what the subscription lacked then."""
     piece.covers.weight[:] = piece.covers.least[:] = 0
     row = np.flatnonzero(piece.due != GONE)
-    _file(piece.covers, piece.due, piece.rest, row, piece.queries.missing[row], piece.settings.block)
+    _schedule_checks(
+        piece.covers, piece.due, piece.live_and_slack, row, piece.subscriptions.missing[row], piece.settings.block
+    )
     if piece.start < log.end:
-        piece.covers.weight[:] = weights_in(piece.covers.low, piece.covers.high, since(log, piece.start))
-        piece.rest[1] = 0
+        piece.covers.weight[:] = weights_in(piece.covers.low, piece.covers.high, points_since(log, piece.start))
+        piece.live_and_slack[1] = 0
 
 
 @compiled
-def _due(covers: Covers, due: Ints, block: int) -> Ints:
+def _due_rows(covers: Covers, due: Ints, block: int) -> Ints:
     found, out = np.empty(len(due), np.int64), 0
     for number in range(len(covers.least)):
         if covers.weight[number] >= covers.least[number]:
@@ -213,7 +227,7 @@ def _due(covers: Covers, due: Ints, block: int) -> Ints:
 
 
 @compiled
-def _file(covers: Covers, due: Ints, rest: Ints, rows: Ints, missing: Ints, block: int) -> None:
+def _schedule_checks(covers: Covers, due: Ints, rest: Ints, rows: Ints, missing: Ints, block: int) -> None:
     """Set when to check these rows again; rows that lack nothing are gone."""
     for at in range(len(rows)):
         row = rows[at]

@@ -10,14 +10,14 @@ from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.subscriptions.kernels.batch_keys import Keys, Places, cells_by_key
 from tidegate.physical.subscriptions.kernels.batch_model import GONE
-from tidegate.physical.subscriptions.kernels.batch_search import Levels, completing
-from tidegate.physical.subscriptions.kernels.cells import count_to, with_room
+from tidegate.physical.subscriptions.kernels.batch_search import Levels, completing_element
+from tidegate.physical.subscriptions.kernels.boxes import count_up_to, double_room
 
 GROUP = 32
 """Number of cells that are summed one by one; a power of two."""
 
 
-class Queries(NamedTuple):
+class SubscriptionCells(NamedTuple):
     """Subscriptions; each has the cells from `first` to before `last`."""
 
     id: Ints
@@ -26,7 +26,7 @@ class Queries(NamedTuple):
     threshold: Ints
 
 
-class Cells(NamedTuple):
+class CellWeights(NamedTuple):
     """Cells; cell c has the places from boundary c - 1 to before boundary c."""
 
     boundary: Ints
@@ -37,7 +37,7 @@ class Cells(NamedTuple):
     """Weight of all groups before each one, as of the last check of the subscriptions."""
 
 
-class Dues(NamedTuple):
+class DueWeights(NamedTuple):
     """Due weights: each says at which weight of its block's cover to check a subscription."""
 
     target: Ints
@@ -48,28 +48,28 @@ class Dues(NamedTuple):
     first: Ints
     """First group of the cells that cover each block; they end before `last`."""
     last: Ints
-    rest: Ints
+    live_and_slack: Ints
     """Number of live subscriptions, and the weight that can arrive before any of them is due."""
 
 
 @compiled
-def counted(cells: Cells, place: Ints, weight: Ints, rest: Ints) -> Ints:
+def count_points(cells: CellWeights, place: Ints, weight: Ints, rest: Ints) -> Ints:
     """Add the weights to the cells of the elements, and return these cells."""
     cell = _cells_of(cells.boundary, place)
-    _add(cells, cell, weight, rest)
+    _add_weights(cells, cell, weight, rest)
     return cell
 
 
 @compiled
-def counted_by_key(cells: Cells, keys: Keys, key: Ints, place: Ints, weight: Ints, rest: Ints) -> Ints:
+def count_points_by_key(cells: CellWeights, keys: Keys, key: Ints, place: Ints, weight: Ints, rest: Ints) -> Ints:
     """Add the weights to the cells of elements with keys, and return these cells."""
     cell = cells_by_key(keys, cells.boundary, key, place)
-    _add(cells, cell, weight, rest)
+    _add_weights(cells, cell, weight, rest)
     return cell
 
 
 @inlined
-def _add(cells: Cells, cell: Ints, weight: Ints, rest: Ints) -> None:
+def _add_weights(cells: CellWeights, cell: Ints, weight: Ints, rest: Ints) -> None:
     for row in range(len(cell)):
         cells.weight[cell[row]] += weight[row]
         cells.group[cell[row] // GROUP] += weight[row]
@@ -92,12 +92,12 @@ def _cells_of(boundary: Ints, place: Ints) -> Ints:
 
 
 @compiled
-def look(queries: Queries, cells: Cells, dues: Dues, block: int) -> Ints:
+def check_due_rows(queries: SubscriptionCells, cells: CellWeights, dues: DueWeights, block: int) -> Ints:
     """Check the subscriptions that are due, and return those that are complete; their due weight becomes GONE."""
-    summed(cells)
+    update_group_sums(cells)
     found, out, rest = np.empty(len(queries.id), np.int64), 0, GONE
     for number in range(len(dues.least)):
-        cover = _cover(cells, dues, number)
+        cover = _cover_weight(cells, dues, number)
         if cover >= dues.least[number]:
             least = GONE
             for row in range(number * block, min((number + 1) * block, len(queries.id))):
@@ -112,18 +112,18 @@ def look(queries: Queries, cells: Cells, dues: Dues, block: int) -> Ints:
                 least = min(least, dues.due[row])
             dues.least[number] = least
         rest = min(rest, dues.least[number] - cover)
-    dues.rest[0] -= out
-    dues.rest[1] = rest
+    dues.live_and_slack[0] -= out
+    dues.live_and_slack[1] = rest
     return found[:out].copy()
 
 
 @inlined
-def _cover(cells: Cells, dues: Dues, number: int) -> int:
+def _cover_weight(cells: CellWeights, dues: DueWeights, number: int) -> int:
     return cells.before[dues.last[number]] - cells.before[dues.first[number]]
 
 
 @compiled
-def summed(cells: Cells) -> None:
+def update_group_sums(cells: CellWeights) -> None:
     """Update the sums of groups."""
     total = 0
     for group in range(len(cells.group)):
@@ -133,7 +133,7 @@ def summed(cells: Cells) -> None:
 
 
 @inlined
-def _sum_before(cells: Cells, cell: int) -> int:
+def _sum_before(cells: CellWeights, cell: int) -> int:
     group = cell // GROUP
     total = cells.before[group]
     for each in range(group * GROUP, cell):
@@ -142,12 +142,12 @@ def _sum_before(cells: Cells, cell: int) -> int:
 
 
 @inlined
-def total_of(cells: Cells, first: int, last: int) -> int:
+def total_of(cells: CellWeights, first: int, last: int) -> int:
     return _sum_before(cells, last) - _sum_before(cells, first)
 
 
 @compiled
-def totals_of(cells: Cells, first: Places, last: Places) -> Ints:
+def totals_of(cells: CellWeights, first: Places, last: Places) -> Ints:
     total = np.empty(len(first), np.int64)
     for row in range(len(first)):
         total[row] = total_of(cells, first[row], last[row])
@@ -155,7 +155,9 @@ def totals_of(cells: Cells, first: Places, last: Places) -> Ints:
 
 
 @compiled
-def one_by_one(queries: Queries, cells: Cells, target: Ints, rows: Ints, cell: Ints, weight: Ints) -> tuple[Ints, Ints]:
+def search_backwards(
+    queries: SubscriptionCells, cells: CellWeights, target: Ints, rows: Ints, cell: Ints, weight: Ints
+) -> tuple[Ints, Ints]:
     """Find the completing element and the total of each complete subscription, going back from the end of the batch."""
     element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for out in range(len(rows)):
@@ -174,25 +176,31 @@ def one_by_one(queries: Queries, cells: Cells, target: Ints, rows: Ints, cell: I
 
 
 @compiled
-def all_at_once(
-    queries: Queries, cells: Cells, target: Ints, rows: Ints, levels: Levels, weight: Ints
+def search_levels(
+    queries: SubscriptionCells, cells: CellWeights, target: Ints, rows: Ints, levels: Levels, weight: Ints
 ) -> tuple[Ints, Ints]:
     """Find the completing elements and the totals of many complete subscriptions, level by level."""
     element, total = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for out in range(len(rows)):
         row = rows[out]
         first, last = queries.first[row], queries.last[row]
-        begin, end = count_to(levels.cell, first - 1), count_to(levels.cell, last - 1)
+        begin, end = count_up_to(levels.cell, first - 1), count_up_to(levels.cell, last - 1)
         new = levels.below[end] - levels.below[begin]
         lacking = target[row] - total_of(cells, first, last) + new
-        each, brought = completing(levels, begin, end, lacking)
+        each, brought = completing_element(levels, begin, end, lacking)
         element[out], total[out] = each, queries.threshold[row] + weight[each] - brought
     return element, total
 
 
 @compiled
-def again_and_again(
-    queries: Queries, cells: Cells, dues: Dues, block: int, rows: Ints, levels: Levels, weight: Ints
+def search_repeating(
+    queries: SubscriptionCells,
+    cells: CellWeights,
+    dues: DueWeights,
+    block: int,
+    rows: Ints,
+    levels: Levels,
+    weight: Ints,
 ) -> tuple[Ints, Ints, Ints]:
     """Return every completion of these repeating subscriptions as row, element and total; all stay live.
 
@@ -201,13 +209,13 @@ def again_and_again(
     found, out = np.empty((3, 2 * len(rows) + 16), np.int64), 0
     for row in rows:
         first, last = queries.first[row], queries.last[row]
-        begin, end = count_to(levels.cell, first - 1), count_to(levels.cell, last - 1)
+        begin, end = count_up_to(levels.cell, first - 1), count_up_to(levels.cell, last - 1)
         new, now = levels.below[end] - levels.below[begin], total_of(cells, first, last)
         lacking = dues.target[row] - now + new
         while lacking <= new:
-            each, brought = completing(levels, begin, end, lacking)
+            each, brought = completing_element(levels, begin, end, lacking)
             if out == found.shape[1]:
-                found = with_room(found)
+                found = double_room(found)
             surplus = weight[each] - brought
             found[0, out], found[1, out], found[2, out] = row, each, queries.threshold[row] + surplus
             out += 1
@@ -215,9 +223,9 @@ def again_and_again(
         missing = lacking - new
         dues.target[row] = now + missing
         number = row // block
-        cover = _cover(cells, dues, number)
+        cover = _cover_weight(cells, dues, number)
         dues.due[row] = cover + min(missing, GONE - 1 - cover)
         dues.least[number] = min(dues.least[number], dues.due[row])
-        dues.rest[1] = min(dues.rest[1], dues.due[row] - cover)
-    dues.rest[0] += len(rows)
+        dues.live_and_slack[1] = min(dues.live_and_slack[1], dues.due[row] - cover)
+    dues.live_and_slack[0] += len(rows)
     return found[0, :out].copy(), found[1, :out].copy(), found[2, :out].copy()

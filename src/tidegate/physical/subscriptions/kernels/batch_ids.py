@@ -13,7 +13,7 @@ _SPARSE = 8
 """Numbers in the span of the ids, per id, above which the index is a sorted list instead of a table."""
 
 
-class ById(NamedTuple):
+class IdIndex(NamedTuple):
     """Index of ids: a table of rows from the first id on, with -1 for missing ids; or sorted ids with their rows."""
 
     first: int
@@ -21,25 +21,25 @@ class ById(NamedTuple):
     ids: Ints | None
 
 
-def by_id(ids: Ints) -> ById:
+def index_ids(ids: Ints) -> IdIndex:
     """Return the index of ids; there must be at least one."""
     first, span = int(ids.min()), int(ids.max()) - int(ids.min()) + 1
     if span > _SPARSE * len(ids):
         order = np.argsort(ids).astype(np.int32)
-        return ById(first, order, ids[order])
+        return IdIndex(first, order, ids[order])
     row = np.full(span, -1, np.int32)
     row[ids - first] = np.arange(len(ids), dtype=np.int32)
-    return ById(first, row, None)
+    return IdIndex(first, row, None)
 
 
-def rows_of(index: ById, wanted: Ints) -> Ints:
+def rows_of(index: IdIndex, wanted: Ints) -> Ints:
     """Return the rows that have the ids, or -1.
 
     Examples
     --------
-    >>> rows_of(by_id(np.array([7, 5])), np.array([4, 5, 6, 7])).tolist()
+    >>> rows_of(index_ids(np.array([7, 5])), np.array([4, 5, 6, 7])).tolist()
     [-1, 1, -1, 0]
-    >>> rows_of(by_id(np.array([7, 500])), np.array([7, 8, 500, 501])).tolist()
+    >>> rows_of(index_ids(np.array([7, 500])), np.array([7, 8, 500, 501])).tolist()
     [0, -1, 1, -1]
     """
     if index.ids is None:

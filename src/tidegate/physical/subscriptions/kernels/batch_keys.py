@@ -31,7 +31,7 @@ def key_at(keys: Keys, boundary: Ints | Places) -> Ints:
     return keys.key[np.searchsorted(keys.begin, boundary, side="right") - 1]
 
 
-def keys_kept(keys: Keys, used: Mask) -> Keys:
+def keys_of_used(keys: Keys, used: Mask) -> Keys:
     """Return the keys of the boundaries that are used."""
     count = np.add.reduceat(used.astype(np.int64), keys.begin[:-1])
     begin = np.append(0, np.cumsum(count[count > 0]))
@@ -42,12 +42,12 @@ def to_columns(keys: Keys) -> Columns:
     return {"key": keys.key, "begin": keys.begin[:-1]}
 
 
-def keys_from(columns: Columns, boundaries: int) -> Keys:
+def restore_keys(columns: Columns, boundaries: int) -> Keys:
     key = np.require(columns["key"], np.int64, ["C", "W"])
     return Keys(key, np.append(columns["begin"], boundaries).astype(np.int64))
 
 
-def ranked(key: Ints, place: Ints) -> tuple[Keys, Ints, Ints]:
+def rank_pairs(key: Ints, place: Ints) -> tuple[Keys, Ints, Ints]:
     """Return the distinct pairs in order, as keys and places, and the rank of each pair among them."""
     order = np.lexsort((place, key))
     sorted_key, sorted_place = key[order], place[order]
@@ -58,7 +58,7 @@ def ranked(key: Ints, place: Ints) -> tuple[Keys, Ints, Ints]:
     return keys_of(sorted_key[new]), sorted_place[new], rank
 
 
-def packed_by_key(key: Ints, ends: Ints, size: int) -> Ints:
+def order_for_blocks_by_key(key: Ints, ends: Ints, size: int) -> Ints:
     """Return an order by key in which, within a key, every `size` consecutive rows are similar in all ends."""
     order = np.argsort(key, kind="stable")
     _, segment, count = np.unique(key[order], return_inverse=True, return_counts=True)

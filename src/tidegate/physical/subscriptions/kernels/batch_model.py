@@ -14,7 +14,7 @@ GONE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BatchSettings:
     """Sizes that affect only the speed of the method."""
 
     cut: int = 10_000
@@ -31,7 +31,7 @@ class Settings:
     """Number of pairs, roughly, up to which new subscriptions are checked with every element of a cut."""
 
 
-class Found(NamedTuple):
+class PieceCompletions(NamedTuple):
     """Rows of a piece that are complete, the elements that completed them, and the totals."""
 
     row: Ints
@@ -39,6 +39,6 @@ class Found(NamedTuple):
     total: Ints
 
 
-def nothing() -> Found:
+def no_completions() -> PieceCompletions:
     none = np.empty(0, np.int64)
-    return Found(none, none, none)
+    return PieceCompletions(none, none, none)

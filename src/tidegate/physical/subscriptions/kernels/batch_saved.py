@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.journal import Journal, journal_from
 
-LEFT = -1
+GONE_AIM = -1
 """Aim of a subscription that is complete or terminated."""
 
 _CHANGES = ("row", "aim")
@@ -26,10 +26,10 @@ def _no_changes() -> Journal:
 
 
 @dataclass(slots=True, eq=False)
-class Saved:
+class SavedParts:
     """Saved parts of a piece that are still valid."""
 
-    same: dict[str, Columns]
+    constant: dict[str, Columns]
     """Parts that never change."""
     start: int
     """Position in the log of the first element that is not included in the saved parts."""
@@ -38,10 +38,10 @@ class Saved:
     """Aims of all subscriptions when they were last saved; `changes` has those changed since."""
     changes: Journal = field(default_factory=_no_changes)
 
-    def copy(self) -> Saved:
+    def copy(self) -> SavedParts:
         return replace(self, changes=self.changes.copy())
 
-    def note(self, rows: Ints, aims: Ints) -> None:
+    def note_aims(self, rows: Ints, aims: Ints) -> None:
         """Record new aims of these rows; if there are many changes, let all aims be saved again."""
         if self.aims is None or not len(rows):
             return
@@ -49,25 +49,25 @@ class Saved:
         if 4 * len(self.changes) > len(self.aims["aim"]):
             self.aims = None
 
-    def leave(self, rows: Ints) -> None:
+    def mark_gone(self, rows: Ints) -> None:
         if self.aims is not None:
-            self.note(rows, np.full(len(rows), LEFT))
+            self.note_aims(rows, np.full(len(rows), GONE_AIM))
 
     def to_columns(self) -> dict[str, Columns]:
         totals = {} if self.totals is None else {"totals": self.totals}
         aims = {} if self.aims is None else {"aims": self.aims}
-        return {**self.same, **totals, **aims, **self.changes.to_columns("changes")}
+        return {**self.constant, **totals, **aims, **self.changes.to_columns("changes")}
 
-    def begin(self, aims: Ints, gone: Mask) -> None:
+    def save_aims(self, aims: Ints, gone: Mask) -> None:
         """Save all aims; later changes refer to them."""
-        self.aims, self.changes = {"aim": np.where(gone, LEFT, aims)}, _no_changes()
+        self.aims, self.changes = {"aim": np.where(gone, GONE_AIM, aims)}, _no_changes()
 
 
-def saved_from(parts: Mapping[str, Columns], same: tuple[str, ...], start: int) -> tuple[Saved, Ints]:
+def restore_saved_parts(parts: Mapping[str, Columns], same: tuple[str, ...], start: int) -> tuple[SavedParts, Ints]:
     """Return the saved parts of a piece, and the aims of its subscriptions."""
     changes = journal_from("changes", _CHANGES, parts)
     aims = np.array(parts["aims"]["aim"], np.int64)
     for chunk in changes.chunks:  # in order: the last change of a row is valid
         aims[chunk.columns["row"]] = chunk.columns["aim"]
     kept = {name: parts[name] for name in same if name in parts}
-    return Saved(kept, start, parts.get("totals"), parts["aims"], changes), aims
+    return SavedParts(kept, start, parts.get("totals"), parts["aims"], changes), aims

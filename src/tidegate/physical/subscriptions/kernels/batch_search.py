@@ -58,7 +58,7 @@ def levels_of(cell: Ints, weight: Ints) -> Levels:
 
 
 @inlined
-def completing(levels: Levels, begin: int, end: int, lacking: int) -> tuple[int, int]:
+def completing_element(levels: Levels, begin: int, end: int, lacking: int) -> tuple[int, int]:
     """Return the element among positions [begin, end) that supplies what is lacking, and how much of it was needed."""
     depth, rows = len(levels.first), len(levels.cell)
     element = 0

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.physical.common.arrays import Columns
-from tidegate.physical.common.kernels.journal import Journal, journal_from, same_or_new
+from tidegate.physical.common.kernels.journal import Journal, journal_from, reuse_if_equal
 from tidegate.physical.subscriptions.kernels import batch_boxes, batch_cells
 from tidegate.physical.subscriptions.kernels.batch_boxes import BoxPiece
 from tidegate.physical.subscriptions.kernels.batch_cells import CellPiece
-from tidegate.physical.subscriptions.kernels.batch_model import Settings
-from tidegate.physical.subscriptions.kernels.cells import Boxes
+from tidegate.physical.subscriptions.kernels.batch_model import BatchSettings
+from tidegate.physical.subscriptions.kernels.boxes import Boxes
 
 Piece = CellPiece | BoxPiece
 
@@ -22,7 +22,7 @@ SMALL = ("tracker", "pieces", "fresh")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BatchTrackerKind:
     """Parameters of a tracker."""
 
     dimensions: int
@@ -35,7 +35,7 @@ class Kind:
         return self.dimensions == 1 or (self.dimensions == 2 and self.keyed)
 
 
-def log_of(dimensions: int) -> Journal:
+def empty_log(dimensions: int) -> Journal:
     return Journal(_log_names(dimensions))
 
 
@@ -49,7 +49,12 @@ def forget_unused(log: Journal, pieces: Sequence[Piece]) -> None:
 
 
 def to_columns(
-    kind: Kind, pushed: int, fresh: Boxes, pieces: Sequence[Piece], log: Journal, written: Mapping[str, Columns]
+    kind: BatchTrackerKind,
+    pushed: int,
+    fresh: Boxes,
+    pieces: Sequence[Piece],
+    log: Journal,
+    written: Mapping[str, Columns],
 ) -> tuple[dict[str, Columns], dict[str, Columns]]:
     """Return all parts, and the small ones among them."""
     large: dict[str, Columns] = {}
@@ -68,21 +73,23 @@ def to_columns(
         "pieces": {name: np.array(column, np.int64) for name, column in numbers.items()},
         "fresh": _columns_of(fresh),
     }
-    small = {name: same_or_new(written.get(name), columns) for name, columns in now.items()}
+    small = {name: reuse_if_equal(written.get(name), columns) for name, columns in now.items()}
     return {**small, **large, **log.to_columns("log")}, small
 
 
-def from_columns(parts: Mapping[str, Columns], settings: Settings) -> tuple[Kind, int, Boxes, list[Piece], Journal]:
+def from_columns(
+    parts: Mapping[str, Columns], settings: BatchSettings
+) -> tuple[BatchTrackerKind, int, Boxes, list[Piece], Journal]:
     columns = parts["tracker"]
-    kind = Kind(int(columns["dimensions"][0]), bool(columns["keyed"][0]), bool(columns["repeats"][0]))
+    kind = BatchTrackerKind(int(columns["dimensions"][0]), bool(columns["keyed"][0]), bool(columns["repeats"][0]))
     log = journal_from("log", _log_names(kind.dimensions), parts, int(columns["seen"][0]))
     pieces: list[Piece] = []
-    make = batch_cells.piece_from if kind.has_cells else batch_boxes.piece_from
+    make = batch_cells.restore_piece if kind.has_cells else batch_boxes.restore_piece
     for number, start in zip(parts["pieces"]["number"].tolist(), parts["pieces"]["start"].tolist(), strict=True):
         prefix = f"piece {number} "
         own = {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
         pieces.append(make(number, own, start, log, settings, repeats=kind.repeats))
-    return kind, int(columns["pushed"][0]), _boxes_from(parts["fresh"], kind.dimensions), pieces, log
+    return kind, int(columns["pushed"][0]), _restore_boxes(parts["fresh"], kind.dimensions), pieces, log
 
 
 def _columns_of(boxes: Boxes) -> Columns:
@@ -91,7 +98,7 @@ def _columns_of(boxes: Boxes) -> Columns:
     return {"id": boxes.id, "threshold": boxes.threshold, "missing": boxes.missing, **ends}
 
 
-def _boxes_from(columns: Columns, dimensions: int) -> Boxes:
+def _restore_boxes(columns: Columns, dimensions: int) -> Boxes:
     low, high = (np.stack([columns[f"{end}{axis}"] for axis in range(dimensions)]) for end in ("low", "high"))
     ids, threshold, missing = (np.array(columns[name], np.int64) for name in ("id", "threshold", "missing"))
     return Boxes(ids, low, high, threshold, missing)

@@ -7,14 +7,14 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.cells import (
+from tidegate.physical.subscriptions.kernels.boxes import (
     STRETCH,
     Boxes,
     Points,
-    complete,
-    count_to,
-    points_from,
-    taken,
+    complete_boxes,
+    count_up_to,
+    slice_points,
+    take_boxes,
     weight_inside,
 )
 
@@ -37,33 +37,33 @@ def weights_in(low: Ints, high: Ints, points: Points) -> Ints:
     """Return the weight of the points in each box; ends and places have a row for each dimension."""
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
     if low.shape[1] <= _FEW or len(points.weight) <= _SHORT:
-        return _direct(low, high, points)
+        return _sum_directly(low, high, points)
     if len(low) == 2:
-        return _swept(low, high, points)
+        return _sum_by_sweep(low, high, points)
     total, order = np.zeros(low.shape[1], np.int64), np.argsort(points.place[0])
-    _halve(low, high, Points(points.place[:, order], points.weight[order]), np.arange(low.shape[1]), total)
+    _add_by_halving(low, high, Points(points.place[:, order], points.weight[order]), np.arange(low.shape[1]), total)
     return total
 
 
-def completing(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
+def completing_points(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
     """Return the point that completes each box, and the total then; the points must complete all boxes.
 
     Points are halved while there are many boxes and points: the first half either completes a box or not.
     """
     rows, half = len(boxes.id), len(points.weight) // 2
     if rows <= _FEW or len(points.weight) <= _HALF:
-        return complete(boxes, points, np.zeros(rows, np.int64))
-    early = weights_in(boxes.low, boxes.high, points_from(points, 0, half))
+        return complete_boxes(boxes, points, np.zeros(rows, np.int64))
+    early = weights_in(boxes.low, boxes.high, slice_points(points, 0, half))
     element, total = np.empty(rows, np.int64), np.empty(rows, np.int64)
     first, last = np.flatnonzero(early >= boxes.missing), np.flatnonzero(early < boxes.missing)
-    element[first], total[first] = completing(taken(boxes, first), points_from(points, 0, half))
-    rest = taken(boxes._replace(missing=boxes.missing - early), last)
-    element[last], total[last] = completing(rest, points_from(points, half))
+    element[first], total[first] = completing_points(take_boxes(boxes, first), slice_points(points, 0, half))
+    rest = take_boxes(boxes._replace(missing=boxes.missing - early), last)
+    element[last], total[last] = completing_points(rest, slice_points(points, half))
     element[last] += half
     return element, total
 
 
-def _halve(low: Ints, high: Ints, points: Points, box: Ints, total: Ints) -> None:
+def _add_by_halving(low: Ints, high: Ints, points: Points, box: Ints, total: Ints) -> None:
     """Add the weight of points to the totals of these boxes; points are in the order of the first dimension.
 
     A box that contains all points in that dimension needs only the other dimensions. A box that contains some of them
@@ -73,23 +73,27 @@ def _halve(low: Ints, high: Ints, points: Points, box: Ints, total: Ints) -> Non
     box = box[(low[0, box] <= most) & (least < high[0, box])]
     whole = (low[0, box] <= least) & (most < high[0, box])
     if len(points.weight) <= _LEAF:
-        total[box] += _direct(np.ascontiguousarray(low[:, box]), np.ascontiguousarray(high[:, box]), _own(points))
+        total[box] += _sum_directly(
+            np.ascontiguousarray(low[:, box]), np.ascontiguousarray(high[:, box]), _contiguous_points(points)
+        )
         return
     wide, box = box[whole], box[~whole]
     if len(wide):
-        total[wide] += weights_in(low[1:, wide], high[1:, wide], _own(Points(points.place[1:], points.weight)))
+        total[wide] += weights_in(
+            low[1:, wide], high[1:, wide], _contiguous_points(Points(points.place[1:], points.weight))
+        )
     if len(box):
         half = len(points.weight) // 2
-        _halve(low, high, Points(points.place[:, :half], points.weight[:half]), box, total)
-        _halve(low, high, Points(points.place[:, half:], points.weight[half:]), box, total)
+        _add_by_halving(low, high, Points(points.place[:, :half], points.weight[:half]), box, total)
+        _add_by_halving(low, high, Points(points.place[:, half:], points.weight[half:]), box, total)
 
 
-def _own(points: Points) -> Points:
+def _contiguous_points(points: Points) -> Points:
     return Points(np.ascontiguousarray(points.place), points.weight)
 
 
 @compiled
-def _direct(low: Ints, high: Ints, points: Points) -> Ints:
+def _sum_directly(low: Ints, high: Ints, points: Points) -> Ints:
     total, scratch = np.zeros(low.shape[1], np.int64), np.empty(STRETCH, np.int64)
     for begin in range(0, len(points.weight), STRETCH):
         end = min(begin + STRETCH, len(points.weight))
@@ -99,7 +103,7 @@ def _direct(low: Ints, high: Ints, points: Points) -> Ints:
 
 
 @compiled
-def _swept(low: Ints, high: Ints, points: Points) -> Ints:
+def _sum_by_sweep(low: Ints, high: Ints, points: Points) -> Ints:
     """Return the weight in each box of two dimensions.
 
     Sweep over the points along the first dimension, with sums by the second dimension in a Fenwick tree. Each box
@@ -110,9 +114,9 @@ def _swept(low: Ints, high: Ints, points: Points) -> Ints:
     rank = np.empty(rows, np.int64)
     for row in range(rows):
         rank[across[row]] = row
-    begin, end = _between(points.place[0][along], low[0], high[0])
-    bottom, top = _between(points.place[1][across], low[1], high[1])
-    start, event = _events(begin, end, bottom, top, rows)
+    begin, end = _find_point_ranges(points.place[0][along], low[0], high[0])
+    bottom, top = _find_point_ranges(points.place[1][across], low[1], high[1])
+    start, event = _box_events(begin, end, bottom, top, rows)
     total, tree = np.zeros(boxes, np.int64), np.zeros(rows + 1, np.int64)
     for row in range(rows + 1):
         for at in range(start[row], start[row + 1]):
@@ -121,21 +125,21 @@ def _swept(low: Ints, high: Ints, points: Points) -> Ints:
             total[box] += here if event[at] & 1 else -here
         if row < rows:
             each = along[row]
-            _add(tree, rank[each] + 1, points.weight[each])
+            _add_to_tree(tree, rank[each] + 1, points.weight[each])
     return total
 
 
 @inlined
-def _between(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, Ranks]:
+def _find_point_ranges(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, Ranks]:
     begin, end = np.empty(len(low), np.int32), np.empty(len(low), np.int32)
     for box in range(len(low)):
-        begin[box] = count_to(ascending, low[box] - 1)
-        end[box] = count_to(ascending, high[box] - 1)
+        begin[box] = count_up_to(ascending, low[box] - 1)
+        end[box] = count_up_to(ascending, high[box] - 1)
     return begin, end
 
 
 @inlined
-def _events(begin: Ranks, end: Ranks, bottom: Ranks, top: Ranks, rows: int) -> tuple[Ints, Ints]:
+def _box_events(begin: Ranks, end: Ranks, bottom: Ranks, top: Ranks, rows: int) -> tuple[Ints, Ints]:
     """Return the starts (even) and ends (odd) of the boxes that may have points, in the order of their places."""
     start = np.zeros(rows + 3, np.int64)
     for box in range(len(begin)):
@@ -164,7 +168,7 @@ def _sum_to(tree: Ints, position: int) -> int:
 
 
 @inlined
-def _add(tree: Ints, position: int, weight: int) -> None:
+def _add_to_tree(tree: Ints, position: int, weight: int) -> None:
     while position < len(tree):
         tree[position] += weight
         position += position & -position

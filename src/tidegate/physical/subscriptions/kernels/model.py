@@ -19,7 +19,7 @@ infinite end is the last place, closed. Elements and ranges of one tracker have 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class Subscriptions:
     """Registered subscriptions: each waits until the total weight in its range reaches the threshold.
 
     Ids are unique among live subscriptions. Ends have a column for each dimension and may be infinite, but not NaN. An
@@ -40,13 +40,13 @@ class Ranges:
     def dimensions(self) -> int:
         return self.low.shape[1]
 
-    def taken(self, rows: Ints | Mask | slice) -> Ranges:
+    def take(self, rows: Ints | Mask | slice) -> Subscriptions:
         ends = (self.low[rows], self.high[rows], self.low_open[rows], self.high_open[rows])
-        return Ranges(self.id[rows], *ends, self.threshold[rows])
+        return Subscriptions(self.id[rows], *ends, self.threshold[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Elements:
+class WeightedElements:
     """Points with positive weights, in the order in which they count; a point with a NaN is in no range."""
 
     value: Values
@@ -55,12 +55,12 @@ class Elements:
     def __len__(self) -> int:
         return len(self.weight)
 
-    def taken(self, rows: Ints | Mask | slice) -> Elements:
-        return Elements(self.value[rows], self.weight[rows])
+    def take(self, rows: Ints | Mask | slice) -> WeightedElements:
+        return WeightedElements(self.value[rows], self.weight[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matured:
+class CompletedSubscriptions:
     """Completed subscriptions, in the order of the elements that completed them, then of id.
 
     An element is given by its position in the batch. The total is exact and includes that element. A repeating
@@ -75,7 +75,7 @@ class Matured:
         return len(self.id)
 
 
-def in_order(ids: Ints, element: Ints, total: Ints) -> Matured:
+def sort_completions(ids: Ints, element: Ints, total: Ints) -> CompletedSubscriptions:
     """Sort completions into the order in which they are reported."""
     least, most = (int(ids.min()), int(ids.max())) if len(ids) else (0, 0)
     width = most - least + 1
@@ -83,14 +83,14 @@ def in_order(ids: Ints, element: Ints, total: Ints) -> Matured:
         order = np.argsort(element * width + (ids - least))
     else:
         order = np.lexsort((ids, element))
-    return Matured(ids[order], element[order], total[order])
+    return CompletedSubscriptions(ids[order], element[order], total[order])
 
 
-def joined_answers(answers: list[Matured]) -> Matured:
+def merge_completions(answers: list[CompletedSubscriptions]) -> CompletedSubscriptions:
     """Join completions, in the order in which they are reported."""
     none = np.empty(0, np.int64)
     columns = ([m.id for m in answers], [m.element for m in answers], [m.total for m in answers])
-    return in_order(*(np.concatenate([none, *column]) for column in columns))
+    return sort_completions(*(np.concatenate([none, *column]) for column in columns))
 
 
 class RangeTracker(Protocol):
@@ -108,19 +108,19 @@ class RangeTracker(Protocol):
         """Return a tracker that can be changed while this one stays as it is; immutable data is shared."""
         ...
 
-    def known(self, ids: Ints) -> Mask:
+    def are_live(self, ids: Ints) -> Mask:
         """Return which of the ids are live."""
         ...
 
-    def register(self, ranges: Ranges) -> Self:
+    def register(self, ranges: Subscriptions) -> Self:
         """Register subscriptions, which count from the next element on."""
         ...
 
-    def resume(self, ranges: Ranges, missing: Ints) -> Self:
+    def resume(self, ranges: Subscriptions, missing: Ints) -> Self:
         """Register subscriptions that lack only the weight in `missing`."""
         ...
 
-    def rest(self) -> tuple[Ranges, Ints]:
+    def live_subscriptions(self) -> tuple[Subscriptions, Ints]:
         """Return the live subscriptions, with ends as places, and what they lack, for another tracker to resume."""
         ...
 
@@ -128,7 +128,7 @@ class RangeTracker(Protocol):
         """Drop the subscriptions with these ids; return which were live, only the first time for a repeated id."""
         ...
 
-    def absorb(self, elements: Elements) -> tuple[Self, Matured]:
+    def absorb(self, elements: WeightedElements) -> tuple[Self, CompletedSubscriptions]:
         """Count the next elements.
 
         A subscription that is complete is reported once and dropped. In a tracker that repeats, it starts again from
@@ -136,7 +136,9 @@ class RangeTracker(Protocol):
         """
         ...
 
-    def absorb_with(self, elements: Elements, ranges: Ranges, position: Ints) -> tuple[Self, Matured]:
+    def absorb_with(
+        self, elements: WeightedElements, ranges: Subscriptions, position: Ints
+    ) -> tuple[Self, CompletedSubscriptions]:
         """Count the next elements, and register ranges among them, each before the element at its position.
 
         Positions are ascending. The result is the same as if the batch were cut at all positions.

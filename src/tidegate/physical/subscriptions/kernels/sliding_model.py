@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Columns, Floats, Ints, Mask
-from tidegate.physical.subscriptions.kernels.cells import Points, places
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges
+from tidegate.physical.subscriptions.kernels.boxes import Points, places
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
 Axes = tuple[Ints, Ints]
 """Low and high ends of closed boxes, with a row for each dimension."""
@@ -21,7 +21,7 @@ FIRST, LAST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SlidingSettings:
     """Sizes that affect only the speed of the method."""
 
     cut: int = 10_000
@@ -36,22 +36,22 @@ class Settings:
     """Window lengths after which a chunk counts the elements that it has deferred."""
 
 
-class Counted(NamedTuple):
+class NumberedElements(NamedTuple):
     """Elements in the order in which they count, with the number that each has among all."""
 
     points: Points
     number: Ints
 
-    def part(self, begin: int, end: int) -> Counted:
+    def part(self, begin: int, end: int) -> NumberedElements:
         place = np.ascontiguousarray(self.points.place[:, begin:end])
-        return Counted(Points(place, self.points.weight[begin:end]), self.number[begin:end])
+        return NumberedElements(Points(place, self.points.weight[begin:end]), self.number[begin:end])
 
-    def taken(self, rows: Ints) -> Counted:
+    def take(self, rows: Ints) -> NumberedElements:
         place = np.ascontiguousarray(self.points.place[:, rows])
-        return Counted(Points(place, self.points.weight[rows]), self.number[rows])
+        return NumberedElements(Points(place, self.points.weight[rows]), self.number[rows])
 
 
-class Looked(NamedTuple):
+class SubscriptionTotals(NamedTuple):
     """Subscriptions with their current totals, of the elements from number `since` on."""
 
     low: Ints
@@ -60,9 +60,9 @@ class Looked(NamedTuple):
     total: Ints
     since: Ints
 
-    def taken(self, rows: Ints | Mask) -> Looked:
+    def take(self, rows: Ints | Mask) -> SubscriptionTotals:
         ends = np.ascontiguousarray(self.low[:, rows]), np.ascontiguousarray(self.high[:, rows])
-        return Looked(*ends, self.threshold[rows], self.total[rows], self.since[rows])
+        return SubscriptionTotals(*ends, self.threshold[rows], self.total[rows], self.since[rows])
 
 
 def places_of(value: npt.NDArray[np.generic]) -> Ints:
@@ -73,7 +73,7 @@ def places_of(value: npt.NDArray[np.generic]) -> Ints:
     return places(doubles)
 
 
-def closed_of(ranges: Ranges, *, keyed: bool) -> Axes:
+def closed_boxes_of(ranges: Subscriptions, *, keyed: bool) -> Axes:
     """Return the ranges as closed boxes of places; an empty range has high < low, in all dimensions but the key."""
     low, high = places_of(ranges.low), places_of(ranges.high)
     past, before = (low == LAST) & ranges.low_open.T, (high == FIRST) & ranges.high_open.T
@@ -83,11 +83,11 @@ def closed_of(ranges: Ranges, *, keyed: bool) -> Axes:
     return low, high
 
 
-def points_of(elements: Elements) -> Points:
+def points_of(elements: WeightedElements) -> Points:
     return Points(places_of(elements.value), np.require(elements.weight, np.int64, ["C", "W"]))
 
 
-def by_axis(name: str, rows: Ints) -> Columns:
+def columns_by_axis(name: str, rows: Ints) -> Columns:
     return {f"{name}{axis}": row for axis, row in enumerate(rows)}
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.cells import STRETCH
-from tidegate.physical.subscriptions.kernels.sliding_model import Counted, Looked, Settings
-from tidegate.physical.subscriptions.kernels.sliding_weights import from_number, weights_by_parts
+from tidegate.physical.subscriptions.kernels.boxes import STRETCH
+from tidegate.physical.subscriptions.kernels.sliding_model import NumberedElements, SlidingSettings, SubscriptionTotals
+from tidegate.physical.subscriptions.kernels.sliding_weights import reduce_to_since, weights_by_parts
 
 _PARTS = 8
 """Number of parts into which a long stretch is split."""
@@ -23,20 +23,20 @@ _PARTS = 8
 _FEW = 100_000
 """Number of checks of an element by a row up to which sorting costs more."""
 
-Found = tuple[Ints, Ints, Ints]
+CompletionColumns = tuple[Ints, Ints, Ints]
 """Rows, the elements that completed them, and the totals."""
 
 
 class Stretch(NamedTuple):
     """Elements that are added, and those that expire before or among them."""
 
-    added: Counted
-    expiring: Counted
-    over: Ints
+    added: NumberedElements
+    expiring: NumberedElements
+    expired_before: Ints
     """Number of elements that have expired when each element is added."""
 
 
-class Events(NamedTuple):
+class SlidingEvents(NamedTuple):
     """Additions and expirations in order: the change of each, and the element that is added."""
 
     place: Ints
@@ -45,7 +45,7 @@ class Events(NamedTuple):
     element: Ints
 
 
-def events_of(stretch: Stretch) -> Events:
+def events_of(stretch: Stretch) -> SlidingEvents:
     added, expiring, over = stretch
     last = len(over) + (int(over[-1]) if len(over) else 0)
     is_added = np.zeros(last, np.bool_)
@@ -53,67 +53,67 @@ def events_of(stretch: Stretch) -> Events:
     source = np.where(is_added, np.cumsum(is_added) - 1, len(over) + np.cumsum(~is_added) - 1)
     place = np.concatenate([added.points.place, expiring.points.place], axis=1)[:, source]
     change = np.concatenate([added.points.weight, -expiring.points.weight])[source]
-    return Events(place, change, np.concatenate([added.number, expiring.number])[source], source)
+    return SlidingEvents(place, change, np.concatenate([added.number, expiring.number])[source], source)
 
 
 class Search(NamedTuple):
     """Search of a batch; it changes totals and `since` of the subscriptions, and which are done, in place."""
 
-    queries: Looked
+    subscriptions: SubscriptionTotals
     done: Mask
     stretch: Stretch
-    events: Events
+    events: SlidingEvents
     repeats: bool
     keyed: bool
-    settings: Settings
+    settings: SlidingSettings
 
-    def all(self) -> Found:
-        found: list[Found] = []
-        self._look(np.arange(len(self.done)), 0, len(self.stretch.over), 0, found)
+    def find_all(self) -> CompletionColumns:
+        found: list[CompletionColumns] = []
+        self._search_elements(np.arange(len(self.done)), 0, len(self.stretch.expired_before), 0, found)
         if not found:
             none = np.empty(0, np.int64)
             return none, none, none
         rows, element, total = (np.concatenate(columns) for columns in zip(*found, strict=True))
         return rows, element, total
 
-    def _look(self, rows: Ints, begin: int, end: int, over: int, found: list[Found]) -> None:
+    def _search_elements(self, rows: Ints, begin: int, end: int, over: int, found: list[CompletionColumns]) -> None:
         """Process the elements [begin, end) for these rows; `over` elements have expired before."""
-        first, last = begin + over, end + int(self.stretch.over[end - 1])
+        first, last = begin + over, end + int(self.stretch.expired_before[end - 1])
         if end - begin <= self.settings.leaf or len(rows) * (last - first) <= _FEW:
-            found.append(_walked(self.queries, rows, self.events, first, last, self.done, self.repeats))
+            found.append(_walk_events(self.subscriptions, rows, self.events, first, last, self.done, self.repeats))
             return
         width = -(-(end - begin) // _PARTS)
         cuts = np.minimum(np.arange(begin, end + width, width), end)
-        self._look_at_parts(rows, cuts, np.concatenate([[over], self.stretch.over[cuts[1:] - 1]]), found)
+        self._search_parts(rows, cuts, np.concatenate([[over], self.stretch.expired_before[cuts[1:] - 1]]), found)
 
-    def _look_at_parts(self, rows: Ints, cuts: Ints, over: Ints, found: list[Found]) -> None:
+    def _search_parts(self, rows: Ints, cuts: Ints, over: Ints, found: list[CompletionColumns]) -> None:
         """Count part by part; within a part, check only the rows that it may complete."""
-        queries = self.queries.taken(rows)
+        queries = self.subscriptions.take(rows)
         more = weights_by_parts(queries.low, queries.high, self.stretch.added, cuts, keyed=self.keyed)
         less = weights_by_parts(queries.low, queries.high, self.stretch.expiring, over, keyed=self.keyed)
         for part in range(len(cuts) - 1):
-            total, since = self.queries.total[rows], self.queries.since[rows]
-            own = partial(from_number, low=queries.low, high=queries.high, since=since, keyed=self.keyed)
+            total, since = self.subscriptions.total[rows], self.subscriptions.since[rows]
+            own = partial(reduce_to_since, low=queries.low, high=queries.high, since=since, keyed=self.keyed)
             new = total + own(more[part], counted=self.stretch.added.part(cuts[part], cuts[part + 1]))
             open_rows = ~self.done[rows]
             may = open_rows & (new >= queries.threshold)
             new -= own(less[part], counted=self.stretch.expiring.part(over[part], over[part + 1]))
             rest = open_rows & ~may
-            self.queries.total[rows[rest]] = new[rest]
+            self.subscriptions.total[rows[rest]] = new[rest]
             if may.any():
-                self._look(rows[may], int(cuts[part]), int(cuts[part + 1]), int(over[part]), found)
+                self._search_elements(rows[may], int(cuts[part]), int(cuts[part + 1]), int(over[part]), found)
 
 
 @compiled
-def _walked(
-    queries: Looked,
+def _walk_events(
+    queries: SubscriptionTotals,
     rows: Ints,
-    events: Events,
+    events: SlidingEvents,
     first: int,
     last: int,
     done: Mask,
     repeats: bool,  # noqa: FBT001 - Numba takes it by position
-) -> Found:
+) -> CompletionColumns:
     """Process the events [first, last) for each row."""
     number, scratch = events.number, np.empty(STRETCH, np.int64)
     found, out = np.empty((3, len(rows)), np.int64), 0
@@ -121,7 +121,7 @@ def _walked(
         total, since, threshold, at = queries.total[row], queries.since[row], queries.threshold[row], first
         while at < last:
             end = min(at + STRETCH, last)
-            most, change = _changes(queries.low, queries.high, row, since, events, at, end, scratch)
+            most, change = _sum_changes(queries.low, queries.high, row, since, events, at, end, scratch)
             begin, at = at, end
             if total + most < threshold:
                 total += change
@@ -130,7 +130,7 @@ def _walked(
                 total += scratch[each - begin]
                 if total >= threshold:
                     if out == found.shape[1]:
-                        found = _doubled(found)
+                        found = _double_room(found)
                     found[0, out], found[1, out], found[2, out] = row, events.element[each], total
                     out += 1
                     total, since, at = 0, number[each] + 1, each + 1
@@ -143,8 +143,8 @@ def _walked(
 
 
 @inlined
-def _changes(
-    low: Ints, high: Ints, row: int, since: int, events: Events, begin: int, end: int, scratch: Ints
+def _sum_changes(
+    low: Ints, high: Ints, row: int, since: int, events: SlidingEvents, begin: int, end: int, scratch: Ints
 ) -> tuple[int, int]:
     """Return the weight that the events add to a box, and their total change, with one plain loop per dimension.
 
@@ -166,7 +166,7 @@ def _changes(
 
 
 @compiled
-def _doubled(found: Ints) -> Ints:
+def _double_room(found: Ints) -> Ints:
     more = np.empty((3, 2 * found.shape[1]), np.int64)
     more[:, : found.shape[1]] = found
     return more

@@ -10,8 +10,8 @@ import numpy as np
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.subscriptions.kernels.batch_sweep import weights_in
-from tidegate.physical.subscriptions.kernels.cells import Points
-from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, LAST, Counted
+from tidegate.physical.subscriptions.kernels.boxes import Points
+from tidegate.physical.subscriptions.kernels.sliding_model import FIRST, LAST, NumberedElements
 
 _FEW = 512
 """Number of points in a key's range up to which sorting them does not pay."""
@@ -36,17 +36,17 @@ def line_of(points: Points, *, keyed: bool) -> Line:
     return Line(order, key, place[order], below)
 
 
-def weights_by_parts(low: Ints, high: Ints, counted: Counted, cuts: Ints, *, keyed: bool) -> Ints:
+def weights_by_parts(low: Ints, high: Ints, counted: NumberedElements, cuts: Ints, *, keyed: bool) -> Ints:
     """Return, by part and box, the weight of the elements from a cut to before the next one."""
     if len(low) > 1 + keyed:
         parts = [counted.part(begin, end).points for begin, end in pairwise(cuts.tolist())]
         return np.stack([weights_in_boxes(low, high, points, keyed=keyed) for points in parts])
     key = low[0] if keyed else np.zeros(low.shape[1], np.int64)
     line = line_of(counted.part(int(cuts[0]), int(cuts[-1])).points, keyed=keyed)
-    return _searched(line, cuts - cuts[0], key, low[-1], high[-1])
+    return _weights_by_search(line, cuts - cuts[0], key, low[-1], high[-1])
 
 
-def from_number(total: Ints, low: Ints, high: Ints, since: Ints, counted: Counted, *, keyed: bool) -> Ints:
+def reduce_to_since(total: Ints, low: Ints, high: Ints, since: Ints, counted: NumberedElements, *, keyed: bool) -> Ints:
     """Reduce totals of all elements to those of the elements from number `since` on, in place."""
     if len(since) == 0 or len(counted.number) == 0 or since.max() <= counted.number[0]:
         return total
@@ -65,13 +65,13 @@ def weights_in_boxes(low: Ints, high: Ints, points: Points, *, keyed: bool) -> I
     if not keyed:
         return _weights_in_closed(low, high, points)
     line = line_of(points, keyed=True)
-    begin, end = _between(line, low[0], low[1], high[1])
+    begin, end = _find_point_ranges(line, low[0], low[1], high[1])
     many, place = end - begin > _FEW, np.ascontiguousarray(points.place[2:, line.order])
     ends = np.ascontiguousarray(low[2:]), np.ascontiguousarray(high[2:])
-    total = _direct(*ends, Points(place, points.weight[line.order]), begin, np.where(many, begin, end))
+    total = _sum_directly(*ends, Points(place, points.weight[line.order]), begin, np.where(many, begin, end))
     if many.any():
         own = np.isin(points.place[0], low[0, many])
-        total[many] = _weights_in_closed(low[:, many], high[:, many], _taken(points, own))
+        total[many] = _weights_in_closed(low[:, many], high[:, many], _select_points(points, own))
     return total
 
 
@@ -81,18 +81,18 @@ def _weights_in_closed(low: Ints, high: Ints, points: Points) -> Ints:
     if not extreme.any():
         return weights_in(np.maximum(low, FIRST + 1), np.minimum(high, LAST - 1) + 1, points)
     # A half-open box cannot contain the last place, and no place lies beyond the extremes.
-    plain, rare = _taken(points, ~extreme), _taken(points, extreme)
+    plain, rare = _select_points(points, ~extreme), _select_points(points, extreme)
     none, all_rare = np.zeros(low.shape[1], np.int64), np.full(low.shape[1], len(rare.weight))
     least, most = np.ascontiguousarray(low), np.ascontiguousarray(high)
-    return _weights_in_closed(low, high, plain) + _direct(least, most, rare, none, all_rare)
+    return _weights_in_closed(low, high, plain) + _sum_directly(least, most, rare, none, all_rare)
 
 
-def _taken(points: Points, rows: Mask) -> Points:
+def _select_points(points: Points, rows: Mask) -> Points:
     return Points(np.ascontiguousarray(points.place[:, rows]), points.weight[rows])
 
 
 @compiled
-def _direct(low: Ints, high: Ints, points: Points, begin: Ints, end: Ints) -> Ints:
+def _sum_directly(low: Ints, high: Ints, points: Points, begin: Ints, end: Ints) -> Ints:
     """Return the weight in each box of the points from its `begin` to before its `end`."""
     total, place, weight = np.zeros(low.shape[1], np.int64), points.place, points.weight
     for box in range(len(total)):
@@ -110,7 +110,7 @@ def _is_before(key: int, place: int, other_key: int, other_place: int) -> bool:
 
 
 @compiled
-def _between(line: Line, key: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+def _find_point_ranges(line: Line, key: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """Return where in the line the points of each range begin and end."""
     keys, places = line.key, line.place
     begins, ends = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
@@ -136,9 +136,9 @@ def _between(line: Line, key: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _searched(line: Line, cuts: Ints, key: Ints, low: Ints, high: Ints) -> Ints:
+def _weights_by_search(line: Line, cuts: Ints, key: Ints, low: Ints, high: Ints) -> Ints:
     """Return the weight of the points, by part and range."""
-    begin, end = _between(line, key, low, high)
+    begin, end = _find_point_ranges(line, key, low, high)
     total, below = np.empty((len(cuts) - 1, len(key)), np.int64), _below_by_parts(line, cuts)
     for row in range(len(key)):
         for part in range(len(total)):
@@ -159,7 +159,7 @@ def _below_by_parts(line: Line, cuts: Ints) -> Ints:
 
 
 @compiled
-def merged(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints) -> Ints:
+def weights_by_merge(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints) -> Ints:
     """Return the weight in each range; ranges are in the order of key and low, `by_high` in that of key and high."""
     total, keys, places, below = np.empty(len(key), np.int64), line.key, line.place, line.below
     at = 0
@@ -177,8 +177,8 @@ def merged(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints) -> Ints:
 
 
 @compiled
-def covered(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints, answer: Mask) -> None:
-    """Mark the points that lie in some range, in this dimension; ranges are ordered as in `merged`.
+def mark_covered(line: Line, key: Ints, low: Ints, high: Ints, by_high: Ints, answer: Mask) -> None:
+    """Mark the points that lie in some range, in this dimension; ranges are ordered as in `weights_by_merge`.
 
     A point does if more ranges begin at or before it than end before it.
     """

@@ -16,7 +16,7 @@ from tidegate.physical.common.kernels.compiled import compiled, inlined
 _MOST = 2**63 - 1
 
 
-class Weighed(NamedTuple):
+class GroupedElements(NamedTuple):
     """Elements sorted by group, then in the order in which they count."""
 
     group: Ints
@@ -33,13 +33,13 @@ class Totals(NamedTuple):
 
     total: Ints
     done: Mask
-    kept: Weighed
+    kept: GroupedElements
 
     @classmethod
-    def none(cls, groups: int) -> Totals:
+    def empty(cls, groups: int) -> Totals:
         """Return groups that have counted nothing."""
         nothing = np.empty(0, np.int64)
-        kept = Weighed(nothing, nothing, nothing)
+        kept = GroupedElements(nothing, nothing, nothing)
         return cls(np.zeros(groups, np.int64), np.zeros(groups, np.bool_), kept)
 
 
@@ -51,48 +51,48 @@ class Completions(NamedTuple):
 
 
 def add_up(
-    known: Totals, elements: Weighed, threshold: int, *, within: int | None = None, repeats: bool = False
+    known: Totals, elements: GroupedElements, threshold: int, *, within: int | None = None, repeats: bool = False
 ) -> tuple[Totals, Completions]:
     """Count the next elements; a group that repeats starts again from zero after an element that completed it.
 
     A total above the greatest integer is reported as that integer.
     """
-    elements = Weighed(*(np.ascontiguousarray(column, np.int64) for column in elements))
+    elements = GroupedElements(*(np.ascontiguousarray(column, np.int64) for column in elements))
     total, done = np.array(known.total, np.int64), np.array(known.done, np.bool_)
     if within is None:
-        row, reached = _added(total, done, elements.group, elements.weight, threshold, repeats)
+        row, reached = _count_all(total, done, elements.group, elements.weight, threshold, repeats)
         return Totals(total, done, known.kept), Completions(row, reached)
-    kept = Weighed(*(np.require(column, np.int64, ["C", "W"]) for column in known.kept))
-    row, reached, oldest = _slid(total, done, kept, elements, threshold, within, repeats)
-    return Totals(total, done, _still(kept, elements, oldest)), Completions(row, reached)
+    kept = GroupedElements(*(np.require(column, np.int64, ["C", "W"]) for column in known.kept))
+    row, reached, oldest = _count_in_window(total, done, kept, elements, threshold, within, repeats)
+    return Totals(total, done, _kept_elements(kept, elements, oldest)), Completions(row, reached)
 
 
-def forget(known: Totals, until: int) -> Totals:
+def drop_expired(known: Totals, until: int) -> Totals:
     """Drop kept elements that are not later than `until`; no later element counts together with them."""
     over = known.kept.time <= until
     if not over.any():
         return known
     total = known.total.copy()
     np.subtract.at(total, known.kept.group[over], known.kept.weight[over])
-    return Totals(total, known.done, Weighed(*(column[~over] for column in known.kept)))
+    return Totals(total, known.done, GroupedElements(*(column[~over] for column in known.kept)))
 
 
-def _still(kept: Weighed, elements: Weighed, oldest: Ints) -> Weighed:
+def _kept_elements(kept: GroupedElements, elements: GroupedElements, oldest: Ints) -> GroupedElements:
     """Return the elements that are still kept: those of each group from its oldest one on."""
     old, new = np.arange(len(kept.group)), len(kept.group) + np.arange(len(elements.group))
     rows = np.concatenate([old[old >= oldest[kept.group]], new[new >= oldest[elements.group]]])
     both = [np.concatenate(columns)[rows] for columns in zip(kept, elements, strict=True)]
     order = np.argsort(both[0], kind="stable")
-    return Weighed(*(column[order] for column in both))
+    return GroupedElements(*(column[order] for column in both))
 
 
 @inlined
-def _sum(total: int, weight: int) -> int:
+def _capped_sum(total: int, weight: int) -> int:
     return total + min(weight, _MOST - total)
 
 
 @compiled
-def _added(
+def _count_all(
     total: Ints,
     done: Mask,
     group: Ints,
@@ -104,7 +104,7 @@ def _added(
     for row in range(len(group)):
         each = group[row]
         if not done[each]:
-            total[each] = _sum(total[each], weight[row])
+            total[each] = _capped_sum(total[each], weight[row])
             if total[each] >= threshold:
                 rows[out], reached[out] = row, total[each]
                 out += 1
@@ -114,11 +114,11 @@ def _added(
 
 
 @compiled
-def _slid(
+def _count_in_window(
     total: Ints,
     done: Mask,
-    kept: Weighed,
-    elements: Weighed,
+    kept: GroupedElements,
+    elements: GroupedElements,
     threshold: int,
     within: int,
     repeats: bool,  # noqa: FBT001 - Numba takes it by position
@@ -144,7 +144,7 @@ def _slid(
         if done[each]:
             at = past + row + 1
         else:
-            total[each] = _sum(total[each], elements.weight[row])
+            total[each] = _capped_sum(total[each], elements.weight[row])
         if total[each] >= threshold:
             rows[out], reached[out] = row, total[each]
             out += 1

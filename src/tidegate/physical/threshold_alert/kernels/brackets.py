@@ -16,11 +16,13 @@ from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.time import BEGINNING
 
-_FEW = 16
+_MOST_PAIRWISE = 16
 """Number of rows at one instant up to which they are compared pairwise; more rows are sorted."""
 
 
-def bracketed(group: Ints, time: Ints, value: Floats, *, window: int, strict: bool, above: bool, below: bool) -> Mask:
+def find_bracketed(
+    group: Ints, time: Ints, value: Floats, *, window: int, strict: bool, above: bool, below: bool
+) -> Mask:
     """Return whether each row is bracketed, on all requested sides, by rows of its group.
 
     Rows are in the order of group and time; rows of one time may be in any order. All bracketed rows can be omitted
@@ -30,19 +32,19 @@ def bracketed(group: Ints, time: Ints, value: Floats, *, window: int, strict: bo
     Examples
     --------
     >>> time, value = np.array([1, 2, 3, 9]), np.array([5.0, 1.0, 5.0, 2.0])
-    >>> bracketed(np.zeros(4, np.int64), time, value, window=2, strict=False, above=True, below=False).tolist()
+    >>> find_bracketed(np.zeros(4, np.int64), time, value, window=2, strict=False, above=True, below=False).tolist()
     [False, True, False, False]
     """
-    return _bracketed(group, time, value, reach(window, strict=strict), above, below)
+    return _find_bracketed(group, time, value, bracket_span(window, strict=strict), above, below)
 
 
-def reach(window: int, *, strict: bool) -> int:
+def bracket_span(window: int, *, strict: bool) -> int:
     """Return how far apart the ends of a bracket can be, in whole microseconds."""
     return window - strict
 
 
 @compiled
-def _bracketed(group: Ints, time: Ints, value: Floats, span: int, above: bool, below: bool) -> Mask:  # noqa: FBT001
+def _find_bracketed(group: Ints, time: Ints, value: Floats, span: int, above: bool, below: bool) -> Mask:  # noqa: FBT001
     rows = len(time)
     stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
     found = np.zeros(rows, np.bool_)
@@ -52,13 +54,13 @@ def _bracketed(group: Ints, time: Ints, value: Floats, span: int, above: bool, b
         end = begin + 1
         while end < rows and group[end] == group[begin]:
             end += 1
-        both_sides(time, value, begin, end, span, above, below, stack, found, other)
+        mark_bracketed(time, value, begin, end, span, above, below, stack, found, other)
         begin = end
     return found
 
 
 @inlined
-def both_sides(
+def mark_bracketed(
     time: Ints,
     value: Floats,
     begin: int,
@@ -72,16 +74,16 @@ def both_sides(
 ) -> None:
     """Mark the rows [begin, end), all of one group, that are bracketed on all requested sides."""
     if above:
-        _one_side(time, value, begin, end, 1.0, span, stack, found)
+        _mark_one_side(time, value, begin, end, 1.0, span, stack, found)
     if below:
-        _one_side(time, value, begin, end, -1.0, span, stack, other if above else found)
+        _mark_one_side(time, value, begin, end, -1.0, span, stack, other if above else found)
     if above and below:
         for row in range(begin, end):
             found[row] &= other[row]
 
 
 @compiled
-def _one_side(
+def _mark_one_side(
     time: Ints,
     value: Floats,
     begin: int,
@@ -120,7 +122,7 @@ def _one_side(
         row = last
 
 
-def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
+def find_duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
     """Return whether an earlier row equals each row in group, time and all values.
 
     Rows are in the order of group and time. NaN equals itself, and -0.0 equals 0.0.
@@ -128,13 +130,13 @@ def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
     Examples
     --------
     >>> same = np.zeros(3, np.int64)
-    >>> duplicates(same, same, [np.array([1.0, np.nan, 1.0])]).tolist()
+    >>> find_duplicates(same, same, [np.array([1.0, np.nan, 1.0])]).tolist()
     [False, False, True]
     """
     if len(time) < 2 or not np.any((time[1:] == time[:-1]) & (group[1:] == group[:-1])):
         return np.zeros(len(time), np.bool_)
-    codes = np.array([_codes(column) for column in values], np.int64).reshape(len(values), len(time))
-    instant, found, crowded = _instants(group, time, codes)
+    codes = np.array([_comparable_codes(column) for column in values], np.int64).reshape(len(values), len(time))
+    instant, found, crowded = _number_instants(group, time, codes)
     if not len(crowded):
         return found
     order = crowded[np.lexsort((*codes[:, crowded], instant[crowded]))]
@@ -143,7 +145,7 @@ def duplicates(group: Ints, time: Ints, values: Sequence[Floats]) -> Mask:
     return found
 
 
-def _codes(column: Floats) -> Ints:
+def _comparable_codes(column: Floats) -> Ints:
     """Return integers that are equal where the numbers are."""
     numbers = column + 0.0
     numbers[np.isnan(numbers)] = np.nan
@@ -151,7 +153,7 @@ def _codes(column: Floats) -> Ints:
 
 
 @compiled
-def _instants(group: Ints, time: Ints, codes: Ints) -> tuple[Ints, Mask, Ints]:
+def _number_instants(group: Ints, time: Ints, codes: Ints) -> tuple[Ints, Mask, Ints]:
     """Return the number of each row's instant, the duplicates in small instants, and the rows of larger ones."""
     rows = len(time)
     instant, found, crowded = np.empty(rows, np.int64), np.zeros(rows, np.bool_), np.empty(rows, np.int64)
@@ -161,31 +163,31 @@ def _instants(group: Ints, time: Ints, codes: Ints) -> tuple[Ints, Mask, Ints]:
         while end < rows and time[end] == time[begin] and group[end] == group[begin]:
             instant[end] = count
             end += 1
-        if end - begin > _FEW:
+        if end - begin > _MOST_PAIRWISE:
             crowded[many : many + end - begin] = np.arange(begin, end)
             many += end - begin
         else:
             for row in range(begin + 1, end):
                 for earlier in range(begin, row):
-                    found[row] |= _alike(codes, row, earlier)
+                    found[row] |= _is_same_row(codes, row, earlier)
         count, begin = count + 1, end
     return instant, found, crowded[:many]
 
 
 @inlined
-def _alike(codes: Ints, one: int, other: int) -> bool:
+def _is_same_row(codes: Ints, one: int, other: int) -> bool:
     for column in range(len(codes)):  # noqa: SIM110 - Numba compiles no generators
         if codes[column, one] != codes[column, other]:
             return False
     return True
 
 
-def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
+def order_by_group_and_time(group: Ints, time: Ints) -> Ints | None:
     """Return the stable order of rows by group and time, or None if they are already in this order.
 
     Examples
     --------
-    >>> by_group_and_time(np.array([1, 0, 0]), np.array([5, 7, 6])).tolist()
+    >>> order_by_group_and_time(np.array([1, 0, 0]), np.array([5, 7, 6])).tolist()
     [2, 1, 0]
     """
     times_rise, both_rise, least, most = _sortedness(group, time)
@@ -193,10 +195,12 @@ def by_group_and_time(group: Ints, time: Ints) -> Ints | None:
         return None
     if least < 0 or most > 4 * len(group) + 1024:
         return np.lexsort((time, group))
-    from tidegate.physical.common.kernels.groups import distribute  # groups imports Arrow, which a device need not have
+    from tidegate.physical.common.kernels.groups import (
+        sort_by_group,  # groups imports Arrow, which a device need not have
+    )
 
     rows = np.arange(len(time)) if times_rise else np.argsort(time, kind="stable")
-    return distribute(group, rows, most + 1)[1]
+    return sort_by_group(group, rows, most + 1)[1]
 
 
 @compiled

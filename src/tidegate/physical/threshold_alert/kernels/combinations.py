@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.shedding.kernels.random_choice import mixed
+from tidegate.physical.shedding.kernels.random_choice import mix_bits
 
 _ALL, _COUNTED, _CHOSEN = range(3)
 """Modes of the kernel: return all combinations, count them, or return a random choice of them."""
@@ -38,14 +38,14 @@ class Nearness(NamedTuple):
     length: int
 
 
-class Found(NamedTuple):
+class FoundCombinations(NamedTuple):
     """Combinations, one row each, with the positions of their elements by member; and the row at which to continue."""
 
     rows: Ints
     next: int
 
 
-class Cells(NamedTuple):
+class SpreadCells(NamedTuple):
     """Equal cells of the spread of combinations, the time from their first to their last element, up to `span`."""
 
     many: int
@@ -61,58 +61,62 @@ class Cells(NamedTuple):
 
         Examples
         --------
-        >>> Cells(4, 7).of(np.array([0, 1, 2, 7])).tolist()
+        >>> SpreadCells(4, 7).of(np.array([0, 1, 2, 7])).tolist()
         [0, 0, 1, 3]
         """
         return np.minimum((spread * self.scale).astype(np.int64), self.many - 1)
 
 
-class Choice(NamedTuple):
+class CombinationSample(NamedTuple):
     """Random choice of combinations: a number of each cell, the same for the same key.
 
     `left` counts the combinations of each cell that are still to come, `wanted` those of them that are still to be
     chosen. The kernel changes both.
     """
 
-    cells: Cells
+    cells: SpreadCells
     left: Ints
     wanted: Ints
     key: int
 
 
-def combinations(
-    members: Members, nearness: Nearness, *, start: int, enough: int, choice: Choice | None = None
-) -> Found:
+def find_combinations(
+    members: Members, nearness: Nearness, *, start: int, enough: int, choice: CombinationSample | None = None
+) -> FoundCombinations:
     """Find combinations with a new element at `start` or after, until there are `enough` or no more.
 
     A combination with several new elements is found once, from the last member that has one.
     """
-    if _is_alone(members):
-        return Found(np.empty((0, len(nearness.most)), np.int64), len(members.time))
+    if _is_impossible(members):
+        return FoundCombinations(np.empty((0, len(nearness.most)), np.int64), len(members.time))
     if choice is None:
-        return Found(*_combinations(*members, *nearness, start, enough, _ALL, 0.0, _NOBODY, _NOBODY, np.uint64(0)))
+        return FoundCombinations(
+            *_search_combinations(*members, *nearness, start, enough, _ALL, 0.0, _NO_INTS, _NO_INTS, np.uint64(0))
+        )
     scale, key = choice.cells.scale, np.uint64(choice.key)
-    return Found(*_combinations(*members, *nearness, start, enough, _CHOSEN, scale, choice.left, choice.wanted, key))
+    return FoundCombinations(
+        *_search_combinations(*members, *nearness, start, enough, _CHOSEN, scale, choice.left, choice.wanted, key)
+    )
 
 
-def counted(members: Members, nearness: Nearness, cells: Cells) -> Ints:
+def count_combinations(members: Members, nearness: Nearness, cells: SpreadCells) -> Ints:
     """Count the combinations with a new element in each cell."""
     many = np.zeros(cells.many, np.int64)
-    if not _is_alone(members):
-        _combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NOBODY, np.uint64(0))
+    if not _is_impossible(members):
+        _search_combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NO_INTS, np.uint64(0))
     return many
 
 
-_NOBODY = np.empty(0, np.int64)
+_NO_INTS = np.empty(0, np.int64)
 
 
-def _is_alone(members: Members) -> bool:
+def _is_impossible(members: Members) -> bool:
     """Return whether no combination is possible: a member has no elements, or no element is new."""
     return bool(np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any())
 
 
 @compiled
-def _combinations(
+def _search_combinations(
     time: Ints,
     is_new: Mask,
     bounds: Ints,
@@ -140,11 +144,11 @@ def _combinations(
                 # Try the members other than the first in turn; depth counts those that have an element.
                 place[first] = row
                 depth = 0
-                _open(first, depth, group, time, bounds, most, place, until)
+                _open_range(first, depth, group, time, bounds, most, place, until)
                 while depth >= 0:
-                    member = _member(first, depth)
+                    member = _member_at_depth(first, depth)
                     if depth == many - 2:
-                        earliest, latest = _ends(time, place, member)
+                        earliest, latest = _time_range(time, place, member)
                         for last in range(place[member], until[member]):
                             if member > first and is_new[last]:
                                 continue
@@ -152,12 +156,12 @@ def _combinations(
                             if step > 1 and high >= low // step * step + length:
                                 continue  # for sliding windows, the links imply this
                             if outcome == _COUNTED:
-                                left[_cell(high - low, scale, len(left))] += 1
+                                left[_cell_of_spread(high - low, scale, len(left))] += 1
                                 continue
                             if outcome == _CHOSEN and not _is_chosen(high - low, scale, left, wanted, key):
                                 continue
                             if filled == len(found):
-                                found = _grown(found)
+                                found = _double_capacity(found)
                             for other in range(many):
                                 found[filled, other] = place[other]
                             found[filled, member] = last
@@ -166,31 +170,31 @@ def _combinations(
                     if place[member] >= until[member]:
                         depth -= 1
                         if depth >= 0:
-                            place[_member(first, depth)] += 1
+                            place[_member_at_depth(first, depth)] += 1
                     elif member > first and is_new[place[member]]:
                         place[member] += 1
                     else:
                         depth += 1
-                        _open(first, depth, group, time, bounds, most, place, until)
+                        _open_range(first, depth, group, time, bounds, most, place, until)
     return found[:filled].copy(), len(time)
 
 
 @inlined
-def _member(first: int, depth: int) -> int:
+def _member_at_depth(first: int, depth: int) -> int:
     """Return the member that is tried at a depth: all but the first, in turn."""
     return depth if depth < first else depth + 1
 
 
 @inlined
-def _open(
+def _open_range(
     first: int, depth: int, group: int, time: Ints, bounds: Ints, most: Ints, place: Ints, until: Ints
 ) -> None:  # fmt: skip
     """Find the elements of the member at a depth that are near enough to all that were chosen before."""
-    member = _member(first, depth)
+    member = _member_at_depth(first, depth)
     low = time[place[first]] - most[first, member]
     high = time[place[first]] + most[member, first]
     for before in range(depth):
-        other = _member(first, before)
+        other = _member_at_depth(first, before)
         low = max(low, time[place[other]] - most[other, member])
         high = min(high, time[place[other]] + most[member, other])
     begin, end = bounds[member, group], bounds[member, group + 1]
@@ -199,7 +203,7 @@ def _open(
 
 
 @inlined
-def _ends(time: Ints, place: Ints, but: int) -> tuple[int, int]:
+def _time_range(time: Ints, place: Ints, but: int) -> tuple[int, int]:
     """Return the first and the last time of the chosen elements of all members but one."""
     some = place[0] if but else place[1]
     earliest, latest = time[some], time[some]
@@ -210,20 +214,20 @@ def _ends(time: Ints, place: Ints, but: int) -> tuple[int, int]:
 
 
 @inlined
-def _cell(spread: int, scale: float, cells: int) -> int:
+def _cell_of_spread(spread: int, scale: float, cells: int) -> int:
     return min(int(spread * scale), cells - 1)
 
 
 @inlined
 def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint64) -> bool:
     """Return whether a combination is chosen; each of those left in its cell is equally likely."""
-    cell = _cell(spread, scale, len(left))
+    cell = _cell_of_spread(spread, scale, len(left))
     among = left[cell]
     left[cell] -= 1
     if wanted[cell] < among:
         if wanted[cell] == 0:
             return False
-        drawn = mixed(key ^ (np.uint64(cell) << np.uint64(56)) ^ np.uint64(among))
+        drawn = mix_bits(key ^ (np.uint64(cell) << np.uint64(56)) ^ np.uint64(among))
         if np.float64(drawn >> np.uint64(11)) * 2.0**-53 * among >= wanted[cell]:
             return False
     wanted[cell] -= 1
@@ -231,7 +235,7 @@ def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint
 
 
 @compiled
-def _grown(found: Ints) -> Ints:
+def _double_capacity(found: Ints) -> Ints:
     more = np.empty((2 * len(found), found.shape[1]), np.int64)
     more[: len(found)] = found
     return more

@@ -22,7 +22,7 @@ class Incidents:
     def none(groups: int) -> Incidents:
         return Incidents(*(np.zeros(groups, np.int64) for _ in range(3)))
 
-    def continued(self, group: Ints, start: Ints, end: Ints, pause: int) -> tuple[Incidents, Ints, Ints]:
+    def add_alarms(self, group: Ints, start: Ints, end: Ints, pause: int) -> tuple[Incidents, Ints, Ints]:
         """Add alarms; return the incidents after them, and the incident and number of each alarm.
 
         An alarm belongs to an incident if at most `pause` lies between them. A late alarm that ends more than `pause`
@@ -30,12 +30,12 @@ class Incidents:
         """
         order = np.lexsort([end, start, group])
         known = Incidents(self.began.copy(), self.last.copy(), self.alarms.copy())
-        incident, number = _continued(group, start, end, order, pause, known.began, known.last, known.alarms)
+        incident, number = _assign_incidents(group, start, end, order, pause, known.began, known.last, known.alarms)
         return known, incident, number
 
 
 @compiled
-def _continued(
+def _assign_incidents(
     group: Ints, start: Ints, end: Ints, order: Ints, pause: int, began: Ints, last: Ints, alarms: Ints
 ) -> tuple[Ints, Ints]:
     incident, number = np.empty(len(order), np.int64), np.ones(len(order), np.int64)

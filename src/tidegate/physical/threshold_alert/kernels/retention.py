@@ -14,10 +14,10 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.threshold_alert.kernels.brackets import both_sides
+from tidegate.physical.threshold_alert.kernels.brackets import mark_bracketed
 
 
-class Elements(NamedTuple):
+class TaggedElements(NamedTuple):
     """Times, values, and a tag that the owner gives to each element."""
 
     time: Ints
@@ -33,24 +33,24 @@ class Sides(NamedTuple):
     below: bool
 
 
-def room_for(rows: int) -> Elements:
-    return Elements(np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
+def allocate_elements(rows: int) -> TaggedElements:
+    return TaggedElements(np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
 
 
-def taken(elements: Elements, rows: Ints | slice) -> Elements:
-    return Elements(elements.time[rows], elements.value[rows], elements.tag[rows])
+def take_elements(elements: TaggedElements, rows: Ints | slice) -> TaggedElements:
+    return TaggedElements(elements.time[rows], elements.value[rows], elements.tag[rows])
 
 
 @compiled
-def absorb(kept: Elements, begin: int, end: int, new: Elements, sides: Sides) -> tuple[int, Ints]:
+def absorb(kept: TaggedElements, begin: int, end: int, new: TaggedElements, sides: Sides) -> tuple[int, Ints]:
     """Merge new elements, in time order, into the kept ones in [begin, end); the arrays must have room after them.
 
     Return the new end, and the tags of all omitted elements, old and new. Of equal elements, the first one stays.
     """
     first = _first_from(kept.time, begin, end, new.time[0] - 2 * sides.span)
     last = _first_from(kept.time, first, end, new.time[-1] + 2 * sides.span + 1)
-    merged = _merged(kept, first, last, new)
-    omitted = _omitted(merged, sides)
+    merged = _merge_in_time(kept, first, last, new)
+    omitted = _find_omissible(merged, sides)
     gone = 0
     for row in range(len(omitted)):
         gone += omitted[row]
@@ -80,7 +80,7 @@ def _first_from(time: Ints, begin: int, end: int, limit: int) -> int:
 
 
 @compiled
-def _merged(kept: Elements, first: int, last: int, new: Elements) -> Elements:
+def _merge_in_time(kept: TaggedElements, first: int, last: int, new: TaggedElements) -> TaggedElements:
     rows = last - first + len(new.time)
     time, value, tag = np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64)
     old, fresh = first, 0
@@ -91,17 +91,17 @@ def _merged(kept: Elements, first: int, last: int, new: Elements) -> Elements:
         else:
             time[row], value[row], tag[row] = new.time[fresh], new.value[fresh], new.tag[fresh]
             fresh += 1
-    return Elements(time, value, tag)
+    return TaggedElements(time, value, tag)
 
 
 @compiled
-def _omitted(merged: Elements, sides: Sides) -> Mask:
+def _find_omissible(merged: TaggedElements, sides: Sides) -> Mask:
     """Return which elements are bracketed or equal an earlier one."""
     time, value, rows = merged.time, merged.value, len(merged.time)
     stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
     found = np.zeros(rows, np.bool_)
     other = np.zeros(rows if sides.above and sides.below else 0, np.bool_)
-    both_sides(time, value, 0, rows, sides.span, sides.above, sides.below, stack, found, other)
+    mark_bracketed(time, value, 0, rows, sides.span, sides.above, sides.below, stack, found, other)
     # Few elements are left at one time: all but the greatest, the least and the non-finite ones are bracketed.
     left, count = stack[0], 0
     for row in range(rows):
@@ -110,7 +110,7 @@ def _omitted(merged: Elements, sides: Sides) -> Mask:
         if found[row]:
             continue
         for i in range(count):
-            found[row] |= _equal(value[left[i]], value[row])
+            found[row] |= _is_equal(value[left[i]], value[row])
         if not found[row]:
             left[count] = row
             count += 1
@@ -118,12 +118,12 @@ def _omitted(merged: Elements, sides: Sides) -> Mask:
 
 
 @inlined
-def _equal(one: float, other: float) -> bool:
+def _is_equal(one: float, other: float) -> bool:
     return one == other or (np.isnan(one) and np.isnan(other))
 
 
 @inlined
-def _move(kept: Elements, begin: int, end: int, shift: int) -> None:
+def _move(kept: TaggedElements, begin: int, end: int, shift: int) -> None:
     """Move the elements in [begin, end) by `shift` places; the old and new places may overlap."""
     if shift > 0:
         for row in range(end - 1, begin - 1, -1):
@@ -136,7 +136,7 @@ def _move(kept: Elements, begin: int, end: int, shift: int) -> None:
 
 
 @compiled
-def due(kept: Elements, begin: int, end: int, limit: int, sent: int) -> tuple[Ints, int]:
+def find_unsent_before(kept: TaggedElements, begin: int, end: int, limit: int, sent: int) -> tuple[Ints, int]:
     """Return the positions before the limit that are not tagged as sent, and the first such position after it."""
     stop = _first_from(kept.time, begin, end, limit)
     rows, count = np.empty(stop - begin, np.int64), 0

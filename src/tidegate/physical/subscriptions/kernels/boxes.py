@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.model import Elements, Ranges, Values
+from tidegate.physical.subscriptions.kernels.model import Subscriptions, Values, WeightedElements
 
 _ALL_BUT_SIGN = 2**63 - 1
 
@@ -53,15 +53,15 @@ def places(value: Values) -> Ints:
     return place
 
 
-def points_of(elements: Elements) -> Points:
+def points_of(elements: WeightedElements) -> Points:
     return Points(places(elements.value.T), np.require(elements.weight, np.int64, ["C", "W"]))
 
 
-def points_from(points: Points, begin: int, end: int | None = None) -> Points:
+def slice_points(points: Points, begin: int, end: int | None = None) -> Points:
     return Points(np.ascontiguousarray(points.place[:, begin:end]), points.weight[begin:end])
 
 
-def boxes_of(ranges: Ranges) -> Boxes:
+def boxes_of(ranges: Subscriptions) -> Boxes:
     """Return the ranges as boxes; an empty range ends where it begins, in all dimensions."""
     low = places(ranges.low.T) + ranges.low_open.T
     high = places(ranges.high.T) + ~ranges.high_open.T
@@ -70,10 +70,10 @@ def boxes_of(ranges: Ranges) -> Boxes:
     return Boxes(np.array(ranges.id, np.int64), low, high, threshold, threshold.copy())
 
 
-def ranges_of(boxes: Boxes) -> Ranges:
+def ranges_of(boxes: Boxes) -> Subscriptions:
     """Return the boxes as ranges of places."""
     closed, opened = np.zeros(boxes.low.T.shape, np.bool_), np.ones(boxes.low.T.shape, np.bool_)
-    return Ranges(boxes.id, boxes.low.T, boxes.high.T, closed, opened, boxes.threshold)
+    return Subscriptions(boxes.id, boxes.low.T, boxes.high.T, closed, opened, boxes.threshold)
 
 
 def no_boxes(dimensions: int) -> Boxes:
@@ -81,15 +81,15 @@ def no_boxes(dimensions: int) -> Boxes:
     return Boxes(none, no_ends, no_ends, none, none)
 
 
-def joined(parts: list[Boxes]) -> Boxes:
+def concat_boxes(parts: list[Boxes]) -> Boxes:
     return Boxes(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
 
-def taken(boxes: Boxes, rows: Ints | np.ndarray) -> Boxes:
+def take_boxes(boxes: Boxes, rows: Ints | np.ndarray) -> Boxes:
     return Boxes(*(np.ascontiguousarray(column[..., rows]) for column in boxes))
 
 
-def packed(keys: Ints, size: int) -> Ints:
+def order_for_blocks(keys: Ints, size: int) -> Ints:
     """Return an order in which every `size` consecutive rows are similar in all keys.
 
     Rows are sliced by one key after the other.
@@ -108,7 +108,7 @@ def packed(keys: Ints, size: int) -> Ints:
 
 
 @inlined
-def count_to(ascending: Ints, place: int) -> int:
+def count_up_to(ascending: Ints, place: int) -> int:
     """Return how many of the ascending values are not above the place."""
     begin, length = 0, len(ascending)
     while length > 0:
@@ -147,7 +147,7 @@ def is_inside(low: Ints, high: Ints, box: int, points: Points, each: int) -> boo
 
 
 @compiled
-def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
+def complete_boxes(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
     """Return the point from `position` on that completes each box, or -1, and the total then.
 
     `missing` is updated in place; it is meaningless for completed boxes.
@@ -174,7 +174,7 @@ def complete(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints, Ints]:
+def complete_repeating_boxes(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, Ints, Ints]:
     """Return every completion of boxes that repeat as box, point and total.
 
     `missing` is updated in place; it starts again at the threshold after a completion.
@@ -192,7 +192,7 @@ def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, 
                 missing -= scratch[each - begin]
                 if missing <= 0:
                     if out == found.shape[1]:
-                        found = with_room(found)
+                        found = double_room(found)
                     found[0, out], found[1, out], found[2, out] = row, each, boxes.threshold[row] - missing
                     missing = boxes.threshold[row]
                     out += 1
@@ -201,7 +201,7 @@ def complete_again(boxes: Boxes, points: Points, position: Ints) -> tuple[Ints, 
 
 
 @inlined
-def with_room(found: Ints) -> Ints:
+def double_room(found: Ints) -> Ints:
     """Return the same rows with twice the room."""
     wider = np.empty((len(found), 2 * found.shape[1]), np.int64)
     wider[:, : found.shape[1]] = found

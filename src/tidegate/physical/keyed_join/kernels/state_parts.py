@@ -19,19 +19,19 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Columns, Ints
 from tidegate.physical.common.kernels.journal import Journal, journal_from
-from tidegate.physical.keyed_join.kernels.bounds import Order, Stairs
-from tidegate.physical.keyed_join.kernels.changes import Changes
+from tidegate.physical.keyed_join.kernels.bounds import KeyOrder, RunningMaxima
+from tidegate.physical.keyed_join.kernels.changes import TableChanges
 from tidegate.physical.keyed_join.kernels.clusters import Clusters
-from tidegate.physical.keyed_join.kernels.cold import Cold, Digest, Slice
+from tidegate.physical.keyed_join.kernels.cold import ColdElements, Digest, Slice
 from tidegate.physical.keyed_join.kernels.model import GONE
 from tidegate.physical.keyed_join.kernels.table import Table
 
 FILTERS = "cold filters "
 """Name prefix of the parts with the filters of slices."""
-_GONE = ("at",)
-_LISTED = ("number", "count", "first", "last", "last_end")
-_DIGESTED = ("first", "last", "room", "held")
-_FEW = 256
+_GONE_COLUMNS = ("at",)
+_SLICE_FIGURES = ("number", "count", "first", "last", "last_end")
+_DIGEST_FIGURES = ("first", "last", "room", "held")
+_MOST_GONE = 256
 """Rows of a log that may be gone, however few are left."""
 
 
@@ -44,35 +44,35 @@ class Log:
 
     @classmethod
     def empty(cls, table: Table) -> Log:
-        return cls(Journal(table.stored), Journal(_GONE))
+        return cls(Journal(table.stored_columns), Journal(_GONE_COLUMNS))
 
-    def note(self, table: Table) -> Changes:
+    def log_changes(self, table: Table) -> TableChanges:
         """Log the changes of a table. Rewrite the log if many of its rows are no longer valid."""
-        changes = table.changes(self.rows.end)
+        changes = table.take_changes(self.rows.end)
         self.gone.append(changes.gone)
         self.rows.append(*(table[name][changes.at] for name in self.rows.names))
-        if len(self.rows) - len(self.gone) < len(self.gone) * 2 - _FEW:
+        if len(self.rows) - len(self.gone) < len(self.gone) * 2 - _MOST_GONE:
             alive = np.flatnonzero(table["component"] < GONE)
-            self.rows, self.gone = Journal(self.rows.names, self.rows.end), Journal(_GONE)
+            self.rows, self.gone = Journal(self.rows.names, self.rows.end), Journal(_GONE_COLUMNS)
             table["noted"][alive] = self.rows.end + np.arange(len(alive))
             self.rows.append(*(table[name][alive] for name in self.rows.names))
         return changes
 
-    def alive(self) -> dict[str, Ints]:
+    def live_elements(self) -> dict[str, Ints]:
         """Return the elements, with their log rows as `noted`."""
         begin = self.rows.chunks[0].begin if self.rows.chunks else 0
-        columns = dict(zip(self.rows.names, self.rows.since(begin), strict=True))
+        columns = dict(zip(self.rows.names, self.rows.columns_since(begin), strict=True))
         counts = np.ones(len(columns["row"]), np.bool_)
-        counts[self.gone.since(self.gone.chunks[0].begin if self.gone.chunks else 0)[0] - begin] = False
+        counts[self.gone.columns_since(self.gone.chunks[0].begin if self.gone.chunks else 0)[0] - begin] = False
         found = np.flatnonzero(counts)
         return {name: column[found] for name, column in columns.items()} | {"noted": begin + found}
 
 
 def to_columns(
     logs: Sequence[Log],
-    cold: Sequence[Cold],
+    cold: Sequence[ColdElements],
     clusters: Mapping[int, Clusters],
-    orders: Mapping[str, Order],
+    orders: Mapping[str, KeyOrder],
     written: Mapping[str, Columns],
 ) -> dict[str, Columns]:
     """Return all parts. A part that has not changed since it was written is the same object."""
@@ -84,27 +84,30 @@ def to_columns(
             parts[slice_name(stream, each)] = each.columns
             if not each.is_loose:
                 parts[filters_name(stream, each)] = each.filters
-        for name, columns in _cold(stream, chilled).items():
-            parts[name] = _same(columns, written.get(name))
+        for name, columns in _cold_parts(stream, chilled).items():
+            parts[name] = _reuse_if_equal(columns, written.get(name))
     for edge, cluster in clusters.items():
-        parts[f"clusters{edge}"] = _same(cluster.to_columns(), written.get(f"clusters{edge}"))
+        parts[f"clusters{edge}"] = _reuse_if_equal(cluster.to_columns(), written.get(f"clusters{edge}"))
     for name, order in orders.items():
         for unit, stairs in (("rows", order.rows), ("time", order.time)):
             part = f"order.{name}.{unit}"
-            parts[part] = _same(_stairs(stairs), written.get(part))
+            parts[part] = _reuse_if_equal(_maxima_to_columns(stairs), written.get(part))
     return parts
 
 
 def log_from(parts: Mapping[str, Columns], stream: int, table: Table) -> Log:
     """Load the log of a stream from its parts."""
-    rows = journal_from(f"rows{stream}", table.stored, parts)
-    return Log(rows, journal_from(f"gone{stream}", _GONE, parts))
+    rows = journal_from(f"rows{stream}", table.stored_columns, parts)
+    return Log(rows, journal_from(f"gone{stream}", _GONE_COLUMNS, parts))
 
 
-def orders_from(parts: Mapping[str, Columns]) -> dict[str, Order]:
+def orders_from(parts: Mapping[str, Columns]) -> dict[str, KeyOrder]:
     """Load the running maxima of ordered keys."""
     names = {name.split(".")[1] for name in parts if name.startswith("order.")}
-    return {name: Order(*(_from_stairs(parts[f"order.{name}.{unit}"]) for unit in ("rows", "time"))) for name in names}
+    return {
+        name: KeyOrder(*(_maxima_from_columns(parts[f"order.{name}.{unit}"]) for unit in ("rows", "time")))
+        for name in names
+    }
 
 
 def slice_name(stream: int, each: Slice) -> str:
@@ -117,7 +120,7 @@ def filters_name(stream: int, each: Slice) -> str:
     return f"{FILTERS}{stream}.{each.number}"
 
 
-def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
+def _cold_parts(stream: int, cold: ColdElements) -> dict[str, Columns]:
     parts: dict[str, Columns] = {}
     for each in cold.slices:
         if len(each.returned):
@@ -125,26 +128,26 @@ def _cold(stream: int, cold: Cold) -> dict[str, Columns]:
     for digest in cold.digests:
         parts[f"digest{stream}.{digest.first}"] = digest.words
     if cold.digests:
-        parts[f"digests{stream}"] = _listed(cold.digests, _DIGESTED)
-    if cold.numbered:
+        parts[f"digests{stream}"] = _figures_of(cold.digests, _DIGEST_FIGURES)
+    if cold.slices_made:
         # The last row has the number of slices made so far, and the horizon up to which elements have expired.
-        last = {"number": cold.numbered, "last_end": cold.horizon}
-        listed = _listed(cold.slices, _LISTED)
+        last = {"number": cold.slices_made, "last_end": cold.horizon}
+        listed = _figures_of(cold.slices, _SLICE_FIGURES)
         parts[f"slices{stream}"] = {name: np.append(values, last.get(name, 0)) for name, values in listed.items()}
     return parts
 
 
-def _listed(several: Sequence[object], names: Sequence[str]) -> dict[str, Ints]:
+def _figures_of(several: Sequence[object], names: Sequence[str]) -> dict[str, Ints]:
     return {name: np.array([getattr(each, name) for each in several], np.int64) for name in names}
 
 
-def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
+def cold_from(parts: Mapping[str, Columns], stream: int) -> ColdElements:
     """Load the cold elements of a stream."""
-    cold = Cold()
+    cold = ColdElements()
     if f"slices{stream}" not in parts:
         return cold
-    *rows, (cold.numbered, *_, cold.horizon) = zip(
-        *(parts[f"slices{stream}"][name].tolist() for name in _LISTED), strict=True
+    *rows, (cold.slices_made, *_, cold.horizon) = zip(
+        *(parts[f"slices{stream}"][name].tolist() for name in _SLICE_FIGURES), strict=True
     )
     for number, count, first, last, last_end in rows:
         filters = parts.get(f"{FILTERS}{stream}.{number}", {})
@@ -152,22 +155,22 @@ def cold_from(parts: Mapping[str, Columns], stream: int) -> Cold:
         columns = parts[f"{'cold' if filters else 'loose'}{stream}.{number}"]
         cold.slices.append(Slice(number, columns, filters, count, first, last, last_end, returned))
     listed = parts.get(f"digests{stream}")
-    for first, last, room, held in zip(*(listed[n].tolist() for n in _DIGESTED), strict=True) if listed else ():
+    for first, last, room, held in zip(*(listed[n].tolist() for n in _DIGEST_FIGURES), strict=True) if listed else ():
         cold.digests.append(Digest(first, last, room, held, parts[f"digest{stream}.{first}"]))
     return cold
 
 
-def _stairs(stairs: Stairs) -> Columns:
+def _maxima_to_columns(stairs: RunningMaxima) -> Columns:
     position = np.concatenate([np.array([stairs.slack]), stairs.position])
     return {"position": position, "value": np.concatenate([np.array([stairs.low]), stairs.value])}
 
 
-def _from_stairs(columns: Columns) -> Stairs:
+def _maxima_from_columns(columns: Columns) -> RunningMaxima:
     position, value = columns["position"], columns["value"]
-    return Stairs(int(value[0]), int(position[0]), position[1:], value[1:])
+    return RunningMaxima(int(value[0]), int(position[0]), position[1:], value[1:])
 
 
-def _same(columns: Columns, before: Columns | None) -> Columns:
+def _reuse_if_equal(columns: Columns, before: Columns | None) -> Columns:
     """Return the columns as they were written before, if they have not changed."""
     if before is columns or before is None or before.keys() != columns.keys():
         return columns

@@ -6,37 +6,37 @@ from tidegate.expressions.nodes import TRUE, conjunction, conjuncts
 from tidegate.expressions.spark import spark_sql
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.optimize import LAWS
-from tidegate.runtime.compile import Compiled
+from tidegate.runtime.compile import CompiledQuery
 from tidegate.runtime.stage import FromStage, FromStream, Port, Stage, ToQuery, ToStage
 
 
-def rule_words(compiled: Compiled) -> list[str]:
+def describe_rules(compiled: CompiledQuery) -> list[str]:
     """Describe the rules that applied to a query, each with its law."""
     return [f"{name}: {LAWS[name]}" for name in compiled.rules] or ["none"]
 
 
-def stage_words(stage: Stage) -> str:
+def describe_stage(stage: Stage) -> str:
     """Describe a stage: its number, its partitioning, and the queries that share it."""
-    return f"stage {stage.number} ({_partitioning(stage)}{_sharers(stage)})"
+    return f"stage {stage.number} ({_describe_partitioning(stage)}{_describe_sharers(stage)})"
 
 
-def target_words(target: ToStage | ToQuery) -> str:
+def describe_target(target: ToStage | ToQuery) -> str:
     """Describe the target of an output."""
     match target:
         case ToQuery(query=query):
             return f"results of {query}"
         case ToStage(stage=stage):
-            return f"stage {stage}, {way_words(target)}"
+            return f"stage {stage}, {describe_exchange(target)}"
 
 
-def way_words(target: ToStage) -> str:
+def describe_exchange(target: ToStage) -> str:
     """Describe how elements are spread over the buckets of the target stage."""
     if target.keys is None:
         return "all to every bucket"
     return f"hashed by {', '.join(target.keys)}" if target.keys else "all to one bucket"
 
 
-def feed_words(feed: FromStream | FromStage, port: Port) -> str:
+def describe_feed(feed: FromStream | FromStage, port: Port) -> str:
     """Describe the origin and the columns of elements."""
     columns = ", ".join(port.schema.names) or "no columns"
     match feed:
@@ -48,7 +48,7 @@ def feed_words(feed: FromStream | FromStage, port: Port) -> str:
             return f"from stream {stream}: {columns}{pushed}"
 
 
-def _partitioning(stage: Stage) -> str:
+def _describe_partitioning(stage: Stage) -> str:
     match stage.partition:
         case None:
             return "wherever the rows are"
@@ -65,7 +65,7 @@ def _has_all_in_every_bucket(stage: Stage) -> bool:
     return any(each is not None and all(names is None for names in each) for each in keys)
 
 
-def _sharers(stage: Stage) -> str:
+def _describe_sharers(stage: Stage) -> str:
     queries = dict.fromkeys(outlet.query for outlet in stage.outlets)
     return f", shared by {', '.join(queries)}" if len(stage.outlets) > 1 else ""
 

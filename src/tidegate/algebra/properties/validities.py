@@ -33,7 +33,7 @@ from tidegate.algebra.plan import (
     inputs,
 )
 from tidegate.algebra.similarity_join import SimilarityJoin
-from tidegate.algebra.threshold_alert import span
+from tidegate.algebra.threshold_alert import alarm_span
 from tidegate.time import CHRONON
 
 _LENGTH_THAT_KEEPS_ORDER = 2
@@ -41,7 +41,7 @@ _LENGTH_THAT_KEEPS_ORDER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ValidityExtent:
     """The extent of elements in time, and whether the valid elements fit in bounded space.
 
     `length` is the longest validity, None if unknown. `ends` is whether every validity ends eventually: rows of a
@@ -53,10 +53,10 @@ class Reach:
     bounded: bool
 
 
-_UNKNOWN = Reach(None, ends=True, bounded=True)
-_STAYS = Reach(None, ends=False, bounded=True)
-_GROWS = Reach(None, ends=False, bounded=False)
-_INSTANT = Reach(CHRONON, ends=True, bounded=True)
+_UNKNOWN = ValidityExtent(None, ends=True, bounded=True)
+_STAYS = ValidityExtent(None, ends=False, bounded=True)
+_GROWS = ValidityExtent(None, ends=False, bounded=False)
+_INSTANT = ValidityExtent(CHRONON, ends=True, bounded=True)
 
 
 def is_source(plan: Plan) -> bool:
@@ -142,15 +142,15 @@ def validity_bound(plan: Plan) -> int | None:
     >>> validity_bound(Window(Scan("bid", Schema.of()), 10, 4))
     12
     """
-    return reach(plan).length
+    return validity_extent(plan).length
 
 
 def is_bounded(plan: Plan) -> bool:
     """Return whether all elements valid at an instant fit in bounded space."""
-    return reach(plan).bounded
+    return validity_extent(plan).bounded
 
 
-def reach(plan: Plan) -> Reach:
+def validity_extent(plan: Plan) -> ValidityExtent:
     """Return how long elements are valid, whether they end, and whether the number of valid elements is bounded."""
     match plan:
         case Scan(validity=validity):
@@ -159,29 +159,29 @@ def reach(plan: Plan) -> Reach:
             return _GROWS
         case Window(source=source, size=int(size), slide=slide):
             # Slides start at multiples of the slide: an element is in at most ceil(size / slide) of them.
-            return _longer(reach(source), -(-size // slide) * slide - CHRONON)
+            return _extend(validity_extent(source), -(-size // slide) * slide - CHRONON)
         case CountWindow(rows=rows):
             return _GROWS if rows is None else _STAYS
         case Granularity(source=source, size=size):
-            known = reach(source)
+            known = validity_extent(source)
             return known if known.length is None else replace(known, length=-(-known.length // size) * size)
         case Split(source=source, length=length):
-            known = reach(source)
-            return Reach(min(length, known.length or length), ends=True, bounded=known.bounded)
+            known = validity_extent(source)
+            return ValidityExtent(min(length, known.length or length), ends=True, bounded=known.bounded)
         case Stamp(source=source) if not is_source(source):
-            return reach(Split(source, granule(source)))
+            return validity_extent(Split(source, granule(source)))
         case Changes() | TotalThreshold() | RangeThreshold():
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
-            return Reach(max(span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
+            return ValidityExtent(max(alarm_span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
         case Join() | KeyedJoin() | SimilarityJoin():
-            return reduce(_overlap, map(reach, inputs(plan)))
+            return reduce(_extent_of_overlap, map(validity_extent, inputs(plan)))
         case SetOperation(left=left, right=right, rule=SetRule.INTERSECT | SetRule.INTERSECT_ALL):
-            return _overlap(reach(left), reach(right))
+            return _extent_of_overlap(validity_extent(left), validity_extent(right))
         case SetOperation(rule=SetRule.MAX_UNION) | Union():
-            return _together([reach(each) for each in inputs(plan)])
+            return _extent_of_union([validity_extent(each) for each in inputs(plan)])
     # Differences and semi-joins yield elements of the left input, the others those of their source.
-    return reach(inputs(plan)[0])
+    return validity_extent(inputs(plan)[0])
 
 
 def granule(plan: Plan) -> int:
@@ -196,20 +196,20 @@ def granule(plan: Plan) -> int:
     return math.gcd(*(granule(each) for each in inputs(plan)))
 
 
-def _longer(known: Reach, by: int) -> Reach:
+def _extend(known: ValidityExtent, by: int) -> ValidityExtent:
     return known if known.length is None else replace(known, length=known.length + by)
 
 
-def _overlap(left: Reach, right: Reach) -> Reach:
+def _extent_of_overlap(left: ValidityExtent, right: ValidityExtent) -> ValidityExtent:
     """Return the reach of overlaps of validities: an overlap ends when either validity ends."""
     known = [each.length for each in (left, right) if each.length is not None]
     few = any(each.bounded and each.ends for each in (left, right))
-    return Reach(
+    return ValidityExtent(
         min(known, default=None), ends=left.ends or right.ends, bounded=few or (left.bounded and right.bounded)
     )
 
 
-def _together(many: Sequence[Reach]) -> Reach:
+def _extent_of_union(many: Sequence[ValidityExtent]) -> ValidityExtent:
     known = [each.length for each in many if each.length is not None]
     length = max(known) if len(known) == len(many) else None
-    return Reach(length, ends=all(each.ends for each in many), bounded=all(each.bounded for each in many))
+    return ValidityExtent(length, ends=all(each.ends for each in many), bounded=all(each.bounded for each in many))

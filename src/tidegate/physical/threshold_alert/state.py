@@ -14,9 +14,9 @@ from tidegate.physical.common.batch import Batch, concat, concat_columns
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.hashing import hash_columns
 from tidegate.physical.common.operator import Chunks
-from tidegate.physical.threshold_alert.kernels.brackets import by_group_and_time
+from tidegate.physical.threshold_alert.kernels.brackets import order_by_group_and_time
 from tidegate.physical.threshold_alert.kernels.incidents import Incidents
-from tidegate.physical.threshold_alert.omission import omissible
+from tidegate.physical.threshold_alert.omission import omissible_rows
 from tidegate.schema import Schema
 
 _INCIDENTS = "incidents"
@@ -35,17 +35,17 @@ class Side:
     is_new: Mask
     is_whole: bool
 
-    def bounds(self, groups: int) -> Ints:
+    def group_bounds(self, groups: int) -> Ints:
         """Return where each group begins, and where the last one ends."""
         return np.searchsorted(self.group, np.arange(groups + 1))
 
-    def order(self, ranks: Ints) -> Ints:
+    def canonical_order(self, ranks: Ints) -> Ints:
         """Return the order of rows by the rank of their group, time and content."""
         columns = self.batch.columns.columns
         content = [hash_columns(columns)] if columns else []
         return np.lexsort([*content, self.batch.start, ranks[self.group]])
 
-    def saved(self, name: str, state: Chunks, horizon: int) -> Chunks:
+    def save(self, name: str, state: Chunks, horizon: int) -> Chunks:
         """Return chunks with the elements that are not before the horizon.
 
         If elements of the input can be omitted, few are kept and any may be dropped later, so they form one chunk.
@@ -53,48 +53,48 @@ class Side:
         """
         alive = self.batch.start >= horizon
         if not self.is_whole:
-            return _chunk(name, self.batch.filter(alive))
+            return _chunk_unless_empty(name, self.batch.filter(alive))
         runs = {run: chunk for run, chunk in state.items() if run.startswith(f"{name}.")}
         place = f"{name}.{1 + max((int(run.rpartition('.')[2]) for run in runs), default=0)}"
         if len(runs) >= _MOST_RUNS:
-            return _chunk(place, self.batch.filter(alive))
+            return _chunk_unless_empty(place, self.batch.filter(alive))
         lasting = {run: chunk for run, chunk in runs.items() if np.array(chunk.column(0)).max() >= horizon}
-        return {**lasting, **_chunk(place, self.batch.filter(alive & self.is_new))}
+        return {**lasting, **_chunk_unless_empty(place, self.batch.filter(alive & self.is_new))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class ThresholdAlertState:
     """All sides, the number of groups, the keys of each group, and the incidents known before the step."""
 
     sides: tuple[Side, ...]
     groups: int
     keys: tuple[pa.Array, ...]
-    before: Mapping[int, Incidents]
+    known_incidents: Mapping[int, Incidents]
 
     @property
-    def ranks(self) -> Ints:
+    def group_ranks(self) -> Ints:
         """Return the rank of each group in an order that depends on keys alone."""
         ranks = np.zeros(self.groups, np.int64)
         if self.keys:
             ranks[np.argsort(hash_columns(self.keys), kind="stable")] = np.arange(self.groups)
         return ranks
 
-    def incidents(self, number: int) -> Incidents:
-        return self.before.get(number) or Incidents.none(self.groups)
+    def incidents_of_alert(self, number: int) -> Incidents:
+        return self.known_incidents.get(number) or Incidents.none(self.groups)
 
-    def saved(
+    def save(
         self, state: Chunks, horizons: Sequence[int], incidents: Mapping[int, Incidents], pauses: Mapping[int, int]
     ) -> Chunks:
         """Return the state after the step: elements, and incidents that may continue; reuse equal chunks."""
         chunks: dict[str, pa.RecordBatch] = {}
         for which, (side, horizon) in enumerate(zip(self.sides, horizons, strict=True)):
-            chunks |= side.saved(_side(which), state, horizon)
-        rows = [self._rows(number, each, pauses[number]) for number, each in incidents.items()]
+            chunks |= side.save(_side_name(which), state, horizon)
+        rows = [self._incident_rows(number, each, pauses[number]) for number, each in incidents.items()]
         if any(each.num_rows for each in rows):
             chunks[_INCIDENTS] = concat_columns([each for each in rows if each.num_rows])
         return {name: state[name] if _is_same(state.get(name), chunk) else chunk for name, chunk in chunks.items()}
 
-    def _rows(self, number: int, incidents: Incidents, until: int) -> pa.RecordBatch:
+    def _incident_rows(self, number: int, incidents: Incidents, until: int) -> pa.RecordBatch:
         alive = np.flatnonzero((incidents.alarms > 0) & (incidents.last >= until))
         figures = [
             np.full(len(alive), number),
@@ -105,34 +105,38 @@ class Scene:
         return pa.RecordBatch.from_arrays([*map(pa.array, figures), *keys], names)
 
 
-def scene_of(
+def load_with_inputs(
     state: Chunks,
     inputs: Sequence[Batch],
     schemas: Sequence[Schema],
     keys: Sequence[tuple[str, ...]],
     demands: Sequence[tuple[Demand, ...]],
-) -> Scene:
+) -> ThresholdAlertState:
     """Return the kept and the new elements without those that can be omitted."""
-    stored = [_stored(state, which, schema) for which, schema in enumerate(schemas)]
-    new = [_with_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
+    stored = [_load_side(state, which, schema) for which, schema in enumerate(schemas)]
+    new = [_drop_null_keys(batch, names) for batch, names in zip(inputs, keys, strict=True)]
     known = state.get(_INCIDENTS)
-    groups, count, keys_of_groups = _numbered([*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known)
+    groups, count, keys_of_groups = _number_groups(
+        [*zip(stored, keys, strict=True), *zip(new, keys, strict=True)], known
+    )
     many = len(schemas)
-    sides = tuple(_side_of(stored[i], new[i], groups[i], groups[many + i], demands[i]) for i in range(many))
-    return Scene(sides, count, keys_of_groups, _incidents(known, groups[-1], count) if known is not None else {})
+    sides = tuple(_build_side(stored[i], new[i], groups[i], groups[many + i], demands[i]) for i in range(many))
+    return ThresholdAlertState(
+        sides, count, keys_of_groups, _restore_incidents(known, groups[-1], count) if known is not None else {}
+    )
 
 
-def _side_of(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
+def _build_side(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
     batch, group = concat([stored, new]), np.concatenate([old_group, new_group])
     is_new = np.arange(len(batch)) >= len(stored)
-    order = by_group_and_time(group, batch.start)
+    order = order_by_group_and_time(group, batch.start)
     if order is not None:
         batch, group, is_new = batch.take(order), group[order], is_new[order]
-    needed = ~omissible(batch, group, demands)
+    needed = ~omissible_rows(batch, group, demands)
     return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands)
 
 
-def _numbered(
+def _number_groups(
     sides: Sequence[tuple[Batch, tuple[str, ...]]], known: pa.RecordBatch | None
 ) -> tuple[list[Ints], int, tuple[pa.Array, ...]]:
     """Return the groups of all sides' elements and of the known incidents, the number of groups, and their keys."""
@@ -147,7 +151,7 @@ def _numbered(
     return np.split(found.groups, np.cumsum(lengths)[:-1]), len(found.founders), keys
 
 
-def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Incidents]:
+def _restore_incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Incidents]:
     number, *figures = (np.array(known.column(name)) for name in _FIGURES)
     found: dict[int, Incidents] = {}
     for each in np.unique(number).tolist():
@@ -157,13 +161,13 @@ def _incidents(known: pa.RecordBatch, group: Ints, groups: int) -> dict[int, Inc
     return found
 
 
-def _stored(state: Chunks, which: int, schema: Schema) -> Batch:
-    name = _side(which)
+def _load_side(state: Chunks, which: int, schema: Schema) -> Batch:
+    name = _side_name(which)
     chunks = [chunk for run, chunk in state.items() if run == name or run.startswith(f"{name}.")]
     return concat([Batch.empty(schema), *map(Batch.from_arrow, chunks)])
 
 
-def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
+def _drop_null_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
     """Return the elements without NULL in their keys; NULL equals nothing."""
     known = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
     if not known:
@@ -171,11 +175,11 @@ def _with_keys(batch: Batch, names: tuple[str, ...]) -> Batch:
     return batch.filter(np.logical_and.reduce([k.to_numpy(zero_copy_only=False) for k in known]))
 
 
-def _chunk(name: str, batch: Batch) -> Chunks:
+def _chunk_unless_empty(name: str, batch: Batch) -> Chunks:
     return {name: batch.to_arrow()} if len(batch) else {}
 
 
-def _side(which: int) -> str:
+def _side_name(which: int) -> str:
     return f"side.{which}"
 
 

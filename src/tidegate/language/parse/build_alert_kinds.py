@@ -7,9 +7,9 @@ from typing import Any
 
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
-from tidegate.language.parse.build_clauses import Clause
+from tidegate.language.parse.build_clauses import CreateClause
 from tidegate.language.syntax import Name, Source, Statement
-from tidegate.language.syntax.totals import is_counted
+from tidegate.language.syntax.totals import is_total
 
 _FOR_SUBSCRIPTIONS = (
     "it is about subscriptions: write CREATE ALERTS name FROM stream t, subscription r …, or leave it out"
@@ -17,31 +17,31 @@ _FOR_SUBSCRIPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AlertParts:
     """The parts of a CREATE ALERT or, with `many`, a CREATE ALERTS."""
 
     many: bool
     name: Name
     sources: tuple[Source, ...]
     within: syntax.Within | None
-    said: dict[str, Any]
-    clauses: tuple[Clause, ...]
+    contents: dict[str, Any]
+    clauses: tuple[CreateClause, ...]
     span: Span
 
 
-def is_about_total(written: Written) -> bool:
+def is_about_total(written: AlertParts) -> bool:
     """Return whether an alert counts elements of one stream; others compare elements of several streams."""
-    counts = any(map(is_counted, syntax.walk(written.said.get("WHEN"))))
+    counts = any(map(is_total, syntax.walk(written.contents.get("WHEN"))))
     alone = len(written.sources) == 1 and not isinstance(written.sources[0], syntax.JoinClause)
     return written.many or counts or alone
 
 
-def joining_alert(written: Written) -> Statement:
+def joining_alert(written: AlertParts) -> Statement:
     """Return an alert on a function of elements of several streams."""
-    said = written.said
+    said = written.contents
     if written.within is None:
         hint = "write behind FROM how near to each other their times must be, for instance WITHIN 5 SECONDS"
-        raise QueryError("Q210", "this alert does not say which elements meet", _behind_from(written), hint=hint)
+        raise QueryError("Q210", "this alert does not say which elements meet", _place_of_within(written), hint=hint)
     _refuse_without_when(written, "WHEN a.value + b.value > 10")
     hint = "it is for alerts on totals: write WHEN TOTAL(…) >= …, or leave it out"
     _refuse_clauses(written, ("REPEAT", "ID", "TERMINATE WHEN"), "an alert that joins streams", hint)
@@ -60,9 +60,9 @@ def joining_alert(written: Written) -> Statement:
     )
 
 
-def total_alert(written: Written) -> Statement:
+def total_alert(written: AlertParts) -> Statement:
     """Return an alert on a total, or one for each subscription."""
-    said = written.said
+    said = written.contents
     _refuse_without_when(
         written, "WHEN TOTAL(t.weight) >= r.threshold" if written.many else "WHEN TOTAL(weight) >= 1000"
     )
@@ -70,7 +70,7 @@ def total_alert(written: Written) -> Statement:
     _refuse_clauses(written, ("EMIT ALL", "ASSUME QUASICONVEX"), "an alert on a total", hint)
     hint = "leave it out: a total makes no comparisons that could be left out"
     _refuse_clauses(written, ("WITH",), "an alert on a total", hint)
-    subscribing = syntax.Subscribing(said.get("ID"), said.get("TERMINATE WHEN")) if written.many else None
+    subscribing = syntax.SubscriptionClauses(said.get("ID"), said.get("TERMINATE WHEN")) if written.many else None
     if subscribing is None:
         _refuse_clauses(written, ("ID", "TERMINATE WHEN"), "CREATE ALERT", _FOR_SUBSCRIPTIONS)
     return syntax.CreateTotalAlert(
@@ -87,19 +87,19 @@ def total_alert(written: Written) -> Statement:
     )
 
 
-def _refuse_without_when(written: Written, instance: str) -> None:
-    if "WHEN" not in written.said:
+def _refuse_without_when(written: AlertParts, instance: str) -> None:
+    if "WHEN" not in written.contents:
         message = "this alert does not say when there is an alarm"
         raise QueryError("Q210", message, written.name.span, hint=f"write for instance {instance}")
 
 
-def _refuse_clauses(written: Written, words: tuple[str, ...], kind: str, hint: str) -> None:
+def _refuse_clauses(written: AlertParts, words: tuple[str, ...], kind: str, hint: str) -> None:
     for clause in written.clauses:
-        if clause.about in words:
-            raise QueryError("Q215", f"{kind} has no {clause.about}", clause.span, hint=hint)
+        if clause.keywords in words:
+            raise QueryError("Q215", f"{kind} has no {clause.keywords}", clause.span, hint=hint)
 
 
-def _behind_from(written: Written) -> Span:
+def _place_of_within(written: AlertParts) -> Span:
     """Return the position where WITHIN should be: before the first other clause."""
     if written.clauses:
         return written.clauses[0].span

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.algebra.constraints import Reach
-from tidegate.algebra.keyed_join import Kind
+from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.time import FOREVER
@@ -25,7 +25,7 @@ from tidegate.time import FOREVER
 FADING = 0.8
 """Factor by which counts fade with each step: a rate covers about the last five steps."""
 
-ENDINGS = (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
+ENDING_KINDS = (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
 """Kinds that limit how long parents of a child arrive. The others limit how long a parent waits for its child."""
 
 
@@ -81,12 +81,12 @@ class Pace:
         rate = self.row_rate(stream)
         return min(int(self.windows[stream] / rate), passed) if rate else passed
 
-    def filled(self, stream: int) -> float:
+    def elements_in_lifetime(self, stream: int) -> float:
         """Return the number of elements that arrive in the lifetime of one."""
         return self.rate(stream) * self.lifetime(stream)
 
 
-def go_on(pace: Pace, reports: Sequence[Facts]) -> Pace:
+def advance_pace(pace: Pace, reports: Sequence[Facts]) -> Pace:
     """Return the pace after a step, from the reports of all buckets."""
     streams = range(len(pace.elements))
     starts = [each for report in reports for name in ("first", "last") for each in report[name] if each is not None]
@@ -107,25 +107,25 @@ def go_on(pace: Pace, reports: Sequence[Facts]) -> Pace:
         max(FADING * pace.stride, float(passed)),
         now,
         begin if pace.began is None else pace.began,
-        _waiting(reports, len(streams)),
+        _estimate_waiting(reports, len(streams)),
         tuple(reports[0].get("windows", ())) if reports else pace.windows,
     )
 
 
-def _waiting(reports: Sequence[Facts], streams: int) -> tuple[float, ...] | None:
+def _estimate_waiting(reports: Sequence[Facts], streams: int) -> tuple[float, ...] | None:
     """Return the waiting elements that a sample estimates, or None without a sample."""
     if all("waiting" in report for report in reports):
         return tuple(sum(report["waiting"][s] for report in reports) for s in range(streams))
     return None
 
 
-def counted(graph: Graph, edge: int, kind: Kind) -> int:
+def counted_stream(graph: Graph, edge: int, kind: ConstraintKind) -> int:
     """Return the stream whose rows the distances of a kind count."""
-    parents = kind in (Kind.CLUSTERED, Kind.ORDERED_PARENTS)
+    parents = kind in (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
     return graph.edges[edge].parent if parents else graph.edges[edge].child
 
 
-def duration(reach: Reach, pace: Pace, stream: int) -> float:
+def reach_duration(reach: Reach, pace: Pace, stream: int) -> float:
     """Return the duration of a reach, at the pace of a stream."""
     times = [] if reach.time is None else [float(reach.time)]
     if reach.rows is not None:
@@ -134,12 +134,12 @@ def duration(reach: Reach, pace: Pace, stream: int) -> float:
     return min(times, default=float(FOREVER))
 
 
-def farthest(graph: Graph, edge: int, kind: Kind, pace: Pace) -> int:
+def greatest_distance(graph: Graph, edge: int, kind: ConstraintKind, pace: Pace) -> int:
     """Return the greatest distance, in time, of elements in one result, as far as validities are known."""
     parent, child = (pace.longest[stream] for stream in graph.edges[edge])
-    if not parent or (kind in ENDINGS and not child):
+    if not parent or (kind in ENDING_KINDS and not child):
         return FOREVER
-    return parent + child if kind in ENDINGS else parent - 1
+    return parent + child if kind in ENDING_KINDS else parent - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +150,16 @@ class Partners:
     joined: float | None = None
     repeated: float | None = None
 
-    def lonely(self, pace: Pace, stream: int, waits: float) -> float:
+    def share_without_child(self, pace: Pace, stream: int, waits: float) -> float:
         """Return the share of parents that never find their child. They are kept as long as they wait."""
         if self.joined is not None and self.parents:
             return min(max(1 - self.joined / self.parents, 0.0), 1.0)
         _, unknown, _, cold = pace.sizes[stream]
         waiting = unknown + cold if pace.waiting is None else pace.waiting[stream]
-        arrived = pace.filled(stream) if pace.waiting else pace.rate(stream) * waits
+        arrived = pace.elements_in_lifetime(stream) if pace.waiting else pace.rate(stream) * waits
         return min(waiting / arrived, 1.0) if arrived else 0.0
 
-    def attended(self, pace: Pace, child: int) -> float:
+    def share_with_parents(self, pace: Pace, child: int) -> float:
         """Return the share of children that have parents."""
         if self.repeated is None or not pace.elements[child]:
             return 1.0
@@ -167,7 +167,7 @@ class Partners:
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class SavingEstimate:
     """Rows of a stream that are kept without a constraint, and how many fewer with it."""
 
     stream: int
@@ -175,20 +175,27 @@ class Saving:
     rows: float
 
 
-def saving(
-    graph: Graph, edge: int, kind: Kind, reach: Reach, pace: Pace, partners: Partners, *, forgotten: bool = False
-) -> Saving:
+def estimate_saving(
+    graph: Graph,
+    edge: int,
+    kind: ConstraintKind,
+    reach: Reach,
+    pace: Pace,
+    partners: Partners,
+    *,
+    forgotten: bool = False,
+) -> SavingEstimate:
     """Return the saving of a constraint, in use or not. `forgotten`: rows that it removes are no longer stored."""
     parent, child = graph.edges[edge]
-    stream = child if kind in ENDINGS else parent
-    long = max(duration(reach, pace, counted(graph, edge, kind)), pace.stride)
+    stream = child if kind in ENDING_KINDS else parent
+    long = max(reach_duration(reach, pace, counted_stream(graph, edge, kind)), pace.stride)
     lifetime = pace.lifetime(stream)
     match kind:
-        case Kind.ORDERED_PARENTS:
+        case ConstraintKind.ORDERED_PARENTS:
             share = 1.0
-        case Kind.CLUSTERED:
-            share = partners.attended(pace, child)
+        case ConstraintKind.CLUSTERED:
+            share = partners.share_with_parents(pace, child)
         case _:
-            share = partners.lonely(pace, parent, min(long, lifetime) if forgotten else lifetime)
+            share = partners.share_without_child(pace, parent, min(long, lifetime) if forgotten else lifetime)
     rows = share * pace.rate(stream) * max(lifetime - long, 0.0)
-    return Saving(stream, share * pace.filled(stream), rows)
+    return SavingEstimate(stream, share * pace.elements_in_lifetime(stream), rows)

@@ -10,18 +10,18 @@ from tidegate.expressions.shape.facts import CURVATURE, DIRECTION, Fact
 from tidegate.expressions.sql_text import to_sql
 
 
-def reason(expression: Expression, variable: str, box: Box, facts: Fact) -> str:
+def explain_by_rules(expression: Expression, variable: str, box: Box, facts: Fact) -> str:
     """Explain why an expression has the shape that the rules found."""
     terms = _terms(expression, positive=True)
     reading = [t for t in terms if variable in columns_of(t)]
     rest = f"; the other terms do not read {variable}" if len(reading) < len(terms) else ""
-    place = f"for {domain(variable, box)}"
+    place = f"for {domain_text(variable, box)}"
     if len(reading) > 1:
-        return f"a sum of {_word(facts, of_sum=True)} terms {place}{rest}"
-    return f"{_one(reading[0], facts, place)}{rest}"
+        return f"a sum of {_shape_adjective(facts, of_sum=True)} terms {place}{rest}"
+    return f"{_explain_term(reading[0], facts, place)}{rest}"
 
 
-def _one(term: Expression, facts: Fact, place: str) -> str:
+def _explain_term(term: Expression, facts: Fact, place: str) -> str:
     written = to_sql(term)
     if not facts & DIRECTION and Fact.MONOTONE in facts:
         kind = "linear" if CURVATURE in facts else "monotone"
@@ -29,10 +29,10 @@ def _one(term: Expression, facts: Fact, place: str) -> str:
     match term:
         case Call("greatest", _) if not facts & DIRECTION:
             return f"{written} is the greatest of quasiconvex terms {place}"
-    return f"{written} is {_word(facts, of_sum=False)} {place}"
+    return f"{written} is {_shape_adjective(facts, of_sum=False)} {place}"
 
 
-def _word(facts: Fact, *, of_sum: bool) -> str:
+def _shape_adjective(facts: Fact, *, of_sum: bool) -> str:
     if DIRECTION in facts:
         return "constant"
     for fact in (Fact.RISING, Fact.FALLING):
@@ -43,15 +43,19 @@ def _word(facts: Fact, *, of_sum: bool) -> str:
     return "convex" if of_sum or Fact.CONVEX in facts else "quasiconvex"
 
 
-def domain(variable: str, box: Box) -> str:
+def domain_text(variable: str, box: Box) -> str:
     """Describe the domain of a variable."""
     low, high = float(box[variable].low[0]), float(box[variable].high[0])
     if math.isinf(low) and math.isinf(high):
         return f"all {variable}"
-    return f"{variable} in {shown(low, high)}" if math.isfinite(high - low) else f"{variable} {shown(low, high)}"
+    return (
+        f"{variable} in {interval_text(low, high)}"
+        if math.isfinite(high - low)
+        else f"{variable} {interval_text(low, high)}"
+    )
 
 
-def shown(low: float, high: float) -> str:
+def interval_text(low: float, high: float) -> str:
     """Describe an interval, without infinities."""
     match math.isinf(low), math.isinf(high):
         case True, True:
@@ -63,7 +67,9 @@ def shown(low: float, high: float) -> str:
     return f"[{low:.6g}, {high:.6g}]"
 
 
-def through(outer: Expression, inner: Expression, how: tuple[str, str], why: str, names: tuple[str, str]) -> str:
+def explain_through(
+    outer: Expression, inner: Expression, how: tuple[str, str], why: str, names: tuple[str, str]
+) -> str:
     """Explain why a function of a part of an expression has a shape."""
     hole, variable = names
     terms = _terms(outer, positive=True)

@@ -8,13 +8,13 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.subscriptions.kernels.model import Matured
+from tidegate.physical.subscriptions.kernels.model import CompletedSubscriptions
 
 NEVER = 2**62
 """Position of the completing element of a subscription that does not complete."""
 
 
-class Events(NamedTuple):
+class SubscriptionEvents(NamedTuple):
     """Registrations and terminations of identities, in the order in which they happen."""
 
     identity: Ints
@@ -30,7 +30,7 @@ class Events(NamedTuple):
     before_done: Ints
 
 
-class Lives(NamedTuple):
+class EventOutcomes(NamedTuple):
     """Result of the events.
 
     `refused` marks duplicate registrations and terminations of nothing. `ended` is the subscription that an event
@@ -41,7 +41,7 @@ class Lives(NamedTuple):
     ended: Ints
 
 
-def completions(matured: Matured, numbers: Ints) -> Ints:
+def completing_elements(matured: CompletedSubscriptions, numbers: Ints) -> Ints:
     """Return the element that completes each subscription, or NEVER; each completes at most once."""
     order = np.argsort(matured.id)
     place = np.searchsorted(matured.id[order], numbers)
@@ -52,13 +52,13 @@ def completions(matured: Matured, numbers: Ints) -> Ints:
     return element
 
 
-def lives(events: Events) -> Lives:
+def resolve_events(events: SubscriptionEvents) -> EventOutcomes:
     """Resolve the events of each identity in turn."""
-    return _lives(np.argsort(events.identity, kind="stable"), events)
+    return _resolve_in_order(np.argsort(events.identity, kind="stable"), events)
 
 
 @compiled
-def _lives(order: Ints, events: Events) -> Lives:
+def _resolve_in_order(order: Ints, events: SubscriptionEvents) -> EventOutcomes:
     refused, ended = np.zeros(len(order), np.bool_), np.full(len(order), -1)
     current, done, identity = -1, NEVER, -1
     for each in order:
@@ -74,4 +74,4 @@ def _lives(order: Ints, events: Events) -> Lives:
             refused[each] = True
         else:
             current, done = events.number[each], events.done[each]
-    return Lives(refused, ended)
+    return EventOutcomes(refused, ended)
