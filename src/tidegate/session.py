@@ -24,16 +24,16 @@ from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import answer_commands, explain_program, findings_of_runs
+from tidegate.runtime.answers import analyze_program, answer_commands, explain_program, findings_of_runs
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
-from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun, OnRows
+from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun, OnRows, Progress
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
-from tidegate.runtime.warm import warm_up_in_background
+from tidegate.runtime.warm import warm_up, warm_up_in_background
 from tidegate.time import TimeFormat, TimeUnit, parse_duration
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ class Session(Registration):
         return running
 
     def ask(self, text: str) -> str:
-        """Return the answers to SHOW, DESCRIBE and EXPLAIN in a text, without running anything.
+        """Return the answers to SHOW, DESCRIBE and EXPLAIN in a text.
+
+        EXPLAIN ANALYZE runs its query over all available input and discards the results. Nothing else runs.
 
         Examples
         --------
@@ -178,10 +180,21 @@ class Session(Registration):
         reading  at BIGINT, value DOUBLE
         """
         self._check_open()
+        return self.answer(bind(text, self.catalog, self._running_queries()))
+
+    def answer(self, program: Program) -> str:
+        """Return the answers to the commands of a bound program; see `ask`."""
         steering = [running.progress().steering for running in self._running]
-        return answer_commands(
-            bind(text, self.catalog, self._running_queries()), findings_of_runs(steering), shedding_of_runs(steering)
-        )
+        return answer_commands(program, findings_of_runs(steering), shedding_of_runs(steering), measure=self.measure)
+
+    def measure(self, program: Program) -> Progress:
+        """Run the queries of a bound program over all available input, discard the results, and return the figures."""
+        # Warmed up first, so that the times of operators are those of the work, not of compiling kernels.
+        running = self.run(program, once=True, on_rows=lambda *_: None, on_start=lambda job: warm_up(job.graph))
+        assert running is not None
+        running.finish()
+        self._running.remove(running)
+        return running.progress()
 
     def run(
         self,
@@ -224,10 +237,14 @@ class Session(Registration):
         self._running.append(query)
         return query
 
-    def explain(self, text: str) -> str:
-        """Show the plans of the queries in a text, without running them."""
+    def explain(self, text: str, *, analyze: bool = False) -> str:
+        """Show the plans of the queries in a text.
+
+        With `analyze`, run them over all available input, discard the results, and show what each operator did.
+        """
         self._check_open()
-        return explain_program(bind(text, self.catalog))
+        program = bind(text, self.catalog)
+        return analyze_program(program, self.measure) if analyze else explain_program(program)
 
     def close(self) -> None:
         """Stop all queries, and Spark if this session started it. Results in memory stay readable."""

@@ -197,9 +197,10 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN query, with the query, which is not run."""
+    """EXPLAIN query: the query is not run, except with ANALYZE, to measure it."""
 
     query: Query
+    analyze: bool = False
 
 
 @dataclass(frozen=True, slots=True)

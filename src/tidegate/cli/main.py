@@ -27,15 +27,18 @@ app = typer.Typer(
 
 Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
 QueryFile = Annotated[Path, typer.Argument(metavar="FILE.sql", help="A file of statements, or - for standard input.")]
+RuntimeOption = Annotated[
+    Runtime, typer.Option(envvar="TIDEGATE_RUNTIME", help="Where to run: on Spark, or in this process.")
+]
+Master = Annotated[str, typer.Option(envvar="TIDEGATE_MASTER", help="The Spark master.")]
+Buckets = Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")]
 
 
 @app.command()
 def run(
     query: QueryFile,
-    runtime: Annotated[
-        Runtime, typer.Option(envvar="TIDEGATE_RUNTIME", help="Where to run: on Spark, or in this process.")
-    ] = Runtime.SPARK,
-    master: Annotated[str, typer.Option(envvar="TIDEGATE_MASTER", help="The Spark master.")] = "local[*]",
+    runtime: RuntimeOption = Runtime.SPARK,
+    master: Master = "local[*]",
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +59,7 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process all available input, emit every result, then exit.")
     ] = False,
-    buckets: Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")] = None,
+    buckets: Buckets = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     strict: Strict = False,
 ) -> None:
@@ -89,11 +92,27 @@ def explain(
     format: Annotated[  # noqa: A002 - the name of the option
         ExplainFormat, typer.Option(help="Text for reading; mermaid and dot (Graphviz) for drawing.")
     ] = ExplainFormat.TEXT,
+    analyze: Annotated[
+        bool,
+        typer.Option("--analyze", help="Run the queries on all available input, and add what each operator did."),
+    ] = False,
+    runtime: RuntimeOption = Runtime.SPARK,
+    master: Master = "local[*]",
+    buckets: Buckets = None,
 ) -> None:
-    """Print the plans, rules and stages of the queries in a file, without running them."""
-    from tidegate.cli.queries import explain_queries
+    """Print the plans, rules and stages of the queries in a file.
 
-    print(explain_queries(query, format))
+    The queries are not run, except with --analyze, which discards their results.
+    """
+    from tidegate.cli.queries import SessionArguments, analyze_queries, explain_queries
+
+    if analyze and format is not ExplainFormat.TEXT:
+        raise typer.BadParameter("--analyze prints text; leave --format out")
+    if analyze:
+        where = SessionArguments(runtime=runtime.value, master=master, buckets=buckets, strict=False)
+        print(analyze_queries(query, where))
+    else:
+        print(explain_queries(query, format))
 
 
 @app.command()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from tidegate.catalog.catalog import Catalog, Program, SourceStream
+from tidegate.catalog.catalog import Catalog, Explain, Program, SourceStream
 from tidegate.cli.announce import announce
 from tidegate.cli.formats import OutputFormat
 from tidegate.cli.output import Printer
@@ -18,7 +18,7 @@ from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError
 from tidegate.language.bind.program import bind
 from tidegate.runtime.answers import (
-    answer_commands,
+    analyze_program,
     explain_program,
     findings_of_runs,
     show_constraints,
@@ -31,7 +31,6 @@ from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.outputs import result_schema
 from tidegate.runtime.port import QueryState
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import shedding_of_runs
 from tidegate.session import Session
 from tidegate.time import TimeFormat
 
@@ -77,7 +76,8 @@ def run_queries(
     warnings.show(program.warnings)
     early, late = split_commands(program)
     if early.commands:
-        print(answer_commands(early))
+        with Session(**_without_spark_unless_needed(where, early)) as session:
+            print(session.answer(early))
     if not program.queries:
         return 0
     _check_format(shown, out, program)
@@ -101,8 +101,8 @@ def run_queries(
         was_stopped = _wait_for_end(running, printer, warnings, signals, quiet=quiet)
         printer.print_missing_headers()
         progress = running.progress()
-    if late.commands:
-        print(answer_commands(late, findings_of_runs([progress.steering]), shedding_of_runs([progress.steering])))
+        if late.commands:
+            print(session.answer(late))
     if not quiet:
         print(summary(progress, out), file=sys.stderr)
     if was_stopped and signals.exit_code:
@@ -113,6 +113,19 @@ def run_queries(
 def explain_queries(query: Path, shown: ExplainFormat) -> str:
     """Show the plans of the queries in a file."""
     return explain_program(_read_text(query).bind_program(), shown)
+
+
+def analyze_queries(query: Path, where: SessionArguments) -> str:
+    """Run the queries in a file, and show their plans with what each operator did."""
+    program = _read_text(query).bind_program()
+    with Session(**where) as session, StopSignals(session.kill):
+        return analyze_program(program, session.measure)
+
+
+def _without_spark_unless_needed(where: SessionArguments, program: Program) -> SessionArguments:
+    """Return the arguments of a session that answers commands: only EXPLAIN ANALYZE runs anything."""
+    is_run = any(isinstance(command, Explain) and command.analyze for command in program.commands)
+    return where if is_run else SessionArguments(**{**where, "runtime": "embedded"})
 
 
 def check_queries(query: Path, *, strict: bool = False) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,6 +15,10 @@ from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import OrdersByOperator, constraint_findings
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
+from tidegate.runtime.port import Progress
+
+Measure = Callable[[Program], Progress]
+"""Function that runs a program over all available input, discards its results, and returns the figures."""
 
 
 def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT) -> str:
@@ -22,16 +26,36 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
     return explain_compiled(*compile_queries(program), shown)
 
 
+def analyze_program(program: Program, measure: Measure) -> str:
+    """Run a program, and show its plans with the figures of the run."""
+    progress = measure(program)
+    plans = explain_compiled(*compile_queries(program), figures=progress.operators)
+    return f"{plans}\n\nrun\n  {_describe_run(progress)}"
+
+
+def _describe_run(progress: Progress) -> str:
+    rows = f"{progress.rows_in:,} rows in, {sum(progress.rows_out.values()):,} rows out"
+    omitted = f", {progress.omitted:,} omitted" if progress.omitted else ""
+    dead = f", {sum(progress.dead.values()):,} dead letters" if progress.dead else ""
+    return f"{rows}{omitted}{dead}, at most {progress.peak_state_rows:,} rows of state"
+
+
 def answer_commands(
-    program: Program, found: Sequence[ConstraintFinding] = (), shed: Sequence[SheddingSummary] = ()
+    program: Program,
+    found: Sequence[ConstraintFinding] = (),
+    shed: Sequence[SheddingSummary] = (),
+    *,
+    measure: Measure,
 ) -> str:
     """Return the answers to the commands of a program, as text.
 
-    `found` is what runs know about constraints, `shed` what they have shed.
+    `found` is what runs know about constraints, `shed` what they have shed. EXPLAIN ANALYZE calls `measure`.
     """
     said = []
     for command in program.commands:
         match command:
+            case Explain(query=query, analyze=True):
+                said.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
                 said.append(explain_program(replace(program, queries=(query,))))
             case DropQuery():

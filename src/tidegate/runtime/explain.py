@@ -14,34 +14,33 @@ from tidegate.physical.common.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import CompiledQuery
 from tidegate.runtime.cut import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
-from tidegate.runtime.explain_descriptions import (
-    describe_feed,
-    describe_rules,
-    describe_stage,
-    describe_target,
-    shorten,
-)
+from tidegate.runtime.explain_descriptions import describe_rules, shorten
 from tidegate.runtime.explain_diagram import draw_program
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.explain_names import make_readable, names_in, names_in_stage
-from tidegate.runtime.stage import Node, Port, Stage, StageGraph
+from tidegate.runtime.explain_names import make_readable, names_in
+from tidegate.runtime.explain_stages import explain_stages
+from tidegate.runtime.figures import FiguresByOperator
+from tidegate.runtime.stage import StageGraph
 
 
 @deep_recursion()
-def explain_compiled(compiled: Sequence[CompiledQuery], graph: StageGraph, shown: ExplainFormat) -> str:
-    """Show each query's plan before and after the optimiser, the rules with their laws, and the stages."""
+def explain_compiled(
+    compiled: Sequence[CompiledQuery],
+    graph: StageGraph,
+    shown: ExplainFormat = ExplainFormat.TEXT,
+    figures: FiguresByOperator | None = None,
+) -> str:
+    """Show each query's plan before and after the optimiser, the rules with their laws, and the stages.
+
+    With `figures`, the operators of stages have the figures of a run.
+    """
     match shown:
         case ExplainFormat.TEXT:
-            return "\n".join(map(shorten, _explain_text(compiled, graph).split("\n")))
+            return "\n".join(map(shorten, _explain_text(compiled, graph, figures).split("\n")))
         case ExplainFormat.MERMAID:
             return to_mermaid(draw_program(compiled, graph))
         case ExplainFormat.DOT:
             return to_dot(draw_program(compiled, graph))
-
-
-def explain_stages(graph: StageGraph) -> str:
-    """Show all stages: their inputs, operators and targets."""
-    return "stages\n" + "\n".join(make_readable(_stage_text(s), names_in_stage(graph, s)) for s in graph.stages)
 
 
 def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
@@ -51,13 +50,13 @@ def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
     return ["\n".join(_operator_lines(plan, shared, known, "")) for plan in plans]
 
 
-def _explain_text(compiled: Sequence[CompiledQuery], graph: StageGraph) -> str:
+def _explain_text(compiled: Sequence[CompiledQuery], graph: StageGraph, figures: FiguresByOperator | None) -> str:
     parts = []
     for each, physical in zip(compiled, explain_physical([c.physical for c in compiled]), strict=True):
         parts.append(f"query {each.query.name}\n\nlogical plan\n{_plan_text(each.query.plan)}")
         parts += [make_readable(part, names_in(each.optimized)) for part in _optimizer_sections(each)]
         parts.append(f"physical plan\n{make_readable(physical, names_in(each.physical))}")
-    return "\n\n".join([*parts, explain_stages(graph)])
+    return "\n\n".join([*parts, explain_stages(graph, figures)])
 
 
 def _plan_text(plan: Plan) -> str:
@@ -95,46 +94,3 @@ def _operator_lines(
         mark = f"{known[plan]}: "
     below = [line for each in plan.inputs for line in _operator_lines(each, shared, known, indent + "  ")]
     return [indent + mark + plan.operator.describe(), *below]
-
-
-# ---- stages
-
-
-def _stage_text(stage: Stage) -> str:
-    if len(stage.outlets) == 1:
-        (outlet,) = stage.outlets
-        head = f"  {describe_stage(stage)} → {describe_target(outlet.target)}"
-        return "\n".join([head, *_tree_lines(outlet.root, stage, 2)])
-    lines = [f"  {describe_stage(stage)}"]
-    for outlet in stage.outlets:
-        lines += [
-            f"    → {describe_target(outlet.target)}",
-            *_tree_lines(outlet.root, stage, 3, end=_common_node(stage)),
-        ]
-    return "\n".join([*lines, "    shared", *_tree_lines(_common_node(stage), stage, 3)])
-
-
-def _common_node(stage: Stage) -> Node | Port:
-    """Return the highest operator that all outlets share."""
-    chains = [_chain(outlet.root) for outlet in stage.outlets]
-    others = [{id(node) for node in chain} for chain in chains[1:]]
-    return next(node for node in chains[0] if all(id(node) in ids for ids in others))
-
-
-def _chain(node: Node | Port) -> list[Node | Port]:
-    """Return the node and the nodes below it, along first inputs."""
-    chain = [node]
-    while isinstance(node, Node) and node.inputs:
-        node = node.inputs[0]
-        chain.append(node)
-    return chain
-
-
-def _tree_lines(node: Node | Port, stage: Stage, depth: int, *, end: Node | Port | None = None) -> list[str]:
-    indent = "  " * depth
-    if node is end:
-        return [indent + "the shared output"]
-    if isinstance(node, Port):
-        return [indent + describe_feed(stage.feeds[node.index], node)]
-    below = [line for each in node.inputs for line in _tree_lines(each, stage, depth + 1, end=end)]
-    return [indent + node.operator.describe(), *below]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
 from tidegate.runtime.extents import ALL, REST, Trials, WaitingElements
+from tidegate.runtime.figures import add_figures
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_stage, runs_in
 
@@ -119,6 +120,7 @@ def _collect_output(out: Outbox, made: Outbox) -> None:
     out.results += made.results
     out.dead += made.dead
     out.reports += made.reports
+    add_figures(out.figures, made.figures)
     out.pairs = max(out.pairs, made.pairs)
 
 

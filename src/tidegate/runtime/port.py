@@ -18,6 +18,7 @@ from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.operator import Facts
 from tidegate.runtime.control import Losses, total_losses
+from tidegate.runtime.figures import FiguresByOperator
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
@@ -148,6 +149,8 @@ class Progress:
     steps: int = 0
     steering: Mapping[str, Facts] = field(default_factory=dict)
     """The newest order of each steered operator, by ``stage/operator``."""
+    operators: FiguresByOperator = field(default_factory=dict)
+    """Figures of all operators since the start of this process."""
     started: float = field(default_factory=time.monotonic)
     warnings: list[TidegateWarning] = field(default_factory=list)
     """Warnings about the data, each once, in the order of discovery."""
@@ -176,6 +179,11 @@ class Progress:
     def losses(self) -> Losses | None:
         """Estimate of the results that are missing because a constraint did not hold; None if none can be missing."""
         return total_losses(self.steering)
+
+    @property
+    def omitted(self) -> int:
+        """Number of elements that were dropped because they cannot change whether an alarm is raised."""
+        return sum(figures.omitted for figures in self.operators.values())
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:
         self.state_bytes, self.cold_bytes = size, cold

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from time import perf_counter
 from typing import cast
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from tidegate.physical.common.operator import (
     PairLimited,
     Steered,
 )
+from tidegate.runtime.figures import OperatorFigures
 from tidegate.schema import Schema
 
 
@@ -123,6 +125,8 @@ class StageStep:
     dead: pa.RecordBatch
     reports: Mapping[int, Facts]
     """Reports of steered operators, by operator number."""
+    figures: Mapping[int, OperatorFigures]
+    """Figures of all operators, by operator number."""
     pairs: int = 0
     """The largest number of pairs that one operator made."""
 
@@ -176,7 +180,7 @@ class Stage:
             run.dead.clear()
         outputs, marks = zip(*results, strict=True)
         dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
-        return StageStep(run.kept, outputs, marks, dead, run.reports, run.pairs)
+        return StageStep(run.kept, outputs, marks, dead, run.reports, run.figures, run.pairs)
 
     def output_watermark(self, watermark: int) -> int:
         """Return the output watermark for an input watermark, of a stage with one port and no state."""
@@ -212,6 +216,7 @@ class _StageRun:
         self.state = _split_by_operator(state)
         self.inputs, self.watermarks, self.steering = inputs, watermarks, steering
         self.reports: dict[int, Facts] = {}
+        self.figures: dict[int, OperatorFigures] = {}
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
         self.visited = self.pairs = 0
@@ -248,9 +253,12 @@ class _StageRun:
             operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
         if self.steering.most_pairs is not None and _is_a(type(operator), PairLimited):
             operator = cast("PairLimited", operator).with_pair_limit(self.steering.most_pairs)
+        began = perf_counter()
         step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
         )
+        rows_in = sum(len(batch) for batch, _ in below)
+        self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, perf_counter() - began)
         self.pairs = max(self.pairs, step.pairs)
         if is_steered:
             self.reports[number] = step.report

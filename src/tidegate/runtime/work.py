@@ -17,6 +17,7 @@ from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks, Facts
 from tidegate.runtime.control import NO_ORDERS, OrdersByOperator, orders_of, reports_of
+from tidegate.runtime.figures import FiguresByOperator, add_figures
 from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
 from tidegate.schema import Schema
 
@@ -75,6 +76,7 @@ class Outbox:
     dead: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Facts]] = field(default_factory=list)
     """Reports of steered operators by ``stage/operator``: one dict per stage and bucket, in the order they ran."""
+    figures: FiguresByOperator = field(default_factory=dict)
     pairs: int = 0
     """The largest number of pairs that one operator made."""
 
@@ -90,6 +92,7 @@ class Outbox:
                     self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
         if step.dead.num_rows:
             self.dead.append(step.dead)
+        add_figures(self.figures, {f"{stage.number}/{number}": each for number, each in step.figures.items()})
 
 
 def run_readers(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:

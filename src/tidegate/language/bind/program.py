@@ -132,8 +132,8 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             if any(isinstance(each, _QUERIES) for each in before):
                 refuse_after_query(statement)
             draft.catalog = with_setting(draft.catalog, statement)
-        case syntax.ExplainStatement(query=query):
-            draft.commands.append(Explain(_query_to_explain(query, around, known)))
+        case syntax.ExplainStatement(query=query, analyze=analyze):
+            draft.commands.append(Explain(_query_to_explain(query, around, known), analyze))
         case syntax.ShowStatement(kind=kind):
             draft.commands.append(bind_show(kind, draft.catalog, known))
         case syntax.DescribeStatement(name=name):

@@ -41,6 +41,9 @@ class StatementBuilder(ConstraintBuilder):
     def explain(self, meta: Meta, query: Query | syntax.AnyAlert) -> Statement:
         return syntax.ExplainStatement(query, span_of(meta))
 
+    def explain_analyze(self, meta: Meta, query: Query | syntax.AnyAlert) -> Statement:
+        return syntax.ExplainStatement(query, span_of(meta), analyze=True)
+
     def describe(self, meta: Meta, name: Name) -> Statement:
         return syntax.DescribeStatement(name, span_of(meta))
 

@@ -96,6 +96,7 @@ class DescribeStatement:
 class ExplainStatement:
     query: Query | AnyAlert
     span: Span
+    analyze: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ class Step:
     """Report of a steered operator about this step."""
     pairs: int = 0
     """Number of pairs that a bounded operator made."""
+    omitted: int = 0
+    """Number of elements that were dropped because they cannot change whether an alarm is raised."""
 
 
 @runtime_checkable

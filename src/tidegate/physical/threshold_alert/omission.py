@@ -44,7 +44,8 @@ class OmitOperator:
         order = order_by_group_and_time(group, batch.start)
         ordered = batch if order is None else batch.take(order)
         kept = ~omissible_rows(ordered, group if order is None else group[order], self.demands)
-        return Step(NO_STATE, ordered.filter(kept), watermarks[0])
+        needed = ordered.filter(kept)
+        return Step(NO_STATE, needed, watermarks[0], omitted=len(batch) - len(needed))
 
 
 def describe_demand(demand: Demand) -> str:

@@ -106,7 +106,9 @@ class ThresholdAlertOperator:
         pauses = {number: promise - alarm_span(alert) for number, alert in enumerate(self.alerts)}
         after = scene.save(state, horizons, incidents, pauses)
         report = {str(number): each.report for number, each in judging.items()} or NO_FACTS
-        return Step(after, concat(outputs), promise, concat_columns(dead) if dead else NO_DEAD_LETTERS, report)
+        letters = concat_columns(dead) if dead else NO_DEAD_LETTERS
+        omitted = sum(side.omitted for side in scene.sides)
+        return Step(after, concat(outputs), promise, letters, report, omitted=omitted)
 
     def _start_judging(self, number: int, alert: Alert, rows: int) -> Judging:
         return Judging(directive_for_alert(number, alert, self.order, (self.bucket, self.buckets), rows))

@@ -34,6 +34,8 @@ class Side:
     group: Ints
     is_new: Mask
     is_whole: bool
+    omitted: int = 0
+    """Number of elements, kept so far or new, that are omitted from this step on."""
 
     def group_bounds(self, groups: int) -> Ints:
         """Return where each group begins, and where the last one ends."""
@@ -133,7 +135,8 @@ def _build_side(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, dem
     if order is not None:
         batch, group, is_new = batch.take(order), group[order], is_new[order]
     needed = ~omissible_rows(batch, group, demands)
-    return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands)
+    omitted = len(batch) - int(needed.sum())
+    return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands, omitted=omitted)
 
 
 def _number_groups(

@@ -14,6 +14,7 @@ from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import Facts
 from tidegate.runtime.control import add_counts, decide_after_step
+from tidegate.runtime.figures import add_figures
 from tidegate.runtime.file_facts import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.port import Job
@@ -215,6 +216,7 @@ class _StepBoxes:
         self.add_marks(outbox.marks)
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
+        add_figures(self.out.figures, outbox.figures)
         self.reports += outbox.reports
 
     def add_parcel(self, parcel: Parcel) -> None:

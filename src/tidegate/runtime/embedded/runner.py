@@ -15,6 +15,7 @@ from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.embedded.engine import Engine
+from tidegate.runtime.figures import add_figures
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
@@ -160,6 +161,7 @@ class EmbeddedRun(BackgroundRun):
             self.progress.count_out(query, len(batch))
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
+        add_figures(self.progress.operators, out.figures)
 
     def _write_outputs(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         for name, output in leaving:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tidegate.errors import DataError, InternalError, TidegateError, deep_recursion
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.figures import OperatorFigures, add_figures
 from tidegate.runtime.file_facts import FileWatch, from_report, merge_facts
 from tidegate.runtime.outputs import merge_by_output
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
@@ -269,6 +270,7 @@ class SparkRun(BackgroundRun):
         for report in outcome.reports:
             progress.rows_in += report["rows"]
             progress.count_dead(report["dead"])
+            add_figures(progress.operators, {key: OperatorFigures(*each) for key, each in report["operators"].items()})
             for query, count in report["out"].items():
                 progress.count_out(query, count)
         for stream, spread in outcome.spreads.items():

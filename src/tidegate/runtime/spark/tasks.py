@@ -17,6 +17,7 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import FileSource, read_file
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
+from tidegate.runtime.figures import add_figures
 from tidegate.runtime.file_facts import FactsByFile, note_facts, to_report
 from tidegate.runtime.outputs import output_rows, result_rows
 from tidegate.runtime.pieces import Part, out_of_memory_error, run_part
@@ -192,6 +193,7 @@ class _Task:
         self.outbox.parcels += outbox.parcels
         self.outbox.results += outbox.results
         self.outbox.dead += outbox.dead
+        add_figures(self.outbox.figures, outbox.figures)
 
     def run(self, part: Part, inbox: Inbox) -> None:
         """Run stages from the state files that the driver named, and write their new states."""
@@ -286,6 +288,7 @@ class _Task:
             "state_rows": self.state_rows,
             "cold_bytes": self.cold_bytes,
             "steering": {key: report for some in self.outbox.reports for key, report in some.items()},
+            "operators": self.outbox.figures,
             "spreads": self.spreads,
             "found": to_report(self.found),
         }
