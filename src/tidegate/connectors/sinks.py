@@ -86,6 +86,11 @@ class FileSink:
             _delete_if_exists(system, staging)
             _delete_if_exists(system, f"{staging}.manifest")
 
+    def withdraw(self, label: str) -> None:
+        """Remove what was published under a label."""
+        with self._open_folder() as (system, folder):
+            _remove_published(system, folder, label, keep=set())
+
     def clear(self) -> None:
         """Remove the results of an earlier run, which a run from the beginning writes again; keep other files."""
         with self._open_folder() as (system, folder):

@@ -57,8 +57,22 @@ def run_part(
 
     The output of earlier pieces goes to `deliver` as soon as they are done.
     """
+    try:
+        return _run_once(part, inboxes, states, part.most_pairs)
+    except (TooManyPairs, MemoryError) as reason:
+        if part.most_pairs is None:
+            raise out_of_memory_error(part.stages, states) from reason
+        first = reason
+    return _run_in_pieces(part, inboxes, states, deliver, before, because=first)
+
+
+def _run_in_pieces(
+    part: Part, inboxes: Sequence[Inbox], states: States, deliver: Deliver, before: Marks, *, because: Exception
+) -> tuple[States, Outbox]:
+    """Run a step in pieces; the whole of it at once ended with the error `because`."""
     numbers = frozenset(stage.number for stage in part.stages)
-    waiting, extent, trials = WaitingElements.of(inboxes, numbers), ALL, Trials()
+    waiting, trials = WaitingElements.of(inboxes, numbers).with_watermarks(before()), Trials().after(because)
+    extent = waiting.smaller_extent(waiting.cut(ALL), getattr(because, "cut", None))
     while True:
         piece = waiting.cut(extent)
         most = part.most_pairs if piece.extent.is_bounded else None
@@ -67,7 +81,6 @@ def run_part(
         except (TooManyPairs, MemoryError) as reason:
             if most is None:
                 raise out_of_memory_error(part.stages, states) from reason
-            waiting = waiting if waiting.reached else waiting.with_watermarks(before())
             trials = trials.after(reason)
             extent = REST if trials.is_futile else waiting.smaller_extent(piece, getattr(reason, "cut", None))
             continue

@@ -126,7 +126,7 @@ def clear_sinks(sinks: Mapping[str, FileSink]) -> None:
 def remove_final_results(sinks: Mapping[str, FileSink]) -> None:
     """Remove the final results of an earlier run, because new rows may make them wrong."""
     for sink in sinks.values():
-        sink.publish(FINAL, sink.begin(FINAL))
+        sink.withdraw(FINAL)
 
 
 OnRows = Callable[[str, pa.RecordBatch], None]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from time import perf_counter
 from typing import cast
 
@@ -29,6 +29,7 @@ from tidegate.physical.common.operator import (
     BucketAware,
     Chunks,
     Facts,
+    MovesTime,
     Operator,
     PairLimited,
     Steered,
@@ -131,7 +132,7 @@ class StageStep:
     """The largest number of pairs that one operator made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from a stage is computed once and cached
 class Stage:
     """Operators of a query's plan that run together. `partition` names the values that its buckets are hashed by.
 
@@ -145,16 +146,29 @@ class Stage:
     outlets: tuple[Outlet, ...]
     partition: tuple[str, ...] | None
 
-    @property
+    @cached_property
     def root(self) -> Node | Port:
         """The operators of the first outlet; these include all operators with state, and all ports."""
         return self.outlets[0].root
 
-    @property
+    @cached_property
     def targets(self) -> tuple[ToStage | ToQuery, ...]:
         return tuple(outlet.target for outlet in self.outlets)
 
-    @property
+    @cached_property
+    def port_schemas(self) -> Mapping[int, Schema]:
+        """Schemas of the ports, by port number, in the order in which the operators read them."""
+        found: dict[int, Schema] = {}
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Port):
+                found[node.index] = node.schema
+            else:
+                waiting += reversed(node.inputs)
+        return found
+
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All operators in running order; an operator's position is its number in the state."""
         found: list[Node] = []
@@ -176,16 +190,22 @@ class Stage:
         letters: list[pa.RecordBatch] = []
         for outlet in self.outlets:
             results.append(run.visit(outlet.root))
-            letters += _set_origin(outlet.query, run.dead)
-            run.dead.clear()
+            if run.dead:
+                letters += _set_origin(outlet.query, run.dead)
+                run.dead.clear()
         outputs, marks = zip(*results, strict=True)
         dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
         return StageStep(run.kept, outputs, marks, dead, run.reports, run.figures, run.pairs)
 
     def output_watermark(self, watermark: int) -> int:
-        """Return the output watermark for an input watermark, of a stage with one port and no state."""
-        empty = Batch.empty(_port_schema(self.root))
-        return self.step(NO_STATE, [empty], [watermark]).watermarks[0]
+        """Return the output watermark for an input watermark, of a stage with one port, one outlet and no state."""
+        for operator in self._time_movers:
+            watermark = operator.watermark_after(watermark)
+        return watermark
+
+    @cached_property
+    def _time_movers(self) -> tuple[MovesTime, ...]:
+        return tuple(node.operator for node in self.nodes if isinstance(node.operator, MovesTime))
 
 
 def _collect_nodes(root: Node | Port, found: list[Node], *, once: bool) -> None:
@@ -274,7 +294,7 @@ def _is_a(kind: type, protocol: type) -> bool:
     return issubclass(kind, protocol)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from a graph is computed once and cached
 class StageGraph:
     """All stages of a program, with the columns and rows that they need from each source stream."""
 
@@ -293,25 +313,38 @@ class StageGraph:
             part_of |= dict.fromkeys((s.number for s in merged), merged)
         return tuple({id(part): tuple(part) for part in part_of.values()}.values())
 
-    @property
+    @cached_property
     def levels(self) -> int:
         return 1 + max(s.level for s in self.stages)
 
-    @property
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Stage, ...]]:
+        """Stages that read a source stream, by stream, in the order of first use."""
+        found: dict[str, tuple[Stage, ...]] = {}
+        for stage in self.stages:
+            for stream in dict.fromkeys(feed.stream for feed in stage.feeds if isinstance(feed, FromStream)):
+                found[stream] = (*found.get(stream, ()), stage)
+        return found
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """Source streams in the order of first use."""
-        return tuple(dict.fromkeys(f.stream for s in self.stages for f in s.feeds if isinstance(f, FromStream)))
-
-    def readers(self, stream: str) -> tuple[Stage, ...]:
-        return tuple(s for s in self.stages if any(_reads(f, stream) for f in s.feeds))
+        return tuple(self.readers)
 
     def row_conditions(self, stream: str) -> tuple[Expression, ...]:
         """Return for each reader of a stream the condition on the rows that it needs."""
-        return tuple(f.wanted for s in self.readers(stream) for f in s.feeds if isinstance(f, FromStream))
+        return tuple(f.wanted for s in self.readers[stream] for f in s.feeds if isinstance(f, FromStream))
 
     def columns(self, stream: str) -> frozenset[str]:
         """Return the columns of a stream that any stage reads."""
-        return frozenset(n for s in self.readers(stream) for n in _port_schema(s.root).names)
+        return self._columns[stream]
+
+    @cached_property
+    def _columns(self) -> Mapping[str, frozenset[str]]:
+        return {
+            stream: frozenset(name for stage in stages for name in stage.port_schemas[0].names)
+            for stream, stages in self.readers.items()
+        }
 
 
 def _running_order(stage: Stage) -> tuple[int, int]:
@@ -324,16 +357,6 @@ def _split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
         number, _, rest = name.partition("/")
         parts.setdefault(int(number), {})[rest] = chunk
     return parts
-
-
-def _port_schema(node: Node | Port) -> Schema:
-    while isinstance(node, Node):
-        node = node.inputs[0]
-    return node.schema
-
-
-def _reads(feed: FromStream | FromStage, stream: str) -> bool:
-    return isinstance(feed, FromStream) and feed.stream == stream
 
 
 def _set_origin(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

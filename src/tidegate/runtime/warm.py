@@ -15,7 +15,6 @@ import pyarrow as pa
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import NO_STATE, NeedsWarmUp
 from tidegate.runtime.stage import Stage, StageGraph
-from tidegate.runtime.work import port_schemas
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -49,7 +48,7 @@ def warm_up_in_background(graph: StageGraph) -> threading.Thread:
 
 def _warm_stage(stage: Stage) -> None:
     state = NO_STATE
-    schemas = port_schemas(stage.root)
+    schemas = stage.port_schemas
     # Decoded times are read-only arrays, computed times are writable: kernels are compiled for both.
     for start, watermark, is_decoded in ((0, 1, False), (1, 2, True), (2, FOREVER, False)):
         inputs = [_sample_elements(schemas[port], start, is_decoded=is_decoded) for port in sorted(schemas)]

@@ -18,8 +18,7 @@ from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks, Facts
 from tidegate.runtime.control import NO_ORDERS, OrdersByOperator, orders_of, reports_of
 from tidegate.runtime.figures import FiguresByOperator, add_figures
-from tidegate.runtime.stage import FromStream, Node, Port, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
-from tidegate.schema import Schema
+from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
 
 Address = tuple[int, int]
 """Address of a port: the number of the stage, and of the port in it."""
@@ -98,9 +97,8 @@ class Outbox:
 def run_readers(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
     """Run the stages that read a source stream over its new elements."""
     outbox = Outbox()
-    for stage in graph.readers(stream):
-        schema = port_schemas(stage.root)[0]
-        columns = batch.columns.select(list(schema.names))
+    for stage in graph.readers[stream]:
+        columns = batch.columns.select(list(stage.port_schemas[0].names))
         step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
         outbox.send(stage, step, buckets)
     return outbox
@@ -111,7 +109,7 @@ def run_stage(
 ) -> Chunks:
     """Run a stage in one bucket over its inbox, add its output to the outbox, and return its new state."""
     inputs, watermarks = [], []
-    for port, schema in port_schemas(stage.root).items():
+    for port, schema in stage.port_schemas.items():
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
@@ -164,16 +162,3 @@ def split_by_bucket(batch: Batch, keys: tuple[str, ...] | None, buckets: int) ->
             part = slice(begin, end)
             columns = sorted_rows.columns.slice(begin, end - begin)
             yield number, Batch(sorted_rows.start[part], sorted_rows.end[part], columns)
-
-
-def port_schemas(node: Node | Port) -> dict[int, Schema]:
-    """Return the schemas of the ports below a node, by port number."""
-    found: dict[int, Schema] = {}
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Port):
-            found[each.index] = each.schema
-        else:
-            waiting += reversed(each.inputs)
-    return found

@@ -26,7 +26,7 @@ from tidegate.physical.stateless.validities import SplitOperator
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.cut import cut_into_stages
 from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
-from tidegate.runtime.work import port_schemas, runs_in, split_by_bucket
+from tidegate.runtime.work import runs_in, split_by_bucket
 from tidegate.schema import Schema, Type
 
 STREAMS = """
@@ -241,7 +241,7 @@ def test_queries_of_one_program_share_sources_but_no_stage():
                         SELECT x, v FROM a WHERE v > 2;""")
     assert graph.streams == ("a",)
     assert {s.query for s in graph.stages} == {"query_1", "query_2"}
-    assert len(graph.readers("a")) == 2
+    assert len(graph.readers["a"]) == 2
     assert graph.columns("a") >= {"k", "x", "v"}
 
 
@@ -313,7 +313,7 @@ def test_dead_letters_of_a_shared_part_are_those_of_its_first_query_and_the_rest
     shared = "SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 9) GROUP BY k"
     graph = shared_graph_of(f"{shared}; SELECT k, 1 / (n - 1) AS share FROM ({shared}) t; {shared}")
     stage = next(s for s in graph.stages if len(s.outlets) > 1)
-    (schema,) = port_schemas(stage.root).values()
+    (schema,) = stage.port_schemas.values()
     elements = Batch(
         np.array([0]), np.array([9]), pa.RecordBatch.from_pylist([dict.fromkeys(schema.names, 1)], schema.arrow)
     )
@@ -343,7 +343,7 @@ def test_whatever_the_plan_stages_fit_together(data):
 
 def assert_fits(graph: StageGraph, stage: Stage) -> None:
     """A stage is fed by lower ones that know it; what keeps state has buckets."""
-    assert sorted(port_schemas(stage.root)) == list(range(len(stage.feeds)))
+    assert sorted(stage.port_schemas) == list(range(len(stage.feeds)))
     for port, feed in enumerate(stage.feeds):
         if isinstance(feed, FromStage):
             sender = graph.stages[feed.stage]
@@ -351,7 +351,7 @@ def assert_fits(graph: StageGraph, stage: Stage) -> None:
             assert isinstance(outlet.target, ToStage)
             assert (outlet.target.stage, outlet.target.port) == (stage.number, port)
             assert sender.level < stage.level
-            assert outlet.root.schema == port_schemas(stage.root)[port]
+            assert outlet.root.schema == stage.port_schemas[port]
             assert set(outlet.target.keys) <= set(outlet.root.schema.names)
     assert (stage.level == 0) == all(isinstance(f, FromStream) for f in stage.feeds)
     assert (stage.partition is None) == (stage.level == 0)

@@ -70,6 +70,15 @@ class Forgetful(Protocol):
 
 
 @runtime_checkable
+class MovesTime(Protocol):
+    """Operator without state that moves the times of elements, and with them the watermark."""
+
+    def watermark_after(self, watermark: int) -> int:
+        """Return the watermark of the output, given that of the input."""
+        ...
+
+
+@runtime_checkable
 class NeedsWarmUp(Protocol):
     """Operator whose kernels need more than a few elements to be compiled."""
 

@@ -102,7 +102,10 @@ class WindowOperator:
         (batch,) = inputs
         start, end = slide_validities(batch.start, batch.end - self.granule, self.size, self.slide, self.granule)
         output = Batch(start, end, batch.columns).filter((end > start) & (batch.end > batch.start))
-        return Step(NO_STATE, output, shift_watermark(watermarks[0], self.slide, self.granule))
+        return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
+
+    def watermark_after(self, watermark: int) -> int:
+        return shift_watermark(watermark, self.slide, self.granule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,4 +81,7 @@ class GranularityOperator:
         (batch,) = inputs
         start, end = coarsen_times(batch.start, self.size), coarsen_times(batch.end, self.size)
         output = Batch(start, end, batch.columns).filter(start < end)
-        return Step(NO_STATE, output, coarsen_watermark(watermarks[0], self.size))
+        return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
+
+    def watermark_after(self, watermark: int) -> int:
+        return coarsen_watermark(watermark, self.size)
