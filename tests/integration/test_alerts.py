@@ -85,7 +85,7 @@ def test_a_stream_that_stops_for_ten_minutes_costs_little_and_no_alarm():
     found |= stepped(engine, l=left.slice(0, step), r=right.slice(0, 20))
     for at in range(1, 62):
         found |= stepped(engine, l=left.slice(at * step, step))
-        assert engine.state_rows < 20 * (at + 2)
+        assert engine.state_size().rows < 20 * (at + 2)
     for at in range(20, right.num_rows, 100):
         found |= stepped(engine, r=right.slice(at, 100))
     every = brute(left, right, 1.996)

@@ -77,7 +77,7 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
             result.found += sum(
                 1 for o in engine.orders.values() for f in o["found"] if f["reach"] and not f["declared"]
             )
-            result.cold = max(result.cold, engine.cold_bytes)
+            result.cold = max(result.cold, engine.state_size().cold_bytes)
             if store and random.random() < 0.4:
                 engine = started_again(engine, store)
         boxes.append(engine.finish())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ def system_time() -> int:
     return time.time_ns() // 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from a job is computed once and cached
 class Job:
     """A compiled program: its stages, sources and sinks.
 
@@ -64,17 +65,17 @@ class Job:
     def decoder(self, stream: str) -> Decoder:
         return self.sources[stream].decoder(self.graph.columns(stream))
 
-    @property
+    @cached_property
     def delays(self) -> dict[str, int]:
         return {s: self.sources[s].stream.delay for s in self.graph.streams}
 
-    @property
+    @cached_property
     def idle_after(self) -> dict[str, int]:
         """Silence in microseconds after which a stream is idle, for the streams that declare it."""
         after = {s: self.sources[s].stream.idle_after for s in self.graph.streams}
         return {s: a for s, a in after.items() if a is not None}
 
-    @property
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """Names of the sources that are tables: they are read as a whole, and their rows are always valid."""
         return tuple(s for s in self.graph.streams if self.sources[s].stream.is_table)
@@ -84,6 +85,8 @@ class Job:
 
         `known` has the versions of the tables that were read before.
         """
+        if not self.tables:
+            return {}
         versions = {t: version_of(self.sources[t]) for t in self.tables}
         return {
             table: version
@@ -94,7 +97,7 @@ class Job:
     def first_watermarks(self) -> dict[str, int]:
         return {s: FOREVER if s in self.tables else BEGINNING for s in self.graph.streams}
 
-    @property
+    @cached_property
     def meeting_streams(self) -> tuple[frozenset[str], ...]:
         """Groups of source streams that meet in a query."""
         return meeting_streams(self.graph)
@@ -113,8 +116,11 @@ class Job:
 
     def arrival_time(self, before: Mapping[str, int]) -> int:
         """Return the time of new rows that are timed by arrival: now, but later than all earlier rows."""
-        earlier = [before[s] for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival]
-        return max([self.clock(), *(mark + CHRONON for mark in earlier)])
+        return max([self.clock(), *(before[s] + CHRONON for s in self._timed_by_arrival)])
+
+    @cached_property
+    def _timed_by_arrival(self) -> tuple[str, ...]:
+        return tuple(s for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival)
 
 
 def clear_sinks(sinks: Mapping[str, FileSink]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +24,14 @@ from tidegate.runtime.state import StateStore, Version, is_cold
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
 from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_readers, source_marks
 from tidegate.time import FOREVER
+
+
+class StateSize(NamedTuple):
+    """Bytes and rows of a state without its cold part, and the bytes of the cold part."""
+
+    bytes: int
+    rows: int
+    cold_bytes: int
 
 
 @dataclass(slots=True)
@@ -66,7 +75,8 @@ class Engine:
         `again` names the tables that are read again: their new rows replace the old ones.
         """
         began = perf_counter()
-        self._forget_tables(again)
+        if again:
+            self._forget_tables(again)
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
@@ -136,7 +146,8 @@ class Engine:
         self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
         self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks
-        self.orders = decide_after_step(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
+        if boxes.reports:
+            self.orders = decide_after_step(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
         return boxes.out
 
     def _save_state(self) -> None:
@@ -149,7 +160,7 @@ class Engine:
         self.state = dict(self._saved)
 
     def _forget_tables(self, again: Collection[str]) -> None:
-        for (number, bucket), version in self.state.items() if again else ():
+        for (number, bucket), version in self.state.items():
             stage = self.job.graph.stages[number]
             chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
             self.state[number, bucket] = replace(version, chunks=chunks)
@@ -181,20 +192,15 @@ class Engine:
         for key, chunks in states.items():
             self.state[key] = replace(self.state.get(key, Version()), chunks=chunks)
 
-    @property
-    def state_bytes(self) -> int:
-        return sum(chunk.nbytes for name, chunk in self._chunks() if not is_cold(name))
-
-    @property
-    def cold_bytes(self) -> int:
-        return sum(chunk.nbytes for name, chunk in self._chunks() if is_cold(name))
-
-    @property
-    def state_rows(self) -> int:
-        return sum(version.rows for version in self.state.values())
-
-    def _chunks(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        return (each for version in self.state.values() for each in version.chunks.items())
+    def state_size(self) -> StateSize:
+        """Return the size of the state of all stages and buckets."""
+        size = rows = cold = 0
+        for name, chunk in (each for version in self.state.values() for each in version.chunks.items()):
+            if is_cold(name):
+                cold += chunk.nbytes
+            else:
+                size, rows = size + chunk.nbytes, rows + chunk.num_rows
+        return StateSize(size, rows, cold)
 
 
 class _StepBoxes:

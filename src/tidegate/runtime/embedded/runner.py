@@ -79,7 +79,7 @@ class EmbeddedRun(BackgroundRun):
             self.positions |= tables
             if any(raw.values()) or again:
                 self._run_step(raw, again)
-            elif self._pass_time():
+            elif self.job.idle_after and self._pass_time():
                 continue
             elif finishing:
                 self._open_outputs(FINAL)
@@ -105,7 +105,7 @@ class EmbeddedRun(BackgroundRun):
     def _pass_time(self) -> bool:
         """Advance the watermarks of silent streams; return whether there was any output."""
         now = self.job.clock()
-        if now < self._time_passed + CLOCK_EVERY or not self.job.idle_after:
+        if now < self._time_passed + CLOCK_EVERY:
             return False
         self._time_passed = now
         out = self.engine.pass_time(self._idle_streams())
@@ -174,7 +174,7 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
-        if self._label != FINAL and (shed := shedding_step_rows(self.engine.orders)).num_rows:
+        if self.engine.orders and self._label != FINAL and (shed := shedding_step_rows(self.engine.orders)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token)
@@ -187,7 +187,7 @@ class EmbeddedRun(BackgroundRun):
             self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
         self.progress.steering = self.engine.orders
-        self.progress.note_state(self.engine.state_bytes, self.engine.state_rows, self.engine.cold_bytes)
+        self.progress.note_state(*self.engine.state_size())
 
     def _write_record(self) -> None:
         if self.checkpoint is None:
