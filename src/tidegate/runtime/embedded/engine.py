@@ -22,7 +22,7 @@ from tidegate.runtime.port import Job
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.state import StateStore, Version, is_cold
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
-from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_readers, source_marks
+from tidegate.runtime.work import Address, Inbox, Outbox, PortWatermark, run_readers, source_marks
 from tidegate.time import FOREVER
 
 
@@ -218,15 +218,12 @@ class _StepBoxes:
 
     def accept(self, outbox: Outbox) -> None:
         for parcel in outbox.parcels:
-            self.add_parcel(parcel)
+            self.inboxes[parcel.bucket].add_parcel(parcel)
         self.add_marks(outbox.marks)
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
         add_figures(self.out.figures, outbox.figures)
         self.reports += outbox.reports
-
-    def add_parcel(self, parcel: Parcel) -> None:
-        self.inboxes[parcel.bucket].add_parcel(parcel)
 
     def add_marks(self, marks: list[PortWatermark]) -> None:
         for mark in marks:

@@ -20,6 +20,7 @@ from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateStore
+from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.runtime.work import Outbox
 from tidegate.time import BEGINNING
 
@@ -91,9 +92,10 @@ class EmbeddedRun(BackgroundRun):
 
     def _run_step(self, raw: Mapping[str, list[pa.RecordBatch]], again: Collection[str]) -> None:
         self._open_outputs(f"batch-{self.engine.step_number + 1:08d}")
-        out, rows = self.engine.step(raw, self._idle_streams(), again)
-        heard = [s for s, batches in raw.items() if batches]
-        self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
+        out, rows = self.engine.step(raw, self._idle_streams() if self.job.idle_after else NO_STREAMS, again)
+        if self.job.idle_after:
+            heard = [s for s, batches in raw.items() if batches]
+            self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
         # Files that are still being read are checked once they have been read to the end.
         reading = [file_of(batch) for stream, batches in raw.items() if stream in self._readers for batch in batches]
