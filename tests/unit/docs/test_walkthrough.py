@@ -18,8 +18,8 @@ FILES = {
         "b.csv": "k,w,t\n1,5,1700000003\n",
     },
     "A reading that cannot matter is omitted": {
-        "a.csv": "k,v,t\n1,6,1700000000\n1,2,1700000001\n1,7,1700000002\n",
-        "b.csv": "k,w,t\n1,5,1700000003\n",
+        "inlet.csv": "k,v,t\n1,6,1700000000\n1,2,1700000001\n1,7,1700000002\n",
+        "outlet.csv": "k,v,t\n1,5,1700000003\n",
     },
     "A subscription is registered and completes": {
         "trade.csv": "symbol,price,shares,at\nx,5,100,1700000005\nx,6,100,1700000006\n",
