@@ -18,7 +18,7 @@ FILES = {
         "b.csv": "k,w,t\n1,5,1700000003\n",
     },
     "A reading that cannot matter is omitted": {
-        "inlet.csv": "k,v,t\n1,6,1700000000\n1,2,1700000001\n1,7,1700000002\n",
+        "inlet.csv": "k,v,t\n1,4,1700000000\n1,2,1700000001\n1,7,1700000002\n",
         "outlet.csv": "k,v,t\n1,5,1700000003\n",
     },
     "A subscription is registered and completes": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -16,6 +17,8 @@ from tidegate.runtime.spark.failures import not_started_error
 SECONDS_TO_CONNECT = 3.0
 SECONDS_TO_ANSWER = 20.0
 """Time limit for the answer of a standalone master."""
+MOST_PATIENCE = 5.0
+"""Greatest factor by which a busy machine gets more time to answer."""
 SECONDS_TO_GRANT = 45.0
 """Time limit for the first executor of a standalone cluster."""
 
@@ -68,6 +71,16 @@ def check_master(master: str) -> None:
             return
         failures.append(failure)
     raise not_started_error(master, "; ".join(failures))
+
+
+def seconds_to_answer(launch: float) -> float:
+    """Return how long to wait for the answer of a master, given the seconds in which Java was launched.
+
+    A machine on which Java starts slowly, or on which more processes run than it has cores, is busy, and so may be
+    its master.
+    """
+    load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 1.0
+    return max(SECONDS_TO_ANSWER, 4 * launch) * min(max(load, 1.0), MOST_PATIENCE)
 
 
 def wait_for_executor(spark: SparkSession, master: str) -> None:

@@ -20,10 +20,10 @@ from tidegate.runtime.spark.failures import explain_failure, missing_tidegate_er
 from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS, discard_java, kill_java
 from tidegate.runtime.spark.java import ensure_java, quiet_home
 from tidegate.runtime.spark.master import (
-    SECONDS_TO_ANSWER,
     check_master,
     is_on_loopback,
     is_standalone,
+    seconds_to_answer,
     wait_for_executor,
     with_attempts,
 )
@@ -158,8 +158,7 @@ def _require_answer(master: str) -> Iterator[None]:
             passed = time.monotonic() - begun
             if launched is None and SparkContext._gateway is not None:  # noqa: SLF001 - Java has started
                 launched = passed
-            # A machine on which Java starts slowly is busy, and so may be its master.
-            if launched is not None and passed > launched + max(SECONDS_TO_ANSWER, 4 * launched):
+            if launched is not None and passed > launched + seconds_to_answer(launched):
                 has_expired.set()
                 kill_java()
                 return
