@@ -46,8 +46,8 @@ def progress_line(progress: Progress) -> str:
     parts.append(f"state {_format_bytes(progress.state_bytes)}")
     if progress.cold_bytes:
         parts.append(f"cold {_format_bytes(progress.cold_bytes)}")
-    if progress.omitted:
-        parts.append(f"{progress.omitted:,} omitted")
+    if progress.omitted_rows:
+        parts.append(f"{progress.omitted_rows:,} omitted")
     if progress.dead:
         parts.append(f"{sum(progress.dead.values()):,} dead letters")
     parts.append(f"{time.monotonic() - progress.started:.1f} s")

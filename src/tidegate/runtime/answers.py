@@ -35,7 +35,7 @@ def analyze_program(program: Program, measure: Measure) -> str:
 
 def _describe_run(progress: Progress) -> str:
     rows = f"{progress.rows_in:,} rows in, {sum(progress.rows_out.values()):,} rows out"
-    omitted = f", {progress.omitted:,} omitted" if progress.omitted else ""
+    omitted = f", {progress.omitted_rows:,} omitted" if progress.omitted_rows else ""
     dead = f", {sum(progress.dead.values()):,} dead letters" if progress.dead else ""
     return f"{rows}{omitted}{dead}, at most {progress.peak_state_rows:,} rows of state"
 

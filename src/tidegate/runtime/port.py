@@ -187,7 +187,7 @@ class Progress:
         return total_losses(self.steering)
 
     @property
-    def omitted(self) -> int:
+    def omitted_rows(self) -> int:
         """Number of elements that were dropped because they cannot change whether an alarm is raised."""
         return sum(figures.omitted for figures in self.operators.values())
 
