@@ -178,9 +178,9 @@ class Session(Registration):
         reading  at BIGINT, value DOUBLE
         """
         self._check_open()
-        steering = [running.progress().steering for running in self._running]
+        control = [running.progress().control for running in self._running]
         return answer_commands(
-            bind(text, self.catalog, self._running_queries()), findings_of_runs(steering), shedding_of_runs(steering)
+            bind(text, self.catalog, self._running_queries()), findings_of_runs(control), shedding_of_runs(control)
         )
 
     def run(

@@ -75,7 +75,7 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
             raw = {name: world.streams[name].table(rows).to_batches() for name, rows in step.items() if name in tables}
             boxes.append(engine.step(raw)[0])
             result.found += sum(
-                1 for o in engine.orders.values() for f in o["found"] if f["reach"] and not f["declared"]
+                1 for each in engine.control.values() for f in each.found if f.reach and not f.is_declared
             )
             result.cold = max(result.cold, engine.cold_bytes)
             if store and random.random() < 0.4:
@@ -97,7 +97,7 @@ def _source(program: Program, name: str) -> SourceStream:
 def started_again(engine: Engine, store: StateStore) -> Engine:
     """Another engine, with what is in files and records."""
     state = {place: store.load(*place, version.file) for place, version in engine.state.items()}
-    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, engine.orders)
+    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, engine.control)
 
 
 def expected_of(world: World, program: Program) -> dict[int, Relation]:

@@ -14,6 +14,7 @@ from tidegate.connectors.source import Source, read_stream
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
@@ -172,7 +173,7 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
-        if self._label != FINAL and (shed := shedding_step_rows(self.engine.orders)).num_rows:
+        if self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token)
@@ -184,7 +185,7 @@ class EmbeddedRun(BackgroundRun):
         for stream, spread in self.engine.spreads.items():
             self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
-        self.progress.steering = self.engine.orders
+        self.progress.control = self.engine.control
         self.progress.note_state(self.engine.state_bytes, self.engine.state_rows, self.engine.cold_bytes)
 
     def _write_record(self) -> None:
@@ -192,7 +193,8 @@ class EmbeddedRun(BackgroundRun):
             return
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
         engine, positions = self.engine, dict(self.positions)
-        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, engine.orders)
+        control = encode_values(engine.control)
+        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, control)
         self.checkpoint.write(record)
 
     def _last_record(self) -> Record | None:
@@ -219,6 +221,6 @@ class EmbeddedRun(BackgroundRun):
             state=state,
             step_number=record.step,
             arrived=dict(record.arrived),
-            orders=dict(record.orders),
+            control=decode_records(self.job.graph, record.control),
         )
-        self.progress.steering = self.engine.orders
+        self.progress.control = self.engine.control
