@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tidegate.optimizer import keyed_join
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.state import StateStore
@@ -97,7 +99,9 @@ def _source(program: Program, name: str) -> SourceStream:
 def started_again(engine: Engine, store: StateStore) -> Engine:
     """Another engine, with what is in files and records."""
     state = {place: store.load(*place, version.file) for place, version in engine.state.items()}
-    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, engine.control)
+    control = decode_records(engine.job.graph, json.loads(json.dumps(encode_values(engine.control))))
+    assert control == engine.control
+    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, control)
 
 
 def expected_of(world: World, program: Program) -> dict[int, Relation]:

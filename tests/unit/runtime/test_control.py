@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recorded import recorded
 from support.steered import LAST, OPERATOR, ROW, Steered, Tally
 from support.warmed import recorded_steps
 from typer.testing import CliRunner
@@ -93,6 +94,7 @@ def test_a_record_is_what_a_file_would_say_of_it():
     engine = Engine(job(buckets=1))
     engine.step({"s": raw([1]).to_batches()})
     assert engine.control[OPERATOR].steps == ((1,),)
+    assert recorded(engine.control[OPERATOR]) == engine.control[OPERATOR]
 
 
 def test_a_run_that_goes_on_is_steered_as_one_that_never_stopped(tmp_path):
