@@ -184,8 +184,8 @@ class Session(Registration):
 
     def answer(self, program: Program) -> str:
         """Return the answers to the commands of a bound program; see `ask`."""
-        steering = [running.progress().steering for running in self._running]
-        return answer_commands(program, findings_of_runs(steering), shedding_of_runs(steering), measure=self.measure)
+        control = [running.progress().control for running in self._running]
+        return answer_commands(program, findings_of_runs(control), shedding_of_runs(control), measure=self.measure)
 
     def measure(self, program: Program) -> Progress:
         """Run the queries of a bound program over all available input, discard the results, and return the figures."""

@@ -16,6 +16,7 @@ from support import steered
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.source import open_source
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.control import encode_values
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.spark.runner import SparkRun, SparkSettings
 from tidegate.schema import Field, Schema, Type
@@ -55,7 +56,7 @@ def ended(spark: SparkSession | None, folder: Path, checkpoint: Path, buckets: i
     run.wait()
     last = Checkpoint(str(checkpoint)).last_record()
     assert last is not None
-    assert run.progress.steering == last.orders
+    assert encode_values(run.progress.control) == last.control
     return last
 
 
@@ -67,7 +68,7 @@ def as_if_killed(checkpoint: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize("buckets", [1, 2])
-def test_orders_are_those_of_the_embedded_runtime_with_a_step_done_again(spark, tmp_path, buckets):
+def test_records_are_those_of_the_embedded_runtime_with_a_step_done_again(spark, tmp_path, buckets):
     rows = tmp_path / "rows"
     rows.mkdir()
     for number in range(2):
@@ -78,8 +79,8 @@ def test_orders_are_those_of_the_embedded_runtime_with_a_step_done_again(spark, 
     found = ended(spark, rows, tmp_path / "spark", buckets)
     expected = ended(None, rows, tmp_path / "embedded", buckets)
     assert found.arrived == expected.arrived == {"s": ROWS}
-    assert found.orders == expected.orders
-    assert found.orders[steered.LAST]["seen"] == ROWS - 1
+    assert found.control == expected.control
+    assert found.control[steered.LAST]["seen"] == ROWS - 1
 
 
 def test_rows_that_spark_leaves_out_have_arrived_as_well(spark, tmp_path):

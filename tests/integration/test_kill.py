@@ -178,7 +178,7 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
     assert all(found.relations.values())
     assert found.reasons == {"late", "malformed", "division_by_zero", "registered_twice"}
     recorded = json.loads(run.record(FILES - 1).read_text())["content"]
-    assert '"step": ' in json.dumps(recorded["orders"]), "the join is steered"
+    assert '"step": ' in json.dumps(recorded["control"]), "the join is steered"
     assert [json.loads(line)["compared_share"] < 0.9 for line in found.shed] == [True] * FILES
     return found
 

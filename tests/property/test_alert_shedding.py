@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +12,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms
+from support.recorded import recorded
 
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
 from tidegate.optimizer.omission import omission_window
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, Chunks, Facts, Step
+from tidegate.physical.common.operator import NO_STATE, Chunks, Step
+from tidegate.physical.threshold_alert.control import ThresholdAlertRecord
 from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.physical.threshold_alert.shedding import CELLS
 from tidegate.schema import Schema, Type
@@ -59,27 +60,29 @@ class Outcome:
     """What came out of each step in each bucket, and what was decided after it."""
 
     steps: list[list[Step]]
-    orders: list[Facts]
+    records: list[ThresholdAlertRecord | None]
 
     def raised(self, run: Run) -> Counter[Combination]:
         return Counter(c for steps in self.steps for step in steps for c in combinations_of(step, run))
 
 
-def outcome(run: Run, shedding: Shedding, *, backwards: bool = False, after: Sequence[Facts] = ()) -> Outcome:
-    """Run all steps; `backwards` elements of a step arrive in the opposite order. `after`: orders that are replayed."""
-    operator, order, found = run.operator(shedding), NO_FACTS, Outcome([], [])
+def outcome(
+    run: Run, shedding: Shedding, *, backwards: bool = False, after: Sequence[ThresholdAlertRecord | None] = ()
+) -> Outcome:
+    """Run all steps; `backwards` elements of a step arrive in the opposite order. `after`: records to replay."""
+    operator, record, found = run.operator(shedding), None, Outcome([], [])
     states: list[Chunks] = [NO_STATE] * run.buckets
     for number, (inputs, watermark) in enumerate(run.steps):
         steps = []
         for bucket in range(run.buckets):
             batches = [batch_of(i, own(e, bucket, run.buckets, backwards)) for i, e in enumerate(inputs)]
-            steered = operator.for_bucket(bucket, run.buckets).steered(order, {})
-            steps.append(steered.step(states[bucket], batches, [watermark] * run.many))
+            directed = operator.for_bucket(bucket, run.buckets).with_directive(record and record.directive, {})
+            steps.append(directed.step(states[bucket], batches, [watermark] * run.many))
         states = [through_files(step.state) for step in steps]
-        order = after[number] if after else operator.decide(order, [json_of(step.report) for step in steps], 0.1)
+        reports = [recorded(step.report) for step in steps if step.report is not None]
+        record = recorded(after[number] if after else operator.decide(record, reports, 0.1))
         found.steps.append(steps)
-        found.orders.append(json_of(order))
-        order = found.orders[-1]
+        found.records.append(record)
     return found
 
 
@@ -107,11 +110,6 @@ def combinations_of(step: Step, run: Run) -> list[Combination]:
 
 def through_files(state: Chunks) -> Chunks:
     return {name: pa.ipc.read_record_batch(c.serialize(), c.schema) for name, c in state.items()}
-
-
-def json_of(facts: Facts) -> Facts:
-    recorded: Facts = json.loads(json.dumps(facts))
-    return recorded
 
 
 # ---- random alerts
@@ -163,9 +161,11 @@ def test_with_a_budget_that_is_enough_alarms_are_those_without_shedding(run: Run
             assert other.output.to_arrow().equals(one.output.to_arrow())
             assert other.watermark == one.watermark
             assert set(other.state) == set(one.state)
-            assert one.report == NO_FACTS
-    assert all(order["shed"][0]["compared"] == order["shed"][0]["results"] == 1.0 for order in shed.orders)
-    assert not any(exact.orders)
+            assert one.report is None
+    assert all(
+        each.shed[0].in_step.compared_share == each.shed[0].in_step.results_share == 1.0 for each in shed.records
+    )
+    assert not any(exact.records)
 
 
 @given(runs(everything=False), POLICIES)
@@ -181,17 +181,17 @@ def test_alarms_are_some_of_all_and_no_more_is_judged_than_allowed(run: Run, pol
     exact, shed = outcome(run, NO_SHEDDING), outcome(run, Shedding(policy, budget=budget))
     cells = CELLS if policy is Policy.ON else 1
     volume = judged = found = 0
-    for plain, own_steps, order in zip(exact.steps, shed.steps, shed.orders, strict=True):
+    for plain, own_steps, record in zip(exact.steps, shed.steps, shed.records, strict=True):
         for one, other in zip(plain, own_steps, strict=True):
             assert not Counter(combinations_of(other, run)) - Counter(combinations_of(one, run))
-            seen = other.report["0"]
-            assert sum(seen["made"]) <= budget / run.buckets + cells
-            assert sum(seen["found"]) == len(other.output)
-            assert all(f <= m <= v for f, m, v in zip(seen["found"], seen["made"], seen["volume"], strict=True))
-            volume, judged = volume + sum(seen["volume"]), judged + sum(seen["made"])
+            seen = other.report.alerts[0]
+            assert sum(seen.made) <= budget / run.buckets + cells
+            assert sum(seen.found) == len(other.output)
+            assert all(f <= m <= v for f, m, v in zip(seen.found, seen.made, seen.volume, strict=True))
+            volume, judged = volume + sum(seen.volume), judged + sum(seen.made)
             found += len(other.output)
-        overall = order["shed"][0]["overall"]
-        assert (overall["volume"], overall["comparisons"], overall["found"]) == (volume, judged, found)
+        overall = record.shed[0].overall
+        assert (overall.volume, overall.comparisons, overall.found) == (volume, judged, found)
 
 
 @given(runs(everything=False), POLICIES, st.integers(0, 12))
@@ -205,7 +205,7 @@ def test_no_alarm_is_false_however_little_is_judged(run: Run, policy: Policy, bu
 def test_replayed_steps_choose_the_same_however_elements_arrive(run: Run, policy: Policy, budget: int) -> None:
     shedding = Shedding(policy, budget=budget)
     first = outcome(run, shedding)
-    again = outcome(run, shedding, backwards=True, after=first.orders)
+    again = outcome(run, shedding, backwards=True, after=first.records)
     for steps, replayed in zip(first.steps, again.steps, strict=True):
         for step, other in zip(steps, replayed, strict=True):
             assert Counter(combinations_of(step, run)) == Counter(combinations_of(other, run))

@@ -17,7 +17,8 @@ from tidegate.algebra.constraints import ConstraintSettings, Reach
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE
+from tidegate.physical.common.operator import NO_STATE
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 from tidegate.runtime.state import deserialize, serialize
@@ -86,7 +87,7 @@ def joined(random, world, operator, buckets, behind=(0, 0, 2)):
             mine = [_of_bucket(operator, s, each, bucket, buckets) for s, each in enumerate(inputs)]
             if random.random() < 0.3:
                 states[bucket] = {name: deserialize(serialize(chunk)) for name, chunk in states[bucket].items()}
-            step = operator.steered(NO_FACTS, arrived).step(states[bucket], mine, watermarks)
+            step = operator.with_directive(None, arrived).step(states[bucket], mine, watermarks)
             states[bucket] = step.state
             assert len(step.dead) == 0
             rows = [step.output.column(f"{name}.row").to_pylist() for name in world.graph.streams]
@@ -141,8 +142,12 @@ def test_what_is_ordered_is_made_use_of_instead_of_what_is_declared(seed):
     world = world_of(random, "tree")
     operator = operator_of(random, world, more=-100, share=1, exact=False)
     everything = replace(operator, constraints=())
-    steered = KeyedJoinOperator.steered
+    with_directive = KeyedJoinOperator.with_directive
+    children = tuple(s for s, above in enumerate(operator.layout.graph.above) if above)
+    nothing = KeyedJoinDirective(within={}, keeps_no=children)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KeyedJoinOperator, "steered", lambda self, _, arrived: steered(self, {"within": {}}, arrived))
+        patch.setattr(
+            KeyedJoinOperator, "with_directive", lambda self, _, arrived: with_directive(self, nothing, arrived)
+        )
         assert joined(random, world, operator, 1) == world.expected()
     assert joined(random, world, everything, 1) == world.expected()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tidegate.optimizer import keyed_join
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.state import StateStore
@@ -75,7 +77,7 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
             raw = {name: world.streams[name].table(rows).to_batches() for name, rows in step.items() if name in tables}
             boxes.append(engine.step(raw)[0])
             result.found += sum(
-                1 for o in engine.orders.values() for f in o["found"] if f["reach"] and not f["declared"]
+                1 for each in engine.control.values() for f in each.found if f.reach and not f.is_declared
             )
             result.cold = max(result.cold, engine.state_size().cold_bytes)
             if store and random.random() < 0.4:
@@ -97,7 +99,9 @@ def _source(program: Program, name: str) -> SourceStream:
 def started_again(engine: Engine, store: StateStore) -> Engine:
     """Another engine, with what is in files and records."""
     state = {place: store.load(*place, version.file) for place, version in engine.state.items()}
-    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, engine.orders)
+    control = decode_records(engine.job.graph, json.loads(json.dumps(encode_values(engine.control))))
+    assert control == engine.control
+    return Engine(engine.job, store, engine.watermarks, state, engine.step_number, engine.arrived, control)
 
 
 def expected_of(world: World, program: Program) -> dict[int, Relation]:

@@ -26,6 +26,7 @@ from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.kernels.monitor import Observations, sum_observations
 from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, watch_elements
+from tidegate.physical.keyed_join.report import ArrivalSummary, KeyedJoinReport
 from tidegate.time import FOREVER
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
@@ -92,15 +93,15 @@ def arrivals(batch, moment, window=10**6):
 
 def reported(each, batches, buckets):
     """What is said of all steps in all buckets together."""
-    said = []
+    observed = []
     for bucket in range(buckets):
         parts = NO_PARTS
         for batch, moment in moments(batches):
             mine = [e for e in batch if e.value % buckets == bucket]
-            parts, report = watch_elements([each], {}, parts, GRAPH, arrivals(mine, moment), moment)
-            told = report["watched"][each.name]
-            said.append(Observations(told["events"], told["greatest"], tuple(told["histogram"])))
-    return sum_observations(said)
+            parts, watched = watch_elements([each], None, parts, GRAPH, arrivals(mine, moment), moment)
+            own = watched[each.name]
+            observed.append(Observations(own.events, own.greatest, own.histogram))
+    return sum_observations(observed)
 
 
 @pytest.mark.parametrize("kind", [ConstraintKind.ARRIVING, ConstraintKind.CLUSTERED])
@@ -165,9 +166,14 @@ def results(batches, buckets, constraints):
 # --- losses -----------------------------------------------------------------------------------------
 
 
+def with_losses(report):
+    """The report of a bucket in which nothing but losses is reported."""
+    return KeyedJoinReport(ArrivalSummary((), (), (), (), ()), (), (), losses=report)
+
+
 def lost(batches, buckets, constraints, share, *, common):
     """What is counted in all buckets together, and how many results there really are, without and with constraints."""
-    counted = {}
+    counted = None
     for bucket in range(buckets):
         join, sample = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0})), losses.Sample()
         for batch, moment in moments(batches):
@@ -178,9 +184,8 @@ def lost(batches, buckets, constraints, share, *, common):
                 losses.CommonKeyCodes({stream: each.keys[0] for stream, each in new.items()}, found) if common else None
             )
             sample = losses.Sample(sample.parts)  # as if the state had been loaded
-            counted = losses.add_lost_counts(
-                counted, [losses.observe_losses(sample, join, new, moment, constraints, keys, [0], share)]
-            )
+            report = losses.observe_losses(sample, join, new, moment, constraints, keys, [0], share)
+            counted = losses.add_lost_counts(counted, [with_losses(report)])
     return counted
 
 
@@ -193,7 +198,7 @@ def test_if_all_keys_are_sampled_what_is_missing_is_counted(common, seed):
     names = random.sample(sorted(FIELDS.values()), 2)
     lean = Constraints(**{name: {0: random.choice([Bound(rows=1), Bound(time=1), Bound(0, 2)])} for name in names})
     missing = results(batches, buckets, Constraints()).total() - results(batches, buckets, lean).total()
-    assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), 1.0)["estimate"] == missing
+    assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), 1.0).estimate == missing
 
 
 @FEW
@@ -203,6 +208,6 @@ def test_what_is_counted_in_the_sample_depends_neither_on_cuts_nor_on_buckets(se
     all_ = sequence(random)
     once, cuts = [all_], cut(random, all_, late=False)
     found = [lost(each, b, Constraints(), 0.5, common=True) for each, b in ((once, 1), (cuts, 1), (cuts, 3))]
-    assert [each["results"] for each in found if each] == [found[0]["results"]] * len([each for each in found if each])
+    assert [each.results for each in found if each] == [found[0].results] * len([each for each in found if each])
     lean = Constraints(arriving={0: Bound(time=1)})
     assert lost(cuts, 1, lean, 0.5, common=True) == lost(cuts, 3, lean, 0.5, common=True)

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.recorded import recorded
 
 from tidegate.algebra.similarity_join import NO_SHEDDING, Measure, Policy, Shedding, SimilarityCondition, Utility
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE
+from tidegate.physical.common.operator import NO_STATE
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 from tidegate.runtime.state import deserialize, serialize
@@ -191,7 +192,7 @@ class Ran:
     steps: list
     """The outputs of each step, one of each bucket."""
     dead: Counter
-    orders: list
+    records: list
     reports: list
 
     @property
@@ -202,26 +203,26 @@ class Ran:
 def run(case: Case, *, restarts=False, twice=False) -> Ran:
     """All steps in all buckets, checking what each of them promises."""
     operators = [case.operator.for_bucket(bucket, case.buckets) for bucket in range(case.buckets)]
-    states, order, ran = [NO_STATE] * case.buckets, NO_FACTS, Ran([], Counter(), [], [])
+    states, record, ran = [NO_STATE] * case.buckets, None, Ran([], Counter(), [], [])
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
         outputs, reports = [], []
         for bucket, operator in enumerate(operators):
-            before, told = states[bucket], operator.steered(order, {})
-            step = told.step(before, batch, marks)
+            before, directed = states[bucket], operator.with_directive(record and record.directive, {})
+            step = directed.step(before, batch, marks)
             assert step.output.columns.schema == case.operator.schema.arrow
             assert step.watermark == min(marks)
             if twice:
                 other = [each.take(np.random.default_rng(0).permutation(len(each))) for each in batch]
-                again = told.step(loaded(before), other, marks)
+                again = directed.step(loaded(before), other, marks)
                 assert rows_of(again.output) == rows_of(step.output)
             states[bucket] = loaded(step.state) if restarts else step.state
             outputs.append(step.output)
-            reports.append(json.loads(json.dumps(step.report)))
+            reports += [] if step.report is None else [recorded(step.report)]
             ran.dead.update(letters_of(step.dead))
         ran.steps.append(outputs)
         ran.reports.append(reports)
-        order = json.loads(json.dumps(case.operator.decide(order, reports, 0.1)))
-        ran.orders.append(order)
+        record = recorded(case.operator.decide(record, reports, 0.1))
+        ran.records.append(record)
     return ran
 
 
@@ -256,7 +257,7 @@ def test_all_buckets_together_emit_what_a_plain_join_does(measure, seed):
     rows, dead = plain(case)
     assert ran.rows == rows
     assert ran.dead == lettered(dead, case)
-    assert all(order == NO_FACTS for order in ran.orders)
+    assert all(record is None for record in ran.records)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -271,7 +272,7 @@ def test_a_state_that_was_written_and_read_goes_on_as_before(measure, seed):
 
 
 def without_clocks(reports):
-    return [[{**report, "comparing": 0} for report in step] for step in reports]
+    return [[replace(report, comparing=0) for report in step] for step in reports]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -283,10 +284,10 @@ def test_with_too_small_a_budget_the_results_are_some_of_them_and_always_the_sam
     case = case_of(seed, measure, Shedding(policy, budget=random.choice([0, 5, 20, 100])))
     ran = run(case, twice=True)
     assert not ran.rows - plain(case)[0]
-    last = ran.orders[-1]["shed"][0]["overall"]
-    assert last["comparisons"] <= last["volume"]
-    assert last["found"] == ran.rows.total()
-    assert all(0.0 <= last[name] <= 1.0 for name in ("compared", "results"))
+    last = ran.records[-1].shed[0].overall
+    assert last.comparisons <= last.volume
+    assert last.found == ran.rows.total()
+    assert all(0.0 <= share <= 1.0 for share in (last.compared_share, last.results_share))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -299,9 +300,9 @@ def test_a_budget_that_is_enough_leaves_nothing_out(measure, seed):
         rows, dead = plain(case)
         assert ran.rows == rows
         assert ran.dead == lettered(dead, case)
-        shed = ran.orders[-1]["shed"][0]
-        assert (shed["overall"]["compared"], shed["overall"]["results"], shed["overall"]["dropped"]) == (1.0, 1.0, 0)
-        assert shed["history"] == []
+        shed = ran.records[-1].shed[0]
+        assert (shed.overall.compared_share, shed.overall.results_share, shed.overall.dropped) == (1.0, 1.0, 0)
+        assert shed.history == ()
 
 
 @settings(max_examples=15, deadline=None)
@@ -312,9 +313,9 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
     ran, most = run(case), max(sum(len(batch[s]) for batch in case.batches) for s in (0, 1))
     for reports in ran.reports:
         for report in reports:
-            cells = int(np.count_nonzero(np.array(report["tally"]["made"])))
-            assert report["comparisons"] <= budget / case.buckets + 4 * cells * most
-            assert report["budget"] == budget / case.buckets
+            cells = int(np.count_nonzero(np.array(report.tally.made)))
+            assert report.comparisons <= budget / case.buckets + 4 * cells * most
+            assert report.budget == budget / case.buckets
 
 
 @settings(max_examples=15, deadline=None)
@@ -325,7 +326,7 @@ def test_utilities_never_change_what_a_pair_is(seed):
     case = case_of(seed, Measure.OVERLAP, Shedding(Policy.ON, budget=30, utility=utility))
     ran = run(case, twice=True)
     assert not ran.rows - plain(case)[0]
-    assert 0.0 <= ran.orders[-1]["shed"][0]["overall"]["utility"] <= 1.0
+    assert 0.0 <= ran.records[-1].shed[0].overall.utility_share <= 1.0
     full = replace(case.operator, shedding=replace(case.operator.shedding, budget=10**9))
     assert run(replace(case, operator=full)).rows == plain(case)[0]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from support.recorded import recorded
 from tidegate.algebra.constraints import ConstraintUse
 from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge
 from tidegate.physical.keyed_join import losses
@@ -15,11 +15,12 @@ from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.monitor import (
     NO_PARTS,
-    component_sizes,
     constraint_name,
     count_hits_on_no,
+    summarize_arrivals,
     watch_elements,
 )
+from tidegate.physical.keyed_join.report import KeyedJoinReport
 from tidegate.physical.keyed_join.verdicts import ConstraintChoice
 
 EDGE = JoinEdge(0, 1, ("a",), ("a",))
@@ -31,32 +32,27 @@ def choice_of(watches, settings, declared=(), row_bytes=(40, 40)):
     return ConstraintChoice((EDGE,), ("p", "c"), tuple(declared), tuple(watches), settings, row_bytes)
 
 
-def recorded(facts):
-    """As a record has them."""
-    return json.loads(json.dumps(facts))
-
-
-def constraints_of(choice, order):
+def constraints_of(choice, directive):
     """What a join makes use of; before anything is decided, what is declared."""
     used = [each for each in choice.declared if each.unused is None and choice.settings.use is not ConstraintUse.OFF]
-    declared = {constraint_name(e.edge, e.kind): {"rows": e.within.rows, "time": e.within.time} for e in used}
+    declared = {constraint_name(e.edge, e.kind): e.within for e in used}
     bounds = {kind.name.lower(): {} for kind in ConstraintKind}
-    for name, reach in order.get("within", declared).items():
+    for name, reach in (directive.within if directive else declared).items():
         edge, kind = name.split("/")
-        bounds[kind][int(edge)] = Bound(reach["rows"], reach["time"])
-    return Constraints(**bounds, keeps_no=frozenset(order.get("keeps_no", [1])))
+        bounds[kind][int(edge)] = Bound(reach.rows, reach.time)
+    return Constraints(**bounds, keeps_no=frozenset(directive.keeps_no if directive else [1]))
 
 
 @dataclass
 class Followed:
-    """After each step: the order, how many results there were, and what is kept of each stream."""
+    """After each step: the record, how many results there were, and what is kept of each stream."""
 
-    orders: list = field(default_factory=list)
+    records: list = field(default_factory=list)
     results: list = field(default_factory=list)
     sizes: list = field(default_factory=list)
 
     def used(self, name):
-        return [order["followed"][name]["used"] for order in self.orders]
+        return [record.trackers[name].used for record in self.records]
 
 
 def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=None):
@@ -65,28 +61,31 @@ def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=
     Those that do not pass do not come; unless it is said, whatever is decided, whether their keys are remembered.
     """
     join = SynopsisJoin.empty(choice.graph, exact=not lean, watched=frozenset({0}))
-    order, parts, sample, all_ = {}, NO_PARTS, losses.Sample(), Followed()
+    record, parts, sample, all_ = None, NO_PARTS, losses.Sample(), Followed()
     numbers = [data.number(stream) for stream in (1, 2)]
     for begin in range(0, len(data), batch):
         rows = np.arange(begin, min(begin + batch, len(data)))
         some = rows[data.passing[rows]] if keeps_no is None else rows
         arrivals = {s: _arrivals(data, some[data.stream[some] == s + 1], numbers[s], window) for s in (0, 1)}
         moment = Moment([(int(rows[-1]) + 1) * TICK] * 2, [int(each[rows[-1]]) for each in numbers])
-        constraints = constraints_of(choice, order)
+        directive = record.directive if record else None
+        constraints = constraints_of(choice, directive)
         if keeps_no is not None and keeps_no != "chosen":
             constraints = replace(constraints, keeps_no=frozenset(keeps_no))
-        parts, report = watch_elements(choice.watches, order, parts, choice.graph, arrivals, moment)
-        report = {**report, "hits": count_hits_on_no(join, arrivals)}
+        parts, watched = watch_elements(choice.watches, directive, parts, choice.graph, arrivals, moment)
+        hits = count_hits_on_no(join, arrivals)
         found = join.step(arrivals, moment, constraints).combinations
         all_.results.append(len(found))
-        report |= {"sizes": component_sizes(join)}
+        summary = summarize_arrivals(choice.graph, arrivals, moment)
+        report = KeyedJoinReport(summary, join.sizes(), hits, watched)
         if sampled:
             common = losses.CommonKeyCodes({s: each.keys[0] for s, each in arrivals.items()}, data.a[found.rows[0]])
             share = choice.settings.monitoring.sample
-            report |= losses.observe_losses(sample, join, arrivals, moment, constraints, common, [0], share)
-        order = recorded(decide(choice, order, [recorded(report)]))
-        all_.orders.append(order)
-        all_.sizes.append(report["sizes"])
+            lost = losses.observe_losses(sample, join, arrivals, moment, constraints, common, [0], share)
+            report = replace(report, losses=lost)
+        record = recorded(decide(choice, record, [recorded(report)]))
+        all_.records.append(record)
+        all_.sizes.append(report.sizes)
     return all_
 
 

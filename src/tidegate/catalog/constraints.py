@@ -14,7 +14,7 @@ COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "histor
 
 
 USED = "yes"
-"""Beginning of `Found.in_use` if the constraint is in use."""
+"""Beginning of `ConstraintFinding.in_use` if the constraint is in use."""
 
 
 @dataclass(frozen=True, slots=True)

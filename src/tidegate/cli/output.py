@@ -14,7 +14,7 @@ from tidegate.connectors.sinks import TextFormat, render
 from tidegate.errors import printable
 from tidegate.runtime.outputs import sort_by_time
 from tidegate.runtime.port import DEAD_LETTERS
-from tidegate.runtime.shedding import SHEDDING, describe_shed_work
+from tidegate.runtime.shedding import SHEDDING, describe_shares
 
 SHOWN_DEAD_LETTERS = 10
 TABLE_CHUNK = 100_000
@@ -113,8 +113,9 @@ class Printer:
         """Print for each step that shed comparisons the share of results it found."""
         for row in rows.to_pylist():
             if row["compared_share"] < 1:
-                said = describe_shed_work({name.removesuffix("_share"): value for name, value in row.items()})
-                print(f"step {row['step']} of {row['query']} sheds: {said}", file=sys.stderr)
+                shares = row["compared_share"], row["results_share"], row["utility_share"]
+                text = describe_shares(*shares, row["dropped"])
+                print(f"step {row['step']} of {row['query']} sheds: {text}", file=sys.stderr)
 
 
 def _place_text(letter: Mapping[str, object]) -> str:

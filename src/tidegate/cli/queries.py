@@ -26,7 +26,7 @@ from tidegate.runtime.answers import (
 )
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_queries, idle_shedding_warnings, program_identity
-from tidegate.runtime.control import NO_ORDERS, OrdersByOperator
+from tidegate.runtime.control import NO_RECORDS, ControlRecords, decode_shown
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.outputs import result_schema
 from tidegate.runtime.port import QueryState
@@ -142,8 +142,8 @@ def check_queries(query: Path, *, strict: bool = False) -> list[str]:
 def list_constraints(query: Path, checkpoint: str | None) -> str:
     """Show the constraints of the streams in a file, and what the run of a checkpoint found about them."""
     program = bind(_read_text(query).text)
-    orders = [_last_orders(checkpoint, program)] if checkpoint is not None else []
-    return show_constraints(program.catalog, findings_of_runs(orders))
+    runs = [_last_records(checkpoint, program)] if checkpoint is not None else []
+    return show_constraints(program.catalog, findings_of_runs(runs))
 
 
 def _wait_for_end(
@@ -161,8 +161,8 @@ def _wait_for_end(
         printer.close()
 
 
-def _last_orders(checkpoint: str, program: Program) -> OrdersByOperator:
-    """Return the last orders in the checkpoint of a program."""
+def _last_records(checkpoint: str, program: Program) -> ControlRecords:
+    """Return what the last control records in the checkpoint of a program show."""
     kept = Checkpoint(checkpoint)
     known = kept.identity()
     if known is None:
@@ -170,7 +170,7 @@ def _last_orders(checkpoint: str, program: Program) -> OrdersByOperator:
         raise DataError("D306", f"there is no checkpoint at {checkpoint}", hint=hint)
     kept.check({**program_identity(program), "buckets": known["buckets"]})
     last = kept.last_record()
-    return last.orders if last is not None else NO_ORDERS
+    return decode_shown(last.control) if last is not None else NO_RECORDS
 
 
 def _read_text(query: Path) -> _QueryText:

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from tidegate.cli.warnings import Warnings
 from tidegate.expressions.parse.times import instant_text
-from tidegate.runtime.control import Losses
+from tidegate.physical.common.control import Losses
 from tidegate.runtime.port import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import describe_shed_work, shedding_figures
+from tidegate.runtime.shedding import describe_shed_work, shed_records
 
 
 def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:
@@ -69,9 +69,9 @@ def summary(progress: Progress, out: str | None) -> str:
 
 def _shedding_lines(progress: Progress) -> Iterator[str]:
     """Yield a line for each join or alert that has shed something."""
-    for facts in shedding_figures(progress.steering):
-        if facts["overall"]["compared"] < 1 or facts["overall"]["dropped"]:
-            yield f"{facts['query']} has shed: {describe_shed_work(facts['overall'])}"
+    for shed in shed_records(progress.control):
+        if shed.overall.compared_share < 1 or shed.overall.dropped:
+            yield f"{shed.query} has shed: {describe_shed_work(shed.overall)}"
 
 
 def _describe_losses(losses: Losses) -> str:

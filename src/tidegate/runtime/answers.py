@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
 from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.catalog.shedding import SheddingSummary
-from tidegate.physical.common.operator import Facts
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.control import OrdersByOperator, constraint_findings
+from tidegate.runtime.control import ControlRecords, constraint_findings
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.port import Progress
@@ -51,18 +49,18 @@ def answer_commands(
 
     `found` is what runs know about constraints, `shed` what they have shed. EXPLAIN ANALYZE calls `measure`.
     """
-    said = []
+    answers = []
     for command in program.commands:
         match command:
             case Explain(query=query, analyze=True):
-                said.append(analyze_program(replace(program, queries=(query,)), measure))
+                answers.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
-                said.append(explain_program(replace(program, queries=(query,))))
+                answers.append(explain_program(replace(program, queries=(query,))))
             case DropQuery():
                 pass
             case _:
-                said.append(answer(command, found, shed))
-    return "\n\n".join(said)
+                answers.append(answer(command, found, shed))
+    return "\n\n".join(answers)
 
 
 def split_commands(program: Program) -> tuple[Program, Program]:
@@ -77,30 +75,6 @@ def show_constraints(catalog: Catalog, found: Sequence[ConstraintFinding]) -> st
     return answer(ShowConstraints(tuple(s for s in catalog if isinstance(s, SourceStream) and not s.is_table)), found)
 
 
-def findings_of_runs(runs: Iterable[OrdersByOperator]) -> tuple[ConstraintFinding, ...]:
-    """Return what runs found about constraints, from the newest orders of their steered operators.
-
-    Examples
-    --------
-    >>> order = {"found": [{"stream": "b", "constraint": "ordered by id", "history": [9, 4]}]}
-    >>> (only,) = findings_of_runs([{"2/0": order}])
-    >>> only.constraint, only.history, only.saves, only.rows
-    ('ordered by id', '9, 4', '', 0)
-    """
-    return tuple(_make_finding(row) for orders in runs for row in constraint_findings(orders))
-
-
-def _make_finding(row: Facts) -> ConstraintFinding:
-    known: dict[str, Any] = {f.name: _value_text(row.get(f.name)) for f in fields(ConstraintFinding)}
-    return ConstraintFinding(**{**known, **{name: row.get(name) or 0 for name in ("rows", "late", "distance")}})
-
-
-def _value_text(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "yes" if value else "no"
-        case list():
-            return ", ".join(map(_value_text, value))
-    return str(value)
+def findings_of_runs(runs: Iterable[ControlRecords]) -> tuple[ConstraintFinding, ...]:
+    """Return what runs found about constraints, from the newest records of their steered operators."""
+    return tuple(finding for records in runs for finding in constraint_findings(records))

@@ -1,4 +1,4 @@
-"""The record of each step: watermarks, state files, source positions and orders.
+"""The record of each step: watermarks, state files, source positions and control records.
 
 A step that is replayed starts from the record of the previous step, so it sees the same watermarks
 and the same state, whatever happened in the first attempt.
@@ -21,7 +21,7 @@ from typing import Any
 from pyarrow import fs
 
 from tidegate.errors import DataError
-from tidegate.physical.common.operator import Facts
+from tidegate.physical.common.codec import Json
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.runtime.sealed import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
 from tidegate.runtime.state import file_system
@@ -43,8 +43,8 @@ class Record:
     """Version of each table that was read; in the embedded runtime also the position in each stream."""
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each source stream so far."""
-    orders: Mapping[str, Facts] = field(default_factory=dict)
-    """Orders of steered operators for the next step, by ``stage/operator``."""
+    control: Mapping[str, Json] = field(default_factory=dict)
+    """Encoded control records of steered operators (`runtime.control`), by ``stage/operator``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,68 +1,92 @@
-"""Steered operators: decide their orders from their reports, and extract what is shown to users.
+"""Control of steered operators: decide their directives from their reports, and extract what is shown to users.
 
-After each step the driver has the reports of all buckets. It decides the orders of the next step and records
-them with the step, together with the number of rows that have arrived. So a replayed step gets the same orders.
+After each step the driver has the reports of all buckets. It decides the directives of the next step. They are part
+of the control records, which are recorded with the step, together with the number of rows that have arrived. So a
+replayed step gets the same directives.
 
 The rows that have *arrived* are all raw rows of a source stream, including dead letters. Their number does not
 depend on which columns are read, which rows are wanted, or how rows are cut into steps and spread over tasks.
 Rows of a table count each time they are read.
+
+Directives, reports and records are kept by the *place* of their operator, ``stage/operator``.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import cast
 
-from tidegate.physical.common.operator import NO_FACTS, Facts, Steered
+from tidegate.catalog.constraints import ConstraintFinding
+from tidegate.physical.common.codec import Json, as_recorded, from_json, to_json
+from tidegate.physical.common.control import ControlRecord, Directive, Losses, Report
+from tidegate.physical.common.operator import Steered
 from tidegate.runtime.stage import Stage, StageGraph, StageStep
 
-OrdersByOperator = Mapping[str, Facts]
-"""The newest order of each steered operator, by ``stage/operator``."""
+ControlRecords = Mapping[str, ControlRecord]
+"""The newest record of each steered operator, by place."""
 
-NO_ORDERS: OrdersByOperator = {}
-FOUND, LOSSES, SHED = "found", "losses", "shed"
-"""Keys of an order that are shown to users: rows on constraints found, results lost, and work shed, for each join or
-alert that may lose or shed."""
+Directives = Mapping[str, Directive]
+"""The directive of each steered operator, by place."""
 
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Estimated number of missing results, or of missing pairs of rows, with bounds.
-
-    Without a sample there is no estimate, and the upper bound is the most that can be missing.
-    """
-
-    estimate: float | None
-    low: float
-    high: float
-    of: str = "results"
+NO_RECORDS: ControlRecords = {}
+NO_DIRECTIVES: Directives = {}
 
 
-def orders_of(stage: Stage, orders: OrdersByOperator) -> dict[int, Facts]:
-    """Return the orders of the steered operators of a stage, by operator number."""
-    pairs = ((_split_key(key), order) for key, order in orders.items())
-    return {number: order for (at, number), order in pairs if at == stage.number}
+def directives_of(records: ControlRecords) -> dict[str, Directive]:
+    """Return the directives for the next step."""
+    return {place: record.directive for place, record in records.items()}
 
 
-def reports_of(stage: Stage, step: StageStep) -> dict[str, Facts]:
-    """Return the reports of the steered operators of a stage in one bucket, by ``stage/operator``."""
+def directives_for_stage(stage: Stage, directives: Directives) -> dict[int, Directive]:
+    """Return the directives of the steered operators of a stage, by operator number."""
+    pairs = ((_split_place(place), directive) for place, directive in directives.items())
+    return {number: directive for (at, number), directive in pairs if at == stage.number}
+
+
+def reports_of(stage: Stage, step: StageStep) -> dict[str, Report]:
+    """Return the reports of the steered operators of a stage in one bucket, by place."""
     return {f"{stage.number}/{number}": report for number, report in step.reports.items()}
 
 
 def decide_after_step(
-    graph: StageGraph, orders: OrdersByOperator, buckets: Iterable[Mapping[str, Facts]], seconds: float
-) -> dict[str, Facts]:
-    """Decide the orders after a step that took some seconds, from its orders and the reports of its buckets."""
-    reports: dict[str, list[Facts]] = {}
+    graph: StageGraph, records: ControlRecords, buckets: Iterable[Mapping[str, Report]], seconds: float
+) -> dict[str, ControlRecord]:
+    """Return the records after a step that took some seconds, from those before it and the reports of its buckets."""
+    reports: dict[str, list[Report]] = {}
     for bucket in buckets:
-        for key, report in bucket.items():
-            reports.setdefault(key, []).append(_round_trip_json(report))
-    return {
-        **orders,
-        **{key: _decide_for_operator(graph, key, orders, reports[key], seconds) for key in sorted(reports)},
+        for place, report in bucket.items():
+            reports.setdefault(place, []).append(as_recorded(report))
+    decided = {
+        place: _decide_for_operator(graph, place, records.get(place), reports[place], seconds)
+        for place in sorted(reports)
     }
+    return {**records, **{place: record for place, record in decided.items() if record is not None}}
+
+
+def encode_values(values: Mapping[str, Directive | Report | ControlRecord]) -> dict[str, Json]:
+    """Return directives, reports or records as JSON, by place."""
+    return {place: to_json(value) for place, value in values.items()}
+
+
+def decode_directives(graph: StageGraph, data: Mapping[str, Json]) -> dict[str, Directive]:
+    """Return the directives that `encode_values` encoded."""
+    return {place: from_json(_operator_at(graph, place).control_types().directive, data[place]) for place in data}
+
+
+def decode_reports(graph: StageGraph, data: Mapping[str, Json]) -> dict[str, Report]:
+    """Return the reports that `encode_values` encoded."""
+    return {place: from_json(_operator_at(graph, place).control_types().report, data[place]) for place in data}
+
+
+def decode_records(graph: StageGraph, data: Mapping[str, Json]) -> dict[str, ControlRecord]:
+    """Return the records that `encode_values` encoded."""
+    return {place: from_json(_operator_at(graph, place).control_types().record, data[place]) for place in data}
+
+
+def decode_shown(data: Mapping[str, Json]) -> dict[str, ControlRecord]:
+    """Return from encoded records only what is shown to users. The stages need not be known for that."""
+    return {place: from_json(ControlRecord, each) for place, each in data.items()}
 
 
 def add_counts(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
@@ -76,45 +100,49 @@ def add_counts(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, 
     return {stream: before.get(stream, 0) + more.get(stream, 0) for stream in {**before, **more}}
 
 
-def constraint_findings(orders: OrdersByOperator) -> tuple[Facts, ...]:
+def constraint_findings(records: ControlRecords) -> tuple[ConstraintFinding, ...]:
     """Return what was found about constraints: a row for each stream and constraint."""
-    return tuple(row for order in orders.values() for row in order.get(FOUND, ()))
+    return tuple(finding for record in records.values() for finding in record.found)
 
 
-def total_losses(orders: OrdersByOperator) -> Losses | None:
+def total_losses(records: ControlRecords) -> Losses | None:
     """Add up the losses of all operators; return None if no operator reports any.
 
     Examples
     --------
-    >>> total_losses({"2/0": {"losses": {"estimate": 4, "low": 1, "high": 9}}, "3/0": {"losses": {}}})
-    Losses(estimate=4, low=1, high=9, of='results')
+    >>> lean = ControlRecord(Directive(), losses=Losses(estimate=4, low=1, high=9))
+    >>> total_losses({"2/0": lean, "3/0": ControlRecord(Directive())})
+    Losses(estimate=4, low=1, high=9, of='results', found=None)
     """
-    told = [order[LOSSES] for order in orders.values() if order.get(LOSSES)]
-    if not told:
+    losses = [record.losses for record in records.values() if record.losses is not None]
+    if not losses:
         return None
-    low, high = (sum(each[bound] for each in told) for bound in ("low", "high"))
-    estimates = [each["estimate"] for each in told]
-    kinds = sorted({each.get("of", "results") for each in told})
-    return Losses(None if None in estimates else sum(estimates), low, high, " or ".join(kinds))
+    estimates = [each.estimate for each in losses if each.estimate is not None]
+    return Losses(
+        sum(estimates) if len(estimates) == len(losses) else None,
+        sum(each.low for each in losses),
+        sum(each.high for each in losses),
+        " or ".join(sorted({each.of for each in losses})),
+    )
 
 
 def _decide_for_operator(
-    graph: StageGraph, key: str, orders: OrdersByOperator, reports: Sequence[Facts], seconds: float
-) -> Facts:  # fmt: skip
-    stage, number = _split_key(key)
+    graph: StageGraph, place: str, record: ControlRecord | None, reports: Sequence[Report], seconds: float
+) -> ControlRecord | None:
+    decided = _operator_at(graph, place).decide(record, reports, seconds)
+    if decided is None:
+        return None
+    query = graph.stages[_split_place(place)[0]].query
+    return as_recorded(replace(decided, shed=tuple(replace(shed, query=query) for shed in decided.shed)))
+
+
+def _operator_at(graph: StageGraph, place: str) -> Steered[Directive, Report, ControlRecord]:
+    stage, number = _split_place(place)
     operator = graph.stages[stage].nodes[number].operator
     assert isinstance(operator, Steered)
-    order = _round_trip_json(operator.decide(orders.get(key, NO_FACTS), reports, seconds))
-    shed = [{**facts, "query": graph.stages[stage].query} for facts in order.get(SHED, ())]
-    return {**order, SHED: shed} if shed else order
+    return cast("Steered[Directive, Report, ControlRecord]", operator)
 
 
-def _split_key(key: str) -> tuple[int, int]:
-    stage, _, number = key.partition("/")
+def _split_place(place: str) -> tuple[int, int]:
+    stage, _, number = place.partition("/")
     return int(stage), int(number)
-
-
-def _round_trip_json(facts: Facts) -> Facts:
-    """Convert facts to and from JSON, so that they are the same whether or not they were read from a record."""
-    found: dict[str, Any] = json.loads(json.dumps(facts))
-    return found

@@ -17,8 +17,8 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import Source, version_of
 from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
-from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import Losses, total_losses
+from tidegate.physical.common.control import Losses
+from tidegate.runtime.control import NO_RECORDS, ControlRecords, total_losses
 from tidegate.runtime.figures import FiguresByOperator
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
@@ -153,8 +153,8 @@ class Progress:
     peak_state_bytes: int = 0
     peak_state_rows: int = 0
     steps: int = 0
-    steering: Mapping[str, Facts] = field(default_factory=dict)
-    """The newest order of each steered operator, by ``stage/operator``."""
+    control: ControlRecords = field(default_factory=lambda: NO_RECORDS)
+    """The newest record of each steered operator, by ``stage/operator``."""
     operators: FiguresByOperator = field(default_factory=dict)
     """Figures of all operators since the start of this process."""
     started: float = field(default_factory=time.monotonic)
@@ -184,7 +184,7 @@ class Progress:
     @property
     def losses(self) -> Losses | None:
         """Estimate of the results that are missing because a constraint did not hold; None if none can be missing."""
-        return total_losses(self.steering)
+        return total_losses(self.control)
 
     @property
     def omitted_rows(self) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.catalog.shedding import SheddingSummary
-from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import SHED, OrdersByOperator
+from tidegate.physical.common.control import ShedRecord, ShedWork
+from tidegate.runtime.control import ControlRecords
 
 SHEDDING = "shedding"
 """Name of the output with the share of comparisons made in each step. The other outputs are named by query."""
@@ -31,54 +30,42 @@ SHEDDING_SCHEMA = pa.schema(
 )
 """Schema with one row for each step and join that may shed. The shares of results and utility are estimates."""
 
-_FIGURES = (
-    "step",
-    "query",
-    "join",
-    "compared",
-    "results",
-    "utility",
-    "comparisons",
-    "volume",
-    "found",
-    "dropped",
-    "budget",
-)
+
+def shed_records(records: ControlRecords) -> tuple[ShedRecord, ...]:
+    """Return what was shed, in the last step and overall, by each join or alert that may shed."""
+    return tuple(shed for record in records.values() for shed in record.shed)
 
 
-def shedding_figures(orders: OrdersByOperator) -> tuple[Facts, ...]:
-    """Return the figures on shedding, of the last step and overall, that the orders contain."""
-    return tuple(facts for order in orders.values() for facts in order.get(SHED, ()))
-
-
-def shedding_step_rows(orders: OrdersByOperator) -> pa.RecordBatch:
-    """Return the figures of `shedding_figures` as rows."""
-    rows = [
-        dict(zip(SHEDDING_SCHEMA.names, (facts.get(f) for f in _FIGURES), strict=True))
-        for facts in shedding_figures(orders)
-    ]
+def shedding_step_rows(records: ControlRecords) -> pa.RecordBatch:
+    """Return what was shed in the last step as rows."""
+    rows = [_step_row(shed) for shed in shed_records(records)]
     return pa.RecordBatch.from_pylist(rows, schema=SHEDDING_SCHEMA)
 
 
-def shedding_of_runs(runs: Iterable[OrdersByOperator]) -> tuple[SheddingSummary, ...]:
-    """Describe what runs have shed, from the newest orders of their operators."""
-    return tuple(_summarize_shedding(facts) for orders in runs for facts in shedding_figures(orders))
+def shedding_of_runs(runs: Iterable[ControlRecords]) -> tuple[SheddingSummary, ...]:
+    """Describe what runs have shed, from the newest records of their operators."""
+    return tuple(_summarize_shedding(shed) for records in runs for shed in shed_records(records))
 
 
-def describe_shed_work(facts: Facts) -> str:
+def describe_shed_work(work: ShedWork) -> str:
     """Describe in one line what was shed, in one step or overall.
 
     Examples
     --------
-    >>> describe_shed_work({"compared": 0.05, "results": 0.28, "utility": None, "dropped": 0})
+    >>> describe_shed_work(ShedWork(comparisons=5, volume=100, found=28, missed=72.0))
     '5 % of comparisons made, about 28 % of results found'
     """
-    said = [f"{percent(facts['compared'])} of comparisons made", f"about {percent(facts['results'])} of results found"]
-    if facts.get("utility") is not None:
-        said.append(f"about {percent(facts['utility'])} of their utility")
-    if facts.get("dropped"):
-        said.append(f"{facts['dropped']:,} rows dropped")
-    return ", ".join(said)
+    return describe_shares(work.compared_share, work.results_share, work.utility_share, work.dropped)
+
+
+def describe_shares(compared: float, results: float, utility: float | None, dropped: int) -> str:
+    """Describe in one line the shares of comparisons, results and utility, and the rows dropped."""
+    parts = [f"{percent(compared)} of comparisons made", f"about {percent(results)} of results found"]
+    if utility is not None:
+        parts.append(f"about {percent(utility)} of their utility")
+    if dropped:
+        parts.append(f"{dropped:,} rows dropped")
+    return ", ".join(parts)
 
 
 def percent(share: float | None) -> str:
@@ -95,22 +82,37 @@ def percent(share: float | None) -> str:
     return f"{amount:.1f} %" if 99 < amount < 100 else f"{amount:.2g} %" if amount < 10 else f"{amount:.0f} %"
 
 
-def _summarize_shedding(facts: Facts) -> SheddingSummary:
-    budget, overall = facts.get("budget"), facts.get("overall", facts)
+def _step_row(shed: ShedRecord) -> dict[str, object]:
+    work = shed.in_step
+    return {
+        "step": shed.step,
+        "query": shed.query,
+        "join": shed.join,
+        "compared_share": work.compared_share,
+        "results_share": work.results_share,
+        "utility_share": work.utility_share,
+        "comparisons": work.comparisons,
+        "of_comparisons": work.volume,
+        "found": work.found,
+        "dropped": work.dropped,
+        "budget": shed.budget,
+    }
+
+
+def _summarize_shedding(shed: ShedRecord) -> SheddingSummary:
+    now, overall = shed.in_step, shed.overall
     return SheddingSummary(
-        query=facts.get("query", ""),
-        join=facts.get("join", ""),
-        policy=facts.get("policy", ""),
-        compared=_now_and_overall(facts, overall, "compared"),
-        results=_now_and_overall(facts, overall, "results"),
-        utility=_now_and_overall(facts, overall, "utility"),
-        dropped=f"{overall.get('dropped') or 0:,}",
-        budget="" if budget is None else f"{budget:,.0f}",
-        history=", ".join(f"{percent(share)} from step {step}" for step, share in facts.get("history", ())),
+        query=shed.query,
+        join=shed.join,
+        policy=shed.policy,
+        compared=_now_and_overall(now.compared_share, overall.compared_share),
+        results=_now_and_overall(now.results_share, overall.results_share),
+        utility=_now_and_overall(now.utility_share, overall.utility_share),
+        dropped=f"{overall.dropped:,}",
+        budget="" if shed.budget is None else f"{shed.budget:,.0f}",
+        history=", ".join(f"{percent(share)} from step {step}" for step, share in shed.history),
     )
 
 
-def _now_and_overall(facts: Facts, overall: Any, what: str) -> str:
-    if facts.get(what) is None:
-        return ""
-    return f"{percent(facts[what])} now, {percent(overall[what])} in all"
+def _now_and_overall(now: float | None, overall: float | None) -> str:
+    return "" if now is None else f"{percent(now)} now, {percent(overall)} in all"

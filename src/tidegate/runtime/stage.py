@@ -22,13 +22,12 @@ import pyarrow as pa
 
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS
 from tidegate.physical.common.operator import (
-    NO_FACTS,
     NO_STATE,
     BucketAware,
     Chunks,
-    Facts,
     MovesTime,
     Operator,
     PairLimited,
@@ -104,10 +103,10 @@ class Outlet:
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
-    """Input of a stage's operators besides elements: orders by operator number, rows arrived, and the bucket."""
+class StepContext:
+    """Input of a stage's operators besides elements: directives by operator number, rows arrived, and the bucket."""
 
-    orders: Mapping[int, Facts] = field(default_factory=dict)
+    directives: Mapping[int, Directive] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Number of raw rows of each source stream so far, including this step."""
     bucket: int = 0
@@ -124,7 +123,7 @@ class StageStep:
     outputs: tuple[Batch, ...]
     watermarks: tuple[int, ...]
     dead: pa.RecordBatch
-    reports: Mapping[int, Facts]
+    reports: Mapping[int, Report]
     """Reports of steered operators, by operator number."""
     figures: Mapping[int, OperatorFigures]
     """Figures of all operators, by operator number."""
@@ -182,10 +181,10 @@ class Stage:
         return self.partition == ()
 
     def step(
-        self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], steering: Steering | None = None
+        self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], context: StepContext | None = None
     ) -> StageStep:
         """Run the operators of the stage bottom-up, each once with its part of the state."""
-        run = _StageRun(state, inputs, watermarks, steering or Steering(), remembers=len(self.outlets) > 1)
+        run = _StageRun(state, inputs, watermarks, context or StepContext(), remembers=len(self.outlets) > 1)
         results: list[tuple[Batch, int]] = []
         letters: list[pa.RecordBatch] = []
         for outlet in self.outlets:
@@ -229,13 +228,13 @@ class _StageRun:
         state: Chunks,
         inputs: Sequence[Batch],
         watermarks: Sequence[int],
-        steering: Steering,
+        context: StepContext,
         *,
         remembers: bool,
     ) -> None:
         self.state = _split_by_operator(state)
-        self.inputs, self.watermarks, self.steering = inputs, watermarks, steering
-        self.reports: dict[int, Facts] = {}
+        self.inputs, self.watermarks, self.context = inputs, watermarks, context
+        self.reports: dict[int, Report] = {}
         self.figures: dict[int, OperatorFigures] = {}
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
@@ -265,14 +264,14 @@ class _StageRun:
 
     def run_node(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
         number, self.visited = self.visited, self.visited + 1
-        operator, is_steered = node.operator, _is_a(type(node.operator), Steered)
+        operator = node.operator
         if _is_a(type(operator), BucketAware):
-            operator = cast("BucketAware", operator).for_bucket(self.steering.bucket, self.steering.buckets)
-        if is_steered:
-            steered = cast("Steered", operator)
-            operator = steered.steered(self.steering.orders.get(number, NO_FACTS), self.steering.arrived)
-        if self.steering.most_pairs is not None and _is_a(type(operator), PairLimited):
-            operator = cast("PairLimited", operator).with_pair_limit(self.steering.most_pairs)
+            operator = cast("BucketAware", operator).for_bucket(self.context.bucket, self.context.buckets)
+        if _is_a(type(operator), Steered):
+            steered = cast("Steered[Directive, Report, ControlRecord]", operator)
+            operator = steered.with_directive(self.context.directives.get(number), self.context.arrived)
+        if self.context.most_pairs is not None and _is_a(type(operator), PairLimited):
+            operator = cast("PairLimited", operator).with_pair_limit(self.context.most_pairs)
         began = perf_counter()
         step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
@@ -280,7 +279,7 @@ class _StageRun:
         rows_in = sum(len(batch) for batch, _ in below)
         self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, perf_counter() - began)
         self.pairs = max(self.pairs, step.pairs)
-        if is_steered:
+        if step.report is not None:
             self.reports[number] = step.report
         self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
         if step.dead.num_rows:

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
-from tidegate.physical.common.operator import NO_STATE, Chunks, Facts
-from tidegate.runtime.control import NO_ORDERS, OrdersByOperator, orders_of, reports_of
+from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import FiguresByOperator, add_figures
-from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, Steering, ToQuery, ToStage
+from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, StepContext, ToQuery, ToStage
 
 Address = tuple[int, int]
 """Address of a port: the number of the stage, and of the port in it."""
@@ -48,7 +49,7 @@ class Inbox:
     bucket: int = 0
     batches: dict[Address, list[Batch]] = field(default_factory=dict)
     watermarks: dict[Address, int] = field(default_factory=dict)
-    orders: OrdersByOperator = field(default_factory=lambda: NO_ORDERS)
+    directives: Directives = field(default_factory=lambda: NO_DIRECTIVES)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Number of raw rows of each source stream so far, including this step."""
 
@@ -73,7 +74,7 @@ class Outbox:
     marks: list[PortWatermark] = field(default_factory=list)
     results: list[tuple[str, Batch]] = field(default_factory=list)
     dead: list[pa.RecordBatch] = field(default_factory=list)
-    reports: list[dict[str, Facts]] = field(default_factory=list)
+    reports: list[dict[str, Report]] = field(default_factory=list)
     """Reports of steered operators by ``stage/operator``: one dict per stage and bucket, in the order they ran."""
     figures: FiguresByOperator = field(default_factory=dict)
     pairs: int = 0
@@ -113,8 +114,9 @@ def run_stage(
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
-    steering = Steering(orders_of(stage, inbox.orders), inbox.arrived, inbox.bucket, buckets, most_pairs)
-    step = stage.step(state, inputs, watermarks, steering)
+    directives = directives_for_stage(stage, inbox.directives)
+    context = StepContext(directives, inbox.arrived, inbox.bucket, buckets, most_pairs)
+    step = stage.step(state, inputs, watermarks, context)
     outbox.send(stage, step, buckets)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
     outbox.marks += _marks_for_targets(stage.targets, step.watermarks)

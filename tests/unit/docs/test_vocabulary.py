@@ -29,8 +29,20 @@ RETIRED_NAMES = {
     "Surroundings": "BindContext",
     "meeting": "partition_keys",
     "deadletters": "dead_letters",
+    "Facts": "Directive, Report, ControlRecord",
+    "NO_FACTS": "None: before the first decision there is no directive",
+    "Orders": "StepDirective",
+    "OrdersByOperator": "ControlRecords, Directives",
+    "NO_ORDERS": "NO_RECORDS, NO_DIRECTIVES",
+    "Steering": "StepContext",
+    "steering": "control",
+    "orders": "directives",
+    "facts": "report, record",
+    "told": "report",
+    "said": "report",
+    "steered": "with_directive",
 }
-"""Names of classes, functions and modules that have given way to another word."""
+"""Names of classes, functions, modules, constants and fields that have given way to another word."""
 
 RETIRED_PHRASES = (
     "many-one join",
@@ -48,8 +60,17 @@ RETIRED_PHRASES = (
 
 def defined(path) -> set[str]:
     tree = ast.parse(path.read_text())
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    return {*names, path.stem}
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    bodies = [tree.body, *(node.body for node in named if isinstance(node, ast.ClassDef))]
+    assigned = (
+        target.id
+        for body in bodies
+        for node in body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    )
+    return {*(node.name for node in named), *assigned, path.stem}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -9,19 +9,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recorded import recorded
 from support.steered import LAST, OPERATOR, ROW, Steered, Tally
 from support.warmed import recorded_steps
 from typer.testing import CliRunner
 
 from tidegate.algebra.constraints import Clustered, Reach
 from tidegate.catalog.catalog import SourceStream
-from tidegate.catalog.constraints import declaration_identity
+from tidegate.catalog.constraints import ConstraintFinding, declaration_identity
 from tidegate.cli.main import app
 from tidegate.cli.watch import summary
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import DataError
+from tidegate.physical.common.control import ControlRecord, Directive, Losses
 from tidegate.runtime.checkpoint import Checkpoint, Record
-from tidegate.runtime.control import Losses, constraint_findings
+from tidegate.runtime.control import constraint_findings, decode_shown, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.port import Job, Progress
@@ -71,35 +73,36 @@ def test_every_bucket_is_told_the_same_of_the_steps_before(steps, buckets):
         assert told(out) == ({(seen, arrived)} if good else set())
         seen, latest = seen + len(good), max([latest, *times])
         assert engine.arrived == {"s": arrived}
-        assert engine.orders[OPERATOR]["seen"] == seen
-        assert engine.orders[LAST]["seen"] == seen
-        assert len(engine.orders[OPERATOR]["known"]) == buckets
-    assert [sum(rows) for rows in engine.orders[OPERATOR]["steps"]] == [
+        assert engine.control[OPERATOR].seen == seen
+        assert engine.control[LAST].seen == seen
+        assert len(engine.control[OPERATOR].known) == buckets
+    assert [sum(rows) for rows in engine.control[OPERATOR].steps] == [
         sum(time >= max([-1, *(t for before in steps[:i] for t in before)]) for time in times)
         for i, times in enumerate(steps)
     ]
 
 
-def test_the_end_changes_neither_orders_nor_counts():
+def test_the_end_changes_neither_records_nor_counts():
     engine = Engine(job())
     engine.step({"s": raw([1, 2, 3]).to_batches()})
-    before = (dict(engine.orders), dict(engine.arrived))
+    before = (dict(engine.control), dict(engine.arrived))
     engine.finish()
-    assert (engine.orders, engine.arrived) == before
+    assert (engine.control, engine.arrived) == before
 
 
-def test_an_order_is_what_a_file_would_say_of_it():
+def test_a_record_is_what_a_file_would_say_of_it():
     engine = Engine(job(buckets=1))
     engine.step({"s": raw([1]).to_batches()})
-    assert engine.orders[OPERATOR]["steps"] == [[1]]
+    assert engine.control[OPERATOR].steps == ((1,),)
+    assert recorded(engine.control[OPERATOR]) == engine.control[OPERATOR]
 
 
 def test_a_run_that_goes_on_is_steered_as_one_that_never_stopped(tmp_path):
     whole, _ = lasting(range(30), tmp_path / "whole")
     lasting(range(4 * PER_STEP), tmp_path / "parts")
     parts, progress = lasting(range(30), tmp_path / "parts")
-    assert (parts.orders, parts.arrived) == (whole.orders, {"s": 30})
-    assert progress.steering == whole.orders
+    assert (parts.control, parts.arrived) == (whole.control, {"s": 30})
+    assert encode_values(progress.control) == whole.control
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -108,12 +111,13 @@ def test_a_step_whose_record_is_lost_is_steered_as_before(tmp_path, lost):
     for path in sorted((tmp_path / "steps").iterdir())[-lost:]:
         path.unlink()
     again, _ = lasting(range(30), tmp_path)
-    assert (again.step, again.orders, again.arrived) == (whole.step, whole.orders, whole.arrived)
+    assert (again.step, again.control, again.arrived) == (whole.step, whole.control, whole.arrived)
 
 
 def test_a_run_that_finds_nothing_new_tells_what_was_found_before(tmp_path):
     whole, _ = lasting(range(9), tmp_path)
-    assert lasting(range(9), tmp_path)[1].steering == whole.orders
+    _, progress = lasting(range(9), tmp_path)
+    assert encode_values(progress.control) == whole.control
 
 
 def test_a_stage_with_a_steered_operator_can_be_warmed_up(monkeypatch):
@@ -125,9 +129,9 @@ def test_a_stage_with_a_steered_operator_can_be_warmed_up(monkeypatch):
 # ---- what is shown
 
 
-def test_what_was_found_is_in_the_orders(tmp_path):
+def test_what_was_found_is_in_the_records(tmp_path):
     record, _ = lasting(range(9), tmp_path)
-    assert [row["within"] for row in constraint_findings(record.orders)] == ["9 rows", "9 rows"]
+    assert [each.within for each in constraint_findings(decode_shown(record.control))] == ["9 rows", "9 rows"]
 
 
 def test_a_session_shows_what_its_runs_found():
@@ -135,7 +139,9 @@ def test_a_session_shows_what_its_runs_found():
         session.stream("s", raw([1, 2]), time="at")
         running = session.sql("SELECT key FROM s")
         running.finish()
-        running.progress().steering = {OPERATOR: {"found": [{"stream": "s", "constraint": "ordered by key"}]}}
+        running.progress().control = {
+            OPERATOR: ControlRecord(Directive(), found=(ConstraintFinding("s", "ordered by key"),))
+        }
         assert "ordered by key" in session.ask("SHOW CONSTRAINTS")
 
 
@@ -161,12 +167,13 @@ def test_constraints_are_shown_when_the_run_has_ended(query):
 
 def test_constraints_of_a_checkpoint_are_shown_without_running(query, tmp_path):
     declaration = declaration_identity(Clustered(("id",), Reach(rows=5)))
-    found = [
-        {"stream": "b", "constraint": "clustered by id", "within": "5 rows", "used": "7", "declaration": declaration},
-        {"stream": "b", "constraint": "ordered by id", "used": "9"},
-    ]
+    found = (
+        ConstraintFinding("b", "clustered by id", within="5 rows", used="7", declaration=declaration),
+        ConstraintFinding("b", "ordered by id", used="9"),
+    )
     checkpoint = checkpoint_of(query, tmp_path)
-    Checkpoint(checkpoint).write(Record(9, {}, orders={OPERATOR: {"found": found}}))
+    control = encode_values({OPERATOR: ControlRecord(Directive(), found=found)})
+    Checkpoint(checkpoint).write(Record(9, {}, control=control))
     said = CliRunner().invoke(app, ["constraints", str(query), "--checkpoint", checkpoint]).stdout
     assert [line.split() for line in said.splitlines()[1:]] == [
         ["b", "clustered", "by", "id", "5", "rows", "declared", "7"],
@@ -200,15 +207,15 @@ def test_a_checkpoint_that_does_not_exist_has_no_constraints_to_show(query, tmp_
 
 
 def test_results_that_are_missing_are_told_at_the_end_of_a_run():
-    losses = {"estimate": 2, "low": 0, "high": 5, "results": 70}
-    lines = summary(Progress(steering={OPERATOR: {"losses": losses}}), None).splitlines()
+    losses = Losses(estimate=2, low=0, high=5)
+    lines = summary(Progress(control={OPERATOR: ControlRecord(Directive(), losses=losses)}), None).splitlines()
     assert lines[1:] == ["missing results: about 2, between 0 and 5 (MODE lean)"]
-    assert len(summary(Progress(steering={OPERATOR: {}}), None).splitlines()) == 1
+    assert len(summary(Progress(control={OPERATOR: ControlRecord(Directive())}), None).splitlines()) == 1
 
 
 def test_where_nothing_is_sampled_it_is_told_that_nobody_knows_what_is_missing():
-    told = [{"of": "results", "estimate": None, "low": 0.0, "high": each} for each in (1000, 30)]
-    progress = Progress(steering={f"{place}/0": {"losses": each} for place, each in enumerate(told)})
+    records = [ControlRecord(Directive(), losses=Losses(None, 0.0, each)) for each in (1000, 30)]
+    progress = Progress(control={f"{place}/0": each for place, each in enumerate(records)})
     assert progress.losses == Losses(None, 0, 1030)
     assert summary(progress, None).splitlines()[1:] == [
         "missing results: not known how many, at most 1,030, because nothing is sampled (MODE lean, monitor_sample = 0)"

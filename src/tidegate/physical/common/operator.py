@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.schema import Schema
+
+Directive_contra = TypeVar("Directive_contra", bound=Directive, contravariant=True)
+Report_contra = TypeVar("Report_contra", bound=Report, contravariant=True)
+RecordT = TypeVar("RecordT", bound=ControlRecord)
 
 Chunks = Mapping[str, pa.RecordBatch]
 """State of an operator: immutable record batches by name.
@@ -38,12 +43,6 @@ of the same name holds the same value.
 """
 
 
-Facts = Mapping[str, Any]
-"""JSON values by name: the report of an operator about a step, or the directive decided from such reports."""
-
-NO_FACTS: Facts = {}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """Result of one step of an operator."""
@@ -52,7 +51,7 @@ class Step:
     output: Batch
     watermark: int
     dead: pa.RecordBatch = field(default_factory=lambda: NO_DEAD_LETTERS)
-    report: Facts = field(default_factory=lambda: NO_FACTS)
+    report: Report | None = None
     """Report of a steered operator about this step."""
     pairs: int = 0
     """Number of pairs that a bounded operator made."""
@@ -87,25 +86,39 @@ class NeedsWarmUp(Protocol):
         ...
 
 
+class ControlTypes(NamedTuple):
+    """Classes of the values by which a steered operator is controlled."""
+
+    directive: type[Directive]
+    report: type[Report]
+    record: type[ControlRecord]
+
+
 @runtime_checkable
-class Steered(Protocol):
+class Steered(Protocol[Directive_contra, Report_contra, RecordT]):
     """Operator whose parameters are decided again after each step, for all buckets together.
 
-    A runtime records the decision with the step. When it replays a step, it passes the recorded decision, so the step
-    does the same again. Before the first decision, the order is `NO_FACTS`.
+    A runtime records the decision with the step. When it replays a step, it passes the recorded directive, so the step
+    does the same again. Before the first decision there is neither a directive nor a record.
     """
 
-    def steered(self, order: Facts, arrived: Mapping[str, int]) -> Operator:
+    @staticmethod
+    def control_types() -> ControlTypes:
+        """Return the classes of the operator's directives, reports and records."""
+        ...
+
+    def with_directive(self, directive: Directive_contra | None, arrived: Mapping[str, int]) -> Operator:
         """Return the operator for the next step.
 
         `arrived` counts the rows of each source stream so far, including those of this step.
         """
         ...
 
-    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        """Return the order for the next step, given the order of the last step and the report of each bucket.
+    def decide(self, record: RecordT | None, reports: Sequence[Report_contra], seconds: float) -> RecordT | None:
+        """Return the record of a step, given the record of the step before and the reports of the buckets.
 
-        `seconds` is the duration of the whole step, as far as it is known.
+        Without any report, the record stays as it is. `seconds` is the duration of the whole step, as far as it is
+        known.
         """
         ...
 

@@ -1,26 +1,16 @@
-"""Constraints that a step uses: those of the order, or those declared if there is no order yet."""
+"""Constraints that a step uses: those of the directive, or those declared if there is no directive yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint
-from tidegate.physical.common.operator import Facts
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints
 from tidegate.physical.keyed_join.layout import KeyedJoinLayout
 
-WITHIN, KEEPS_NO = "within", "keeps_no"
-"""Keys of an order: bounds by name (`monitor.name_of`), and the inputs that remember elements that can never join."""
-
-_NAMES = {
-    ConstraintKind.ARRIVING: "arriving",
-    ConstraintKind.CLUSTERED: "clustered",
-    ConstraintKind.ORDERED_PARENTS: "ordered_parents",
-    ConstraintKind.ORDERED_CHILDREN: "ordered_children",
-}
 _ORDERED = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
 _FOR_CHILDREN = (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN)
 
@@ -67,22 +57,28 @@ class EdgeKnowledge:
                 bounds[each.edge, each.kind] = Bound(rows, time)
         return bounds
 
-    def constraints_for_step(self, order: Facts) -> Constraints:
-        """Return the constraints for a step, from the order if it has bounds, otherwise from the declarations."""
-        if WITHIN not in order:
+    def constraints_for_step(self, directive: KeyedJoinDirective | None) -> Constraints:
+        """Return the constraints for a step, from the directive if there is one, otherwise from the declarations."""
+        if directive is None:
             bounds = self.declared_bounds()
         else:
-            places = [(place.partition("/"), within) for place, within in order[WITHIN].items()]
+            places = [(place.partition("/"), reach) for place, reach in directive.within.items()]
             bounds = {
-                (int(e), ConstraintKind[kind.upper()]): Bound(to["rows"], to["time"]) for (e, _, kind), to in places
+                (int(e), ConstraintKind[kind.upper()]): Bound(reach.rows, reach.time) for (e, _, kind), reach in places
             }
         usable = {place: self._usable_part(*place, bound) for place, bound in bounds.items()}
         usable = {place: bound for place, bound in usable.items() if bound != Bound()}
-        chosen: dict[str, Any] = {
-            name: {edge: bound for (edge, kind), bound in usable.items() if kind is each}
-            for each, name in _NAMES.items()
-        }
-        return Constraints(**chosen, keeps_no=self._inputs_keeping_no(order, usable))
+
+        def bounds_of(kind: ConstraintKind) -> dict[int, Bound]:
+            return {edge: bound for (edge, each), bound in usable.items() if each is kind}
+
+        return Constraints(
+            arriving=bounds_of(ConstraintKind.ARRIVING),
+            clustered=bounds_of(ConstraintKind.CLUSTERED),
+            ordered_parents=bounds_of(ConstraintKind.ORDERED_PARENTS),
+            ordered_children=bounds_of(ConstraintKind.ORDERED_CHILDREN),
+            keeps_no=self._inputs_keeping_no(usable) if directive is None else frozenset(directive.keeps_no),
+        )
 
     def _usable_part(self, edge: int, kind: ConstraintKind, bound: Bound) -> Bound:
         """Return the usable part of a bound. Not all keys have an order, and not all inputs count rows."""
@@ -93,13 +89,11 @@ class EdgeKnowledge:
         counted = self.streams[child if kind in _FOR_CHILDREN else parent] is not None
         return bound if counted else Bound(None, bound.time)
 
-    def _inputs_keeping_no(self, order: Facts, bounds: Mapping[tuple[int, ConstraintKind], Bound]) -> frozenset[int]:
+    def _inputs_keeping_no(self, bounds: Mapping[tuple[int, ConstraintKind], Bound]) -> frozenset[int]:
         """Return the inputs that remember elements that can never join.
 
         By default these are inputs with a parent that would otherwise wait without a bound.
         """
-        if KEEPS_NO in order:
-            return frozenset(order[KEEPS_NO])
         waits = [
             e for e in range(len(self.layout.graph.edges)) if not any((e, kind) in bounds for kind in _FOR_CHILDREN)
         ]

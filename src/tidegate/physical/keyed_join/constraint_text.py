@@ -1,4 +1,4 @@
-"""Text of a constraint in SHOW CONSTRAINTS (`catalog.constraints.Found`)."""
+"""Text of a constraint in SHOW CONSTRAINTS (`catalog.constraints.ConstraintFinding`)."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def describe_history(changes: Sequence[tuple[int, int | None]], *, in_rows: bool
     >>> describe_history([(step, step) for step in range(2, 8)], in_rows=True)
     ['…', '4 rows from step 4', '5 rows from step 5', '6 rows from step 6', '7 rows from step 7']
     """
-    told = [
+    shown = [
         f"{'not known' if used is None else format_distance(used, in_rows=in_rows)} from step {step}"
         for step, used in changes[-_CHANGES_SHOWN:]
     ]
-    return ["…", *told] if len(changes) > _CHANGES_SHOWN else told
+    return ["…", *shown] if len(changes) > _CHANGES_SHOWN else shown
 
 
 def _make_constraint(edge: JoinEdge, kind: ConstraintKind, names: Sequence[str]) -> Constraint:

@@ -10,10 +10,9 @@ kept for a while. If a distance exceeds the one kept, no distance is used until 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, NamedTuple
 
 from tidegate.algebra.constraints import Monitoring
 
@@ -38,7 +37,8 @@ _NOTICEABLE = 0.1
 """Relative change below which a change is not remembered."""
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Block:
     """Number of events and steps, the greatest distance, and how far the position advanced.
 
     risen, exceeded: whether a distance was greater than the one in use, and than the one kept
@@ -87,14 +87,6 @@ class DistanceTracker:
     def is_exceeded(self) -> bool:
         """Return whether a recent distance exceeded the one kept."""
         return any(block.exceeded for block in self.blocks)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> DistanceTracker:
-        blocks = tuple(Block(*block) for block in told["blocks"])
-        return cls(blocks, told["used"], tuple((step, used) for step, used in told["changes"]))
 
 
 def update_tracker(

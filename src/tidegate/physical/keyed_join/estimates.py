@@ -12,14 +12,14 @@ watch, from the number of rows kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 from tidegate.algebra.constraints import Reach
 from tidegate.algebra.keyed_join import ConstraintKind
-from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.model import Size
+from tidegate.physical.keyed_join.report import KeyedJoinReport
 from tidegate.time import FOREVER
 
 FADING = 0.8
@@ -43,7 +43,7 @@ class Pace:
     counters: tuple[int, ...]
     longest: tuple[int, ...]
     row_strides: tuple[float, ...]
-    sizes: tuple[tuple[int, ...], ...]
+    sizes: tuple[Size, ...]
     time: float = 0.0
     stride: float = 0.0
     now: int | None = None
@@ -54,16 +54,7 @@ class Pace:
     @classmethod
     def beginning(cls, streams: int) -> Pace:
         zeros, none = (0.0,) * streams, (0,) * streams
-        return cls(zeros, zeros, none, none, zeros, ((0, 0, 0, 0),) * streams)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Pace:
-        lists = {name: tuple(values) for name, values in told.items() if isinstance(values, list | tuple)}
-        lists["sizes"] = tuple(tuple(size) for size in told["sizes"])
-        return cls(**{**told, **lists})
+        return cls(zeros, zeros, none, none, zeros, (Size(0, 0, 0, 0),) * streams)
 
     def rate(self, stream: int) -> float:
         """Return the elements of a stream per microsecond."""
@@ -86,37 +77,43 @@ class Pace:
         return self.rate(stream) * self.lifetime(stream)
 
 
-def advance_pace(pace: Pace, reports: Sequence[Facts]) -> Pace:
+def advance_pace(pace: Pace, reports: Sequence[KeyedJoinReport]) -> Pace:
     """Return the pace after a step, from the reports of all buckets."""
     streams = range(len(pace.elements))
-    starts = [each for report in reports for name in ("first", "last") for each in report[name] if each is not None]
+    came = [report.arrivals for report in reports]
+    starts = [start for each in came for start in (*each.first, *each.last) if start is not None]
     now = max(starts, default=None) if pace.now is None else max([pace.now, *starts])
     begin = min(starts, default=now) if pace.now is None else pace.now
     passed = 0 if now is None or begin is None else now - begin
-    counters = [max(report["counters"][s] for report in reports) for s in streams]
+    counters = [max(each.counters[s] for each in came) for s in streams]
     more = [max(counters[s] - pace.counters[s], 0) for s in streams]
-    elements = [sum(report["elements"][s] for report in reports) for s in streams]
+    elements = [sum(each.elements[s] for each in came) for s in streams]
     return Pace(
         tuple(FADING * pace.elements[s] + elements[s] for s in streams),
         tuple(FADING * pace.rows[s] + more[s] for s in streams),
         tuple(counters),
-        tuple(max(pace.longest[s], *(report["longest"][s] for report in reports)) for s in streams),
+        tuple(max(pace.longest[s], *(each.longest[s] for each in came)) for s in streams),
         tuple(max(FADING * pace.row_strides[s], float(more[s])) for s in streams),
-        tuple(tuple(sum(r["sizes"][s][i] for r in reports) for i in range(4)) for s in streams),
+        tuple(_sum_sizes([report.sizes[s] for report in reports]) for s in streams),
         FADING * pace.time + passed,
         max(FADING * pace.stride, float(passed)),
         now,
         begin if pace.began is None else pace.began,
         _estimate_waiting(reports, len(streams)),
-        tuple(reports[0].get("windows", ())) if reports else pace.windows,
+        reports[0].windows if reports else pace.windows,
     )
 
 
-def _estimate_waiting(reports: Sequence[Facts], streams: int) -> tuple[float, ...] | None:
+def _sum_sizes(sizes: Sequence[Size]) -> Size:
+    return Size(*(sum(getattr(size, each.name) for size in sizes) for each in fields(Size)))
+
+
+def _estimate_waiting(reports: Sequence[KeyedJoinReport], streams: int) -> tuple[float, ...] | None:
     """Return the waiting elements that a sample estimates, or None without a sample."""
-    if all("waiting" in report for report in reports):
-        return tuple(sum(report["waiting"][s] for report in reports) for s in range(streams))
-    return None
+    known = [report.losses.waiting for report in reports if report.losses and report.losses.waiting is not None]
+    if len(known) < len(reports):
+        return None
+    return tuple(sum(waiting[s] for waiting in known) for s in range(streams))
 
 
 def counted_stream(graph: Graph, edge: int, kind: ConstraintKind) -> int:
@@ -154,8 +151,8 @@ class Partners:
         """Return the share of parents that never find their child. They are kept as long as they wait."""
         if self.joined is not None and self.parents:
             return min(max(1 - self.joined / self.parents, 0.0), 1.0)
-        _, unknown, _, cold = pace.sizes[stream]
-        waiting = unknown + cold if pace.waiting is None else pace.waiting[stream]
+        kept = pace.sizes[stream]
+        waiting = kept.unknown + kept.cold if pace.waiting is None else pace.waiting[stream]
         arrived = pace.elements_in_lifetime(stream) if pace.waiting else pace.rate(stream) * waits
         return min(waiting / arrived, 1.0) if arrived else 0.0
 

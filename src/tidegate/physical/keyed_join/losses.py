@@ -28,28 +28,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.control import Losses
 from tidegate.physical.common.kernels.hashing import Hashes, hash_columns
-from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.kernels.monitor import Limits, is_in_sample
 from tidegate.physical.keyed_join.monitor import NO_PARTS, Parts
+from tidegate.physical.keyed_join.report import KeyedJoinReport, LossReport, LossSample, LostCounts
 
 GROUPS = 32
 """Number of groups of sampled keys: enough to see how they differ, few enough to report each step."""
 
-Lost = tuple[list[int], list[int]]
-"""For each group, the results found without constraints, and how many of them are missing."""
-
-_NO_LOSS: Lost = ([0] * GROUPS, [0] * GROUPS)
+_NO_LOSS = LostCounts((0,) * GROUPS, (0,) * GROUPS)
 
 _PAIR = Graph(("parent", "child"), (Edge(0, 1),))
 """Graph of a single edge."""
@@ -82,7 +80,7 @@ def observe_losses(
     common: CommonKeyCodes | None,
     edges: Iterable[int],
     share: float,
-) -> Facts:
+) -> LossReport:
     """Run a step of the small joins after that of the join; return the report.
 
     `edges` are those on which constraints are, or may be, used. With a common key, the report also has the number of
@@ -90,51 +88,44 @@ def observe_losses(
     """
     if share <= 0:
         # Nothing is counted, but results may be missing nevertheless, and the report must say so.
-        return {
-            "lost": {"results": _NO_LOSS} if common is not None else {"pairs": {str(edge): _NO_LOSS for edge in edges}}
-        }
+        return LossReport(
+            LossSample(_NO_LOSS) if common is not None else LossSample(pairs=dict.fromkeys(edges, _NO_LOSS))
+        )
     small = _SampleJoins(sample)
     if common is not None:
         some = {stream: _sample_arrivals(arrivals, common.new[stream], share) for stream, arrivals in batch.items()}
         everything = small.load_join("all.", join.graph, same=_edges_with_same_key(join))
         found = _results_by_group(everything, some, moment, Constraints(keeps_no=constraints.keeps_no))
-        told: Facts = {
-            "lost": {"results": _lost_by_group(found, _count_sampled_results(common.results, share))},
-            "waiting": [size.unknown / share for size in everything.sizes()],
-        }
+        lost = LossSample(_lost_by_group(found, _count_sampled_results(common.results, share)))
+        report = LossReport(lost, tuple(size.unknown / share for size in everything.sizes()))
     else:
-        told = {
-            "lost": {"pairs": {str(e): _count_pairs(small, join, e, batch, moment, constraints, share) for e in edges}}
-        }
+        pairs = {edge: _count_pairs(small, join, edge, batch, moment, constraints, share) for edge in edges}
+        report = LossReport(LossSample(pairs=pairs))
     small.save()
-    return told
+    return report
 
 
-def add_lost_counts(before: Facts, reports: Iterable[Facts]) -> Facts:
+def add_lost_counts(before: LossSample | None, reports: Iterable[KeyedJoinReport]) -> LossSample | None:
     """Add the reports of a step to the counts so far."""
-    total = {kind: dict(counts) for kind, counts in _counts_by_kind(before).items()}
+    total = before
     for report in reports:
-        for kind, counts in _counts_by_kind(report.get("lost", {})).items():
-            own = total.setdefault(kind, {})
-            for name, (found, missing) in counts.items():
-                so_far = own.get(name, _NO_LOSS)
-                own[name] = (_add_by_group(so_far[0], found), _add_by_group(so_far[1], missing))
-    return {kind: counts[""] if kind == "results" else counts for kind, counts in total.items()}
+        if report.losses is not None:
+            total = _add_samples(total, report.losses.lost)
+    return total
 
 
-def estimate_missing(counted: Facts, share: float) -> Facts:
-    """Estimate all missing results from the counts of the sample. Return nothing if no result can be missing.
+def estimate_missing(sample: LossSample | None, share: float) -> Losses | None:
+    """Estimate all missing results from the counts of the sample. Return None if no result can be missing.
 
-    Without a sample, the estimate and its upper bound are unknown, and None.
+    Without a sample, the estimate is unknown, and its upper bound is infinite.
     """
-    for kind, counts in _counts_by_kind(counted).items():
-        if share <= 0:
-            return {"of": kind, "estimate": None, "low": 0.0, "high": None, "share": share}
-        found = _sum_by_group(each[0] for each in counts.values())
-        missing = _sum_by_group(each[1] for each in counts.values())
-        low, middle, high = loss_interval(found, missing, share)
-        return {"of": kind, "estimate": middle, "low": low, "high": high, "share": share, "found": sum(found) / share}
-    return {}
+    if sample is None:
+        return None
+    if share <= 0:
+        return Losses(None, 0.0, inf, sample.of)
+    found, missing = (_sum_by_group(each) for each in zip(*((c.found, c.missing) for c in sample.counts), strict=True))
+    low, middle, high = loss_interval(found, missing, share)
+    return Losses(middle, low, high, sample.of, found=sum(found) / share)
 
 
 def loss_interval(found: Sequence[int], missing: Sequence[int], share: float) -> tuple[float, float, float]:
@@ -215,7 +206,7 @@ def _count_pairs(
     moment: Moment,
     constraints: Constraints,
     share: float,
-) -> Lost:
+) -> LostCounts:
     """Count the pairs of an edge, and the missing ones."""
     some, now = _pair_batch(join.graph, edge, batch, moment, share)
     everything = small.load_join(f"edge{edge}.kept.", _PAIR)
@@ -228,9 +219,9 @@ def _count_pairs(
     return _lost_by_group(found, _results_by_group(forgetful, some, now, _constraints_of_edge(edge, constraints)))
 
 
-def _lost_by_group(found: Sequence[int], less: Sequence[int]) -> Lost:
+def _lost_by_group(found: Sequence[int], less: Sequence[int]) -> LostCounts:
     """Return for each group the results found without constraints, and how many of them constraints lose."""
-    return list(found), [all_ - some for all_, some in zip(found, less, strict=True)]
+    return LostCounts(tuple(found), tuple(all_ - some for all_, some in zip(found, less, strict=True)))
 
 
 def _results_by_group(
@@ -293,14 +284,20 @@ def _count_by_group(groups: Ints) -> list[int]:
     return [int(n) for n in np.bincount(groups, minlength=GROUPS)]
 
 
-def _counts_by_kind(counted: Facts) -> dict[str, dict[str, Any]]:
-    """Return the counts by name, for results or pairs."""
-    return {kind: {"": counts} if kind == "results" else counts for kind, counts in counted.items()}
+def _add_samples(one: LossSample | None, other: LossSample) -> LossSample:
+    if one is None:
+        return other
+    pairs = dict(one.pairs)
+    for edge, counts in other.pairs.items():
+        pairs[edge] = _add_counts(pairs.get(edge), counts)
+    return LossSample(one.results if other.results is None else _add_counts(one.results, other.results), pairs)
 
 
-def _sum_by_group(several: Iterable[Sequence[int]]) -> list[int]:
-    return [sum(group) for group in zip(*several, strict=True)]
+def _add_counts(one: LostCounts | None, other: LostCounts) -> LostCounts:
+    if one is None:
+        return other
+    return LostCounts(_sum_by_group([one.found, other.found]), _sum_by_group([one.missing, other.missing]))
 
 
-def _add_by_group(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)]
+def _sum_by_group(several: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(sum(group) for group in zip(*several, strict=True))

@@ -2,16 +2,16 @@
 
 In each step the operator runs these calls in order; `batch` and `moment` are those of the join:
 
-    watched, seen = watch(watches, order, parts_of_watching, graph, batch, moment)
-    hits = hits_on_no(join, batch)                                    # before the join's own step
+    parts, watched = watch_elements(watches, directive, parts, graph, batch, moment)
+    hits = count_hits_on_no(join, batch)                              # before the join's own step
     answer = join.step(batch, moment, constraints)
-    report = seen | {"sizes": sizes(join), "hits": hits}
     if MODE lean, and some constraint is or may be used:              # after the join's own step
-        report |= losses.observe(sample, join, batch, moment, constraints, common, edges, share)
+        lost = losses.observe_losses(sample, join, batch, moment, constraints, common, edges, share)
+    report = KeyedJoinReport(summarize_arrivals(graph, batch, moment), join.sizes(), hits, watched, …)
 
-`watches` has one `Watch` for each edge and kind. `order` is the last decision of the driver (`control.decide`, which
-documents its other entries). Parts are named arrays, `NO_PARTS` at first. They are kept as state and passed to the
-next step. A part that has not changed is the same object.
+`watches` has one `Watch` for each edge and kind. `directive` is the last decision of the driver (`control.decide`).
+Parts are named arrays, `NO_PARTS` at first. They are kept as state and passed to the next step. A part that has not
+changed is the same object.
 
 Codes of keys must depend on values alone: a hash of the code decides whether a key is watched, so that all buckets
 that see a key agree. Elements that do not pass are not watched.
@@ -22,24 +22,24 @@ between steps. For keys, the reports of buckets are added up, and the sum is the
 the order of a key, a bucket compares with the greatest value that it has seen, as its join does. So it reports the
 distance that it needs, which is never more than that of the whole stream.
 
-Size: keys and places, 16 bytes for each element that may still find a partner, up to the distance in the order; for a
-share of keys, up to their validity. If all buckets together have more than `control.ROOM` rows, fewer keys are
-watched. For the order of a key, at most `_CELLS` steps, and the arrivals that the watermark has not passed.
+Size: keys and places, 16 bytes for each element that may still find a partner, up to the distance in the directive;
+for a share of keys, up to their validity. If all buckets together have more than `control.MOST_WATCHED_ROWS` rows,
+fewer keys are watched. For the order of a key, at most `_CELLS` steps, and the arrivals that the watermark has not
+passed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.keyed_join import ConstraintKind
-from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.arrays import Columns, Ints, Mask
 from tidegate.physical.common.kernels.hashing import Hashes, hash_columns, read_only
-from tidegate.physical.common.operator import Facts
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels import monitor
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
@@ -48,6 +48,7 @@ from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, f
 from tidegate.physical.keyed_join.kernels.monitor_clusters import ClustersSeen, observe_clusters
 from tidegate.physical.keyed_join.kernels.monitor_joins import JoinsSeen, observe_joins
 from tidegate.physical.keyed_join.kernels.monitor_orders import OrderedArrivals, OrdersSeen, observe_orders
+from tidegate.physical.keyed_join.report import ArrivalSummary, WatchReport
 
 Parts = Mapping[str, Columns]
 """State as named parts."""
@@ -70,12 +71,12 @@ class Watch:
 
     @property
     def name(self) -> str:
-        """Return its name in reports and orders: the number of the edge, and the kind."""
+        """Return its name in reports and directives: the number of the edge, and the kind."""
         return constraint_name(self.edge, self.kind)
 
 
 def constraint_name(edge: int, kind: ConstraintKind) -> str:
-    """Return the name of a kind of constraint on an edge in reports and orders.
+    """Return the name of a kind of constraint on an edge in reports and directives.
 
     Examples
     --------
@@ -87,36 +88,36 @@ def constraint_name(edge: int, kind: ConstraintKind) -> str:
 
 def watch_elements(
     watches: Sequence[Watch],
-    order: Facts,
+    directive: KeyedJoinDirective | None,
     parts: Parts,
     graph: Graph,
     batch: Mapping[int, StreamArrivals],
     moment: Moment,
-) -> tuple[Parts, Facts]:
-    """Watch the elements of a step; return the state of the watches, and the report."""
+) -> tuple[Parts, dict[str, WatchReport]]:
+    """Watch the elements of a step; return the state of the watches, and their reports by name."""
     passing = {stream: _passing_elements(arrivals) for stream, arrivals in batch.items()}
     after: dict[str, Columns] = {}
-    told: dict[str, Facts] = {}
+    reports: dict[str, WatchReport] = {}
     for each in watches:
-        limits, share = limits_of_watch(order, each.name)
+        limits, share = limits_of_watch(directive, each.name)
         own = {name: part for name, part in parts.items() if name.startswith(f"watch.{each.name}.")}
         view = _WatchView(each, graph, passing, moment)
         observe = _OBSERVERS[each.kind]
         columns, observed = observe(view, _shorten_names(own), limits, share)
         after |= {f"watch.{each.name}.{name}": part for name, part in columns.items()}
-        told[each.name] = _report_watch(observed, columns)
-    return after, _summarize_arrivals(graph, batch, moment) | {"watched": told}
+        reports[each.name] = _report_watch(observed, columns)
+    return after, reports
 
 
-def limits_of_watch(order: Facts, name: str) -> tuple[Limits, float]:
+def limits_of_watch(directive: KeyedJoinDirective | None, name: str) -> tuple[Limits, float]:
     """Return the distances to watch, and the share of keys. Before the first decision, everything is watched."""
-    told = order.get("watch", {}).get(name)
-    if told is None:
+    decided = directive.watch.get(name) if directive else None
+    if decided is None:
         return Limits(), 1.0
-    return Limits(told["kept"], told["sampled"], told["sample"]), told["keys"]
+    return Limits(decided.kept, decided.sampled, decided.sample), decided.keys
 
 
-def count_hits_on_no(join: SynopsisJoin, batch: Mapping[int, StreamArrivals]) -> list[int]:
+def count_hits_on_no(join: SynopsisJoin, batch: Mapping[int, StreamArrivals]) -> tuple[int, ...]:
     """Return for each edge how many new parents can never join, because their child is remembered as No."""
     hits = [0] * len(join.graph.edges)
     for number, edge in enumerate(join.graph.edges):
@@ -125,12 +126,7 @@ def count_hits_on_no(join: SynopsisJoin, batch: Mapping[int, StreamArrivals]) ->
             never = table[f"key{number}"][table["component"] == NO]
             if len(never):
                 hits[number] = int(np.isin(_passing_elements(batch[edge.parent]).keys[number], never).sum())
-    return hits
-
-
-def component_sizes(join: SynopsisJoin) -> list[list[int]]:
-    """Return for each stream how many elements are Yes, Unknown, No and cold."""
-    return [[each.yes, each.unknown, each.no, each.cold] for each in join.sizes()]
+    return tuple(hits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +224,7 @@ def _thin_parts(parts: Parts, share: float) -> Parts:
     return {name: filter_rows(part, _is_watched(part["key"], share)) for name, part in parts.items()}
 
 
-def _is_watched(key: Hashes, share: float) -> Any:
+def _is_watched(key: Hashes, share: float) -> Mask:
     return monitor.is_in_sample(key, Limits(share=share))
 
 
@@ -236,10 +232,9 @@ def _shorten_names(parts: Parts) -> Parts:
     return {name.rsplit(".", 1)[1]: part for name, part in parts.items()}
 
 
-def _report_watch(observed: Observations, parts: Parts) -> Facts:
+def _report_watch(observed: Observations, parts: Parts) -> WatchReport:
     size = sum(len(part["at"]) for part in parts.values())
-    histogram = list(observed.histogram)
-    return {"events": observed.events, "greatest": observed.greatest, "histogram": histogram, "size": size}
+    return WatchReport(observed.events, observed.greatest, observed.histogram, size)
 
 
 def _passing_elements(arrivals: StreamArrivals) -> StreamArrivals:
@@ -250,14 +245,16 @@ def _passing_elements(arrivals: StreamArrivals) -> StreamArrivals:
     return StreamArrivals({edge: key[some] for edge, key in arrivals.keys.items()}, *columns)
 
 
-def _summarize_arrivals(graph: Graph, batch: Mapping[int, StreamArrivals], moment: Moment) -> dict[str, Any]:
+def summarize_arrivals(graph: Graph, batch: Mapping[int, StreamArrivals], moment: Moment) -> ArrivalSummary:
     """Return for each stream: elements, the first and the last start, the longest validity, and all rows so far."""
     streams = [batch.get(stream) for stream in range(len(graph))]
     some = [each if each is not None and len(each) else None for each in streams]
-    return {
-        "elements": [0 if each is None else len(each) for each in some],
-        "first": [None if each is None else int(each.start.min()) for each in some],
-        "last": [None if each is None else int(each.start.max()) for each in some],
-        "longest": [0 if each is None or each.end[0] >= NEVER else int((each.end - each.start).max()) for each in some],
-        "counters": list(moment.counters),
-    }
+    return ArrivalSummary(
+        elements=tuple(0 if each is None else len(each) for each in some),
+        first=tuple(None if each is None else int(each.start.min()) for each in some),
+        last=tuple(None if each is None else int(each.start.max()) for each in some),
+        longest=tuple(
+            0 if each is None or each.end[0] >= NEVER else int((each.end - each.start).max()) for each in some
+        ),
+        counters=tuple(moment.counters),
+    )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +24,13 @@ from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
-from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.common.row_segments import Segment, gather
 from tidegate.physical.common.warm_up import exercise_steps
 from tidegate.physical.keyed_join import control, losses, monitor, violations
 from tidegate.physical.keyed_join.bounds import EdgeKnowledge, counters_of
 from tidegate.physical.keyed_join.count_windows import OPEN, CountedInput, DueElements
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels.model import (
     Constraints,
     Moment,
@@ -39,7 +39,9 @@ from tidegate.physical.keyed_join.kernels.model import (
     horizons_of,
 )
 from tidegate.physical.keyed_join.layout import Key, KeyCoding, KeyedJoinLayout, codes_of, equal_values, layout_of
+from tidegate.physical.keyed_join.record import KeyedJoinRecord
 from tidegate.physical.keyed_join.repeated_keys import dead_letters_of_repeated
+from tidegate.physical.keyed_join.report import KeyedJoinReport, LossReport
 from tidegate.physical.keyed_join.results import OpenResults
 from tidegate.physical.keyed_join.state import KeyedJoinParameters, KeyedJoinState
 from tidegate.physical.keyed_join.warm_up import ROWS, warm_up_elements
@@ -59,7 +61,7 @@ class KeyedJoinOperator:
     settings: ConstraintSettings
     counted_inputs: tuple[CountedInput | None, ...] = ()
     """For each input, its window of rows or None; empty if no input is a window of rows."""
-    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    directive: KeyedJoinDirective | None = field(default=None, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
@@ -97,18 +99,24 @@ class KeyedJoinOperator:
         return f"keyed join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
 
     def warm_up(self) -> None:
-        exercise_steps(replace(self, order=NO_FACTS)._warm_up_step)  # noqa: SLF001 - of the same class
+        exercise_steps(replace(self, directive=None)._warm_up_step)  # noqa: SLF001 - of the same class
 
     def _warm_up_step(self, number: int, state: Chunks) -> Chunks:
         time = number * 10
         inputs = [warm_up_elements(schema, number, time) for schema in self.input_schemas]
         arrived = {name: (number + 1) * ROWS for name in self.streams if name is not None}
-        return self.steered(NO_FACTS, arrived).step(state, inputs, [time + 10] * len(inputs)).state
+        return self.with_directive(None, arrived).step(state, inputs, [time + 10] * len(inputs)).state
 
-    def steered(self, order: Facts, arrived: Mapping[str, int]) -> KeyedJoinOperator:
-        return replace(self, order=order, arrived=arrived)
+    @staticmethod
+    def control_types() -> ControlTypes:
+        return ControlTypes(KeyedJoinDirective, KeyedJoinReport, KeyedJoinRecord)
 
-    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
+    def with_directive(self, directive: KeyedJoinDirective | None, arrived: Mapping[str, int]) -> KeyedJoinOperator:
+        return replace(self, directive=directive, arrived=arrived)
+
+    def decide(
+        self, record: KeyedJoinRecord | None, reports: Sequence[KeyedJoinReport], seconds: float
+    ) -> KeyedJoinRecord | None:
         row_bytes = tuple(16 + sum(_value_bytes(f.type.arrow) for f in schema) for schema in self.schemas)
         known = (
             self.edges,
@@ -118,7 +126,7 @@ class KeyedJoinOperator:
             self.settings,
             row_bytes,
         )
-        return control.decide(control.ConstraintChoice(*known), order, reports)
+        return control.decide(control.ConstraintChoice(*known), record, reports)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         known = self._edge_knowledge
@@ -130,8 +138,11 @@ class KeyedJoinOperator:
         elements = [_joinable_elements(self.layout, stream, batch) for stream, batch in enumerate(due)]
         arrivals = self._number_arrivals(memory, elements, taken)
         moment = self._make_moment(memory, watermarks)
-        constraints = known.constraints_for_step(self.order)
-        seen, report = self._observe_watches(memory, arrivals, moment)
+        constraints = known.constraints_for_step(self.directive)
+        seen, watched = monitor.watch_elements(
+            self._watches, self.directive, memory.seen, self.layout.graph, arrivals, moment
+        )
+        hits = monitor.count_hits_on_no(memory.join, arrivals)
         answer = memory.join.step(arrivals, moment, constraints)
         new = self._new_segments(memory, elements, arrivals, answer)
         output = self._make_output(memory, new, answer)
@@ -139,18 +150,20 @@ class KeyedJoinOperator:
         late = self._report_violations(memory, arrivals, new, answer, constraints)
         memory.apply_changes(new, moment.watermarks)
         memory.seen = seen
-        missing = self._report_losses(memory, elements, arrivals, output, moment, constraints)
-        report = {**report, **missing, **late, **_step_figures(memory, answer, output), **self._window_sizes}
-        return Step(memory.save(state), output, min(moment.watermarks), dead, report)
-
-    @property
-    def _window_sizes(self) -> Facts:
-        """Report the rows of each input's window, 0 for other inputs; nothing if no input is a window of rows."""
-        return (
-            {"windows": [0 if each is None else each.rows for each in self.counted_inputs]}
-            if self.counted_inputs
-            else {}
+        report = KeyedJoinReport(
+            arrivals=monitor.summarize_arrivals(self.layout.graph, arrivals, moment),
+            sizes=memory.join.sizes(),
+            hits=hits,
+            watched=watched,
+            broken=late,
+            losses=self._report_losses(memory, elements, arrivals, output, moment, constraints),
+            windows=tuple(0 if each is None else each.rows for each in self.counted_inputs),
+            results=len(output),
+            chilled=tuple(map(len, answer.cold)),
+            returned=tuple(map(len, answer.returned)),
+            repeated=tuple(map(len, answer.repeated)),
         )
+        return Step(memory.save(state), output, min(moment.watermarks), dead, report)
 
     @property
     def _edge_knowledge(self) -> EdgeKnowledge:
@@ -282,8 +295,8 @@ class KeyedJoinOperator:
         new: Sequence[Sequence[Segment]],
         answer: SynopsisJoinResult,
         constraints: Constraints,
-    ) -> Facts:
-        """Report constraints that were broken by new rows that brought cold elements back."""
+    ) -> dict[str, int]:
+        """Count the rows that broke constraints, as they brought cold elements back, by constraint."""
         returned = {}
         for stream, rows in enumerate(answer.returned):
             if len(rows):
@@ -294,13 +307,6 @@ class KeyedJoinOperator:
         declared = not self._watches
         return violations.count_late_rows(self.layout.graph, constraints, arrivals, returned, declared=declared)
 
-    def _observe_watches(
-        self, memory: KeyedJoinState, arrivals: Mapping[int, StreamArrivals], moment: Moment
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        graph = self.layout.graph
-        seen, told = monitor.watch_elements(self._watches, self.order, memory.seen, graph, arrivals, moment)
-        return dict(seen), {**told, "hits": monitor.count_hits_on_no(memory.join, arrivals)}
-
     def _report_losses(
         self,
         memory: KeyedJoinState,
@@ -309,13 +315,13 @@ class KeyedJoinOperator:
         output: Batch,
         moment: Moment,
         constraints: Constraints,
-    ) -> Facts:
+    ) -> LossReport | None:
         """In lean mode, report what the sample shows about missing results."""
         if self.settings.exact:
-            return NO_FACTS
+            return None
         edges = {e for e, _ in self._edge_knowledge.declared_bounds()} | {watch.edge for watch in self._watches}
         if not edges:
-            return NO_FACTS
+            return None
         share = self.settings.monitoring.sample
         common = self._common_key_codes(elements, arrivals, output) if self.partition_keys[0] else None
         return losses.observe_losses(
@@ -334,17 +340,6 @@ class KeyedJoinOperator:
 def _joinable_elements(layout: KeyedJoinLayout, stream: int, batch: Batch) -> Batch:
     """Return the elements that have all their keys. NULL equals nothing."""
     return batch.filter(layout.has_all_keys(stream, batch)) if len(batch) else batch
-
-
-def _step_figures(memory: KeyedJoinState, answer: SynopsisJoinResult, output: Batch) -> dict[str, Any]:
-    """Return the figures of a step: elements kept, made cold, returned and repeated, and results."""
-    return {
-        "sizes": monitor.component_sizes(memory.join),
-        "chilled": [len(rows) for rows in answer.cold],
-        "returned": [len(rows) for rows in answer.returned],
-        "repeated": [len(rows) for rows in answer.repeated],
-        "results": len(output),
-    }
 
 
 def _value_bytes(kind: pa.DataType) -> int:

@@ -12,8 +12,13 @@ from functools import cached_property
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Reach
 from tidegate.algebra.explain_keyed_join import reach_text
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
-from tidegate.catalog.constraints import USED, declaration_identity, describe_bare_constraint, describe_saved_rows
-from tidegate.physical.common.operator import Facts
+from tidegate.catalog.constraints import (
+    USED,
+    ConstraintFinding,
+    declaration_identity,
+    describe_bare_constraint,
+    describe_saved_rows,
+)
 from tidegate.physical.keyed_join import constraint_text
 from tidegate.physical.keyed_join.distances import STEPS, DistanceTracker, distance_to_keep
 from tidegate.physical.keyed_join.estimates import (
@@ -91,28 +96,43 @@ class Candidate:
         return (self.declared is not None and self.declared.unused is None) or self.tracker.used is not None
 
 
-def list_candidates(choice: ConstraintChoice, followed: dict[str, DistanceTracker]) -> list[Candidate]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintVerdict(ConstraintFinding):
+    """Finding on a constraint of one edge, for users and for the decision."""
+
+    name: str
+    """Edge and kind (`monitor.constraint_name`)."""
+    is_declared: bool
+    reach: Reach | None
+    """Reach in force; None if the constraint is not used."""
+    worst: int
+    """Greatest distance seen lately."""
+    why: str | None
+    """Reason why the constraint is not used."""
+
+
+def list_candidates(choice: ConstraintChoice, trackers: Mapping[str, DistanceTracker]) -> list[Candidate]:
     """Return all constraints, declared ones first. Several of one kind may be declared."""
     watched = {watch.name: watch for watch in choice.watches}
     names = {constraint_name(each.edge, each.kind) for each in choice.declared if each.unused is None}
-    told = [_declared_candidate(each, watched, followed) for each in choice.declared]
+    declared = [_declared_candidate(each, watched, trackers) for each in choice.declared]
     more = [watch for watch in choice.watches if watch.name not in names]
-    return told + [Candidate(watch.edge, watch.kind, None, watch, followed[watch.name]) for watch in more]
+    return declared + [Candidate(watch.edge, watch.kind, None, watch, trackers[watch.name]) for watch in more]
 
 
 def _declared_candidate(
-    each: EdgeConstraint, watched: Mapping[str, Watch], followed: Mapping[str, DistanceTracker]
+    each: EdgeConstraint, watched: Mapping[str, Watch], trackers: Mapping[str, DistanceTracker]
 ) -> Candidate:
     name = constraint_name(each.edge, each.kind)
     if each.unused is not None:
         return Candidate(each.edge, each.kind, each)
-    return Candidate(each.edge, each.kind, each, watched.get(name), followed.get(name, DistanceTracker()))
+    return Candidate(each.edge, each.kind, each, watched.get(name), trackers.get(name, DistanceTracker()))
 
 
 def judge_candidate(
     each: Candidate, choice: ConstraintChoice, pace: Pace, partners: Partners, known: Collection[str], *, before: bool
-) -> Facts:
-    """Return the facts about a constraint.
+) -> ConstraintVerdict:
+    """Return the verdict on a constraint.
 
     `known` are the names of all constraints that could be used. `before` says whether this one was in use.
     """
@@ -120,37 +140,36 @@ def judge_candidate(
     forgotten = before and not choice.settings.exact
     saved = estimate_saving(choice.graph, each.edge, each.kind, reach, pace, partners, forgotten=forgotten)
     why = _why_unused(each, choice, pace, saved, known, before=before)
-    rows = round(saved.rows) if each.has_reach else 0
-    return {
-        "name": each.name,
-        "declared": each.declared is not None,
-        "reach": {"rows": reach.rows, "time": reach.time} if why is None else None,
-        "distance": each.tracker.used,
-        "worst": each.tracker.worst,
-        "rows": rows,
-        "why": why,
-        **_describe_candidate(each, choice, reach, rows, why),
-    }
+    return _make_verdict(each, choice, reach, round(saved.rows) if each.has_reach else 0, why)
 
 
-def _describe_candidate(each: Candidate, choice: ConstraintChoice, reach: Reach, rows: int, why: str | None) -> Facts:
-    edge, followed = choice.edges[each.edge], each.tracker
+def _make_verdict(
+    each: Candidate, choice: ConstraintChoice, reach: Reach, rows: int, why: str | None
+) -> ConstraintVerdict:
+    edge, tracker = choice.edges[each.edge], each.tracker
     in_rows = each.watch is not None and each.watch.in_rows
     far = reach.rows if in_rows else reach.time
     found = "" if far is None else constraint_text.format_distance(far, in_rows=in_rows)
     declaration = each.declared.declaration if each.declared else None
-    return {
-        "stream": choice.names[constraint_text.declaring_stream(edge, each.kind)],
-        "constraint": describe_bare_constraint(declaration)
+    return ConstraintVerdict(
+        stream=choice.names[constraint_text.declaring_stream(edge, each.kind)],
+        constraint=describe_bare_constraint(declaration)
         if declaration
         else constraint_text.describe_constraint(edge, each.kind, choice.names),
-        "declaration": declaration_identity(declaration) if declaration else "",
-        "within": reach_text(each.declared.within) if each.declared else found,
-        "in_use": USED if why is None else f"no: {why}",
-        "used": "" if followed.used is None else constraint_text.format_distance(followed.used, in_rows=in_rows),
-        "history": constraint_text.describe_history(followed.changes, in_rows=in_rows),
-        "saves": describe_saved_rows(rows, is_used=why is None) if each.has_reach else "",
-    }
+        declaration=declaration_identity(declaration) if declaration else "",
+        within=reach_text(each.declared.within) if each.declared else found,
+        in_use=USED if why is None else f"no: {why}",
+        used="" if tracker.used is None else constraint_text.format_distance(tracker.used, in_rows=in_rows),
+        history=", ".join(constraint_text.describe_history(tracker.changes, in_rows=in_rows)),
+        saves=describe_saved_rows(rows, is_used=why is None) if each.has_reach else "",
+        rows=rows,
+        distance=tracker.used or 0,
+        name=each.name,
+        is_declared=each.declared is not None,
+        reach=reach if why is None else None,
+        worst=tracker.worst,
+        why=why,
+    )
 
 
 def _usable_reach(each: Candidate, choice: ConstraintChoice, pace: Pace) -> Reach:
@@ -246,7 +265,7 @@ def _is_covered(graph: Graph, child: int, known: Collection[str]) -> bool:
 
 def _kept_bytes(choice: ConstraintChoice, pace: Pace) -> int:
     """Return the bytes of all streams kept now, except cold elements."""
-    rows = (yes + unknown for yes, unknown, _, _ in pace.sizes)
+    rows = (size.yes + size.unknown for size in pace.sizes)
     return sum(count * size for count, size in zip(rows, choice.row_bytes, strict=True))
 
 

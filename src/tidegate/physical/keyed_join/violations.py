@@ -8,7 +8,7 @@ of the sample are missing, and only one constraint can be the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,11 @@ import numpy.typing as npt
 from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.catalog.constraints import USED
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.common.operator import Facts
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, StreamArrivals
 from tidegate.physical.keyed_join.monitor import constraint_name
-from tidegate.physical.keyed_join.verdicts import Candidate
-
-BROKEN = "broken"
-"""Key of reports and orders for the number of rows that arrived too late, by name (`monitor.constraint_name`)."""
+from tidegate.physical.keyed_join.report import KeyedJoinReport, LossSample
+from tidegate.physical.keyed_join.verdicts import Candidate, ConstraintVerdict
 
 
 class ReturnedElements:
@@ -50,12 +47,12 @@ def count_late_rows(
     returned: Mapping[int, ReturnedElements],
     *,
     declared: bool,
-) -> Facts:
+) -> dict[str, int]:
     """Count by name the rows of a step that break a constraint by which others had left.
 
     `declared` says that only declared constraints are ever used.
     """
-    told: dict[str, int] = {}
+    late: dict[str, int] = {}
     in_force = _bounds_in_force(constraints)
     is_alone = declared and sum((b.rows is not None) + (b.time is not None) for b in in_force.values()) == 1
     for (edge, kind), bound in in_force.items():
@@ -65,38 +62,43 @@ def count_late_rows(
         )
         in_time = bound.time if kind is ConstraintKind.ARRIVING and bound.rows is None else None
         if gone in returned and new in batch and (in_time is not None or is_alone):
-            told[constraint_name(edge, kind)] = returned[gone].count_late(edge, batch[new], in_time)
-    return {BROKEN: {name: count for name, count in told.items() if count}}
+            late[constraint_name(edge, kind)] = returned[gone].count_late(edge, batch[new], in_time)
+    return {name: count for name, count in late.items() if count}
 
 
-def add_late_counts(before: Mapping[str, int], reports: Sequence[Facts]) -> dict[str, int]:
+def add_late_counts(before: Mapping[str, int], reports: Sequence[KeyedJoinReport]) -> dict[str, int]:
     """Add the reports of a step to the number of rows that broke each constraint."""
     total = dict(before)
     for report in reports:
-        for name, count in report.get(BROKEN, {}).items():
+        for name, count in report.broken.items():
             total[name] = total.get(name, 0) + count
     return total
 
 
 def mark_broken(
-    candidates: Sequence[Candidate], judged: Sequence[Facts], late: Mapping[str, int], lost: Facts, *, alone: bool
-) -> list[Facts]:
-    """Return the facts about constraints, with those that were broken. `alone`: only declared ones are used."""
-    used = [each["reach"] is not None for each in judged]
-    is_missing = alone and sum(used) == 1 and _has_missing(lost)
-    told = []
-    for each, facts, is_used in zip(candidates, judged, used, strict=True):
-        rows = late.get(each.name, 0)
+    candidates: Sequence[Candidate],
+    verdicts: Sequence[ConstraintVerdict],
+    late: Mapping[str, int],
+    lost: LossSample | None,
+    *,
+    alone: bool,
+) -> tuple[ConstraintVerdict, ...]:
+    """Return the verdicts, with a note on constraints that were broken. `alone`: only declared ones are used."""
+    is_missing = alone and sum(each.reach is not None for each in verdicts) == 1 and _has_missing(lost)
+    marked = []
+    for candidate, verdict in zip(candidates, verdicts, strict=True):
+        rows = late.get(candidate.name, 0)
         why = f"{rows} row{'' if rows == 1 else 's'} came too late" if rows else "results are missing"
-        is_broken = is_used and each.declared is not None and (rows or is_missing)
-        told.append({**facts, "in_use": f"{USED}, but it was broken: {why}", "late": rows} if is_broken else facts)
-    return told
+        is_declared_and_used = verdict.reach is not None and candidate.declared is not None
+        is_broken = is_declared_and_used and (rows or is_missing)
+        note = f"{USED}, but it was broken: {why}"
+        marked.append(replace(verdict, in_use=note, late=rows) if is_broken else verdict)
+    return tuple(marked)
 
 
-def _has_missing(lost: Facts) -> bool:
+def _has_missing(lost: LossSample | None) -> bool:
     """Return whether any result or pair of the sample is missing."""
-    counts: list[Any] = [lost["results"]] if "results" in lost else list(lost.get("pairs", {}).values())
-    return any(sum(missing) > 0 for _, missing in counts)
+    return lost is not None and any(sum(each.missing) > 0 for each in lost.counts)
 
 
 def _bounds_in_force(constraints: Constraints) -> dict[tuple[int, ConstraintKind], Bound]:

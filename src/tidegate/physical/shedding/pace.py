@@ -6,8 +6,7 @@ part and a part per new row, fitted by least squares to recent steps.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 ROOM = 0.9
 """Share of the target time to plan for: clocks are noisy, and steps differ."""
@@ -101,11 +100,3 @@ class StepPace:
         spent, before = kept * spent + comparing, kept * before + units
         cost = min(2.0 * self.cost, max(0.5 * self.cost, spent / before))
         return replace(self, cost=cost, spent=spent, units=before)
-
-    def to_json(self) -> list[float]:
-        return list(astuple(self))
-
-    @staticmethod
-    def from_json(told: list[Any] | None, guess: float) -> StepPace:
-        """Restore a pace, or start with a guess of the cost."""
-        return StepPace(guess) if told is None else StepPace(*told)

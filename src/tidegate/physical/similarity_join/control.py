@@ -1,33 +1,88 @@
 """Decide how much a similarity join may compare in the next step, from the reports of all buckets.
 
-An order has
-
-    step     number of steps so far
-    tally    results of comparisons in all buckets, decayed
-    pace     duration of a step, see `pace`
-    shed     report of this step and of all before it, see `reported`
-
 If a budget is given, no value that a step depends on is measured with a clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from tidegate.algebra.similarity_join import SECOND, Shedding
-from tidegate.physical.common.operator import Facts
+from tidegate.physical.common.control import ControlRecord, Directive, Report, ShedWork
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.shedding.pace import StepPace
-from tidegate.physical.shedding.report import SheddingCounts, report_shedding
+from tidegate.physical.shedding.report import record_shedding
 from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult
 
 _COSTS = {Method.FILTERED: 1e-8, Method.INDEXED: 1e-8, Method.NESTED: 3e-7}
 """Assumed seconds per unit of comparing, before any measurement. NESTED evaluates a predicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class TallyCounts:
+    """Counts of a `Tally` as plain numbers."""
+
+    matches: tuple[float, ...]
+    units: tuple[float, ...]
+    late_matches: tuple[float, ...]
+    late_made: tuple[float, ...]
+    utility: tuple[float, ...]
+    made: tuple[float, ...]
+
+    @classmethod
+    def of(cls, tally: Tally) -> TallyCounts:
+        parts = tally.columns().values()
+        return cls(**{name: tuple(column.tolist()) for part in parts for name, column in part.items()})
+
+    def restore(self) -> Tally:
+        """Return the tally."""
+        columns = {each.name: np.array(getattr(self, each.name), np.float64) for each in fields(self)}
+        return Tally.from_columns({"lags": columns, "kinds": columns})
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityJoinDirective(Directive):
+    """Evidence on how productive comparisons are, and the pace from which budgets follow."""
+
+    tally: TallyCounts
+    """Results of comparisons in all buckets, decayed."""
+    pace: StepPace
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityJoinReport(Report):
+    """Comparisons of a bucket in a step."""
+
+    tally: TallyCounts
+    comparisons: int
+    volume: int
+    """Comparisons that all rows would have needed."""
+    units: int
+    found: int
+    missed: float
+    """Estimated number of missed results."""
+    worth: float
+    """Utility of the results found."""
+    worth_missed: float
+    dropped: int
+    """Rows dropped."""
+    rows: int
+    """New rows."""
+    comparing: float
+    """Seconds spent on comparing."""
+    budget: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarityJoinRecord(ControlRecord):
+    """Record of a similarity join that may shed."""
+
+    directive: SimilarityJoinDirective
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,97 +99,101 @@ class SheddingParameters:
         return self.shedding.target / SECOND
 
 
-def tally_of(order: Facts, settings: SimilarityJoinSettings) -> Tally:
-    """Return the tally of an order."""
-    return _tally_from_json(order["tally"]) if order else Tally.empty(settings.reach, settings.kinds)
+def tally_of(directive: SimilarityJoinDirective | None, settings: SimilarityJoinSettings) -> Tally:
+    """Return the tally of a directive; an empty one before the first decision."""
+    return directive.tally.restore() if directive else Tally.empty(settings.reach, settings.kinds)
 
 
-def budget_of(choice: SheddingParameters, order: Facts, rows: int, buckets: int) -> float:
+def budget_of(choice: SheddingParameters, directive: SimilarityJoinDirective | None, rows: int, buckets: int) -> float:
     """Return the units that each bucket may compare in a step with `rows` new rows."""
     if choice.shedding.budget is not None:
         return choice.shedding.budget / buckets
-    return _restore_pace(choice, order).budget(choice.target, rows)
+    return _pace_of(choice, directive).budget(choice.target, rows)
 
 
-def report_of(answer: SimilarityStepResult, budget: float, rows: int, volume: int, dropped: int) -> dict[str, Any]:
+def report_of(
+    answer: SimilarityStepResult, budget: float, rows: int, volume: int, dropped: int
+) -> SimilarityJoinReport:
     """Return the report of a bucket on a step.
 
     If rows were dropped, `volume` is the number of comparisons that all rows would have needed.
     """
     lost = max(0.0, volume / answer.compared - 1.0) if answer.compared and volume > answer.volume else 0.0
     worth = answer.found_utility
-    return {
-        "tally": _tally_to_json(answer.tally),
-        "comparisons": answer.compared,
-        "volume": max(volume, answer.volume),
-        "units": answer.units,
-        "found": len(answer.left),
-        "missed": answer.missed + lost * len(answer.left),
-        "worth": worth,
-        "worth_missed": answer.missed_utility + lost * worth,
-        "dropped": dropped,
-        "rows": rows,
-        "comparing": answer.seconds,
-        "budget": budget,
-    }
+    return SimilarityJoinReport(
+        tally=TallyCounts.of(answer.tally),
+        comparisons=answer.compared,
+        volume=max(volume, answer.volume),
+        units=answer.units,
+        found=len(answer.left),
+        missed=answer.missed + lost * len(answer.left),
+        worth=worth,
+        worth_missed=answer.missed_utility + lost * worth,
+        dropped=dropped,
+        rows=rows,
+        comparing=answer.seconds,
+        budget=budget,
+    )
 
 
-def decide(choice: SheddingParameters, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-    """Return the order for the next step, from the current order, the buckets' reports and the seconds of the step."""
-    told = [report for report in reports if report]
-    if not told:
-        return order
-    step = order.get("step", 0) + 1
-    before = order.get("shed", [None])[0]
-    return {
-        "step": step,
-        "tally": _tally_to_json(_learn_from_reports(choice.settings, order, told)),
-        "pace": _update_pace(choice, order, told, seconds).to_json(),
-        "shed": [report_shedding(_shedding_counts(choice, told), step, before)],
-    }
+def decide(
+    choice: SheddingParameters,
+    record: SimilarityJoinRecord | None,
+    reports: Sequence[SimilarityJoinReport],
+    seconds: float,
+) -> SimilarityJoinRecord | None:
+    """Return the record of a step, from the one before, the buckets' reports and the seconds of the step."""
+    if not reports:
+        return record
+    step = record.step + 1 if record else 1
+    directive = record.directive if record else None
+    budget = float(sum(report.budget for report in reports))
+    policy, before = choice.shedding.policy.value, record.shed[0] if record else None
+    return SimilarityJoinRecord(
+        directive=SimilarityJoinDirective(
+            TallyCounts.of(_learn_from_reports(choice.settings, directive, reports)),
+            _update_pace(choice, directive, reports, seconds),
+        ),
+        step=step,
+        shed=(record_shedding(choice.join, policy, _shed_work(choice, reports), budget, step, before),),
+    )
 
 
-def _learn_from_reports(settings: SimilarityJoinSettings, order: Facts, reports: Sequence[Facts]) -> Tally:
+def _learn_from_reports(
+    settings: SimilarityJoinSettings,
+    directive: SimilarityJoinDirective | None,
+    reports: Sequence[SimilarityJoinReport],
+) -> Tally:
     """Return the tally with the counts of all buckets. It decays only if anything was compared."""
-    before, counted = tally_of(order, settings), Tally.total(_tally_from_json(report["tally"]) for report in reports)
+    before, counted = tally_of(directive, settings), Tally.total(report.tally.restore() for report in reports)
     known = before.with_newer(counted)
     return known.with_decay(settings.decay) if counted.made.any() else known
 
 
-def _update_pace(choice: SheddingParameters, order: Facts, reports: Sequence[Facts], seconds: float) -> StepPace:
-    comparing = [float(report["comparing"]) for report in reports]
-    rows, units = max(report["rows"] for report in reports), int(_sum(reports, "units"))
-    return _restore_pace(choice, order).after_step(choice.target, rows, units, sum(comparing), max(comparing), seconds)
+def _update_pace(
+    choice: SheddingParameters,
+    directive: SimilarityJoinDirective | None,
+    reports: Sequence[SimilarityJoinReport],
+    seconds: float,
+) -> StepPace:
+    comparing = [report.comparing for report in reports]
+    rows, units = max(report.rows for report in reports), sum(report.units for report in reports)
+    return _pace_of(choice, directive).after_step(choice.target, rows, units, sum(comparing), max(comparing), seconds)
 
 
-def _shedding_counts(choice: SheddingParameters, reports: Sequence[Facts]) -> SheddingCounts:
+def _shed_work(choice: SheddingParameters, reports: Sequence[SimilarityJoinReport]) -> ShedWork:
     has_utility = choice.shedding.utility is not None
-    return SheddingCounts(
-        choice.join,
-        choice.shedding.policy.value,
-        comparisons=int(_sum(reports, "comparisons")),
-        volume=int(_sum(reports, "volume")),
-        found=int(_sum(reports, "found")),
-        missed=_sum(reports, "missed"),
-        budget=_sum(reports, "budget"),
-        dropped=int(_sum(reports, "dropped")),
-        worth=_sum(reports, "worth") if has_utility else None,
-        worth_missed=_sum(reports, "worth_missed") if has_utility else 0.0,
+    return ShedWork(
+        comparisons=sum(report.comparisons for report in reports),
+        volume=sum(report.volume for report in reports),
+        found=sum(report.found for report in reports),
+        missed=float(sum(report.missed for report in reports)),
+        dropped=sum(report.dropped for report in reports),
+        worth=float(sum(report.worth for report in reports)) if has_utility else None,
+        worth_missed=float(sum(report.worth_missed for report in reports)) if has_utility else 0.0,
     )
 
 
-def _restore_pace(choice: SheddingParameters, order: Facts) -> StepPace:
-    return StepPace.from_json(order.get("pace"), _COSTS[choice.settings.method])
-
-
-def _sum(reports: Sequence[Facts], name: str) -> float:
-    return float(sum(report[name] for report in reports))
-
-
-def _tally_to_json(tally: Tally) -> dict[str, list[float]]:
-    return {name: column.tolist() for part in tally.columns().values() for name, column in part.items()}
-
-
-def _tally_from_json(told: Facts) -> Tally:
-    columns = {name: np.array(counts, np.float64) for name, counts in told.items()}
-    return Tally.from_columns({"lags": columns, "kinds": columns})
+def _pace_of(choice: SheddingParameters, directive: SimilarityJoinDirective | None) -> StepPace:
+    """Return the pace of a directive; before the first decision, one with a guess of the cost."""
+    return directive.pace if directive else StepPace(_COSTS[choice.settings.method])

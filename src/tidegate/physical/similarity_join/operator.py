@@ -18,14 +18,19 @@ from tidegate.algebra.similarity_join import Policy, Shedding, SimilarityConditi
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
+from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.common.warm_up import exercise_steps
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.similarity_join import control
 from tidegate.physical.similarity_join.arrivals import BucketPosition, NewElements, new_elements
 from tidegate.physical.similarity_join.coding import coding_of
 from tidegate.physical.similarity_join.condition_text import describe_join, join_condition_text
-from tidegate.physical.similarity_join.control import SheddingParameters
+from tidegate.physical.similarity_join.control import (
+    SheddingParameters,
+    SimilarityJoinDirective,
+    SimilarityJoinRecord,
+    SimilarityJoinReport,
+)
 from tidegate.physical.similarity_join.kernels.join import NeededComparisons, Own
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
@@ -60,7 +65,7 @@ class SimilarityJoinOperator:
     width: int
     bucket: int = 0
     buckets: int = 1
-    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    directive: SimilarityJoinDirective | None = field(default=None, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     partition_keys: ClassVar[PartitionKeys] = (None, None)
@@ -75,7 +80,7 @@ class SimilarityJoinOperator:
     def warm_up(self) -> None:
         for policy in (Policy.OFF, Policy.ON, Policy.DROP):
             shedding = Shedding(policy, budget=ROWS)
-            alone = replace(self, predicate=TRUE, shedding=shedding, order=NO_FACTS, bucket=0, buckets=2)
+            alone = replace(self, predicate=TRUE, shedding=shedding, directive=None, bucket=0, buckets=2)
             exercise_steps(alone._warm_up_step)  # noqa: SLF001 - of the same class
 
     def _warm_up_step(self, number: int, state: Chunks) -> Chunks:
@@ -86,11 +91,19 @@ class SimilarityJoinOperator:
     def for_bucket(self, bucket: int, buckets: int) -> SimilarityJoinOperator:
         return replace(self, bucket=bucket, buckets=buckets)
 
-    def steered(self, order: Facts, arrived: Mapping[str, int]) -> SimilarityJoinOperator:
-        return replace(self, order=order, arrived=arrived)
+    @staticmethod
+    def control_types() -> ControlTypes:
+        return ControlTypes(SimilarityJoinDirective, SimilarityJoinReport, SimilarityJoinRecord)
 
-    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        return order if self._is_exact else control.decide(self._shedding_parameters, order, reports, seconds)
+    def with_directive(
+        self, directive: SimilarityJoinDirective | None, arrived: Mapping[str, int]
+    ) -> SimilarityJoinOperator:
+        return replace(self, directive=directive, arrived=arrived)
+
+    def decide(
+        self, record: SimilarityJoinRecord | None, reports: Sequence[SimilarityJoinReport], seconds: float
+    ) -> SimilarityJoinRecord | None:
+        return record if self._is_exact else control.decide(self._shedding_parameters, record, reports, seconds)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
         return SimilarityJoinState.load(_layout_of(self), state).without_side(which).save(state)
@@ -98,10 +111,10 @@ class SimilarityJoinOperator:
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory, rows = SimilarityJoinState.load(_layout_of(self), state), len(inputs[0]) + len(inputs[1])
         came = self._prepare_new(memory, 0, inputs[0]), self._prepare_new(memory, 1, inputs[1])
-        tally = control.tally_of(self.order, memory.layout.settings)
-        budget = (
-            None if self._is_exact else control.budget_of(self._shedding_parameters, self.order, rows, self.buckets)
-        )
+        tally = control.tally_of(self.directive, memory.layout.settings)
+        budget = None
+        if not self._is_exact:
+            budget = control.budget_of(self._shedding_parameters, self.directive, rows, self.buckets)
         taken = self._select_elements(memory, came, tally, budget)
         left, right = ([new.segment, *memory.segments(stream)] for stream, new in enumerate(taken.new))
         pairing = PairCollector(memory.layout.schemas, self.predicate, (left, right))
@@ -112,7 +125,7 @@ class SimilarityJoinOperator:
         if not any(map(len, came)):
             join = memory.join.forget(limits)  # a step without new elements must leave the state unchanged
         after = memory.after_step(join, [new.segment for new in came], taken.dropped)
-        report = NO_FACTS
+        report = None
         if budget is not None:
             report = control.report_of(answer, budget, rows, taken.volume, sum(map(len, taken.dropped)))
         output = pairing.output(answer.start, answer.end)

@@ -31,8 +31,13 @@ from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
-from tidegate.physical.common.operator import NO_FACTS, Chunks, Facts, PartitionKeys, Step
-from tidegate.physical.threshold_alert.control import alerts_that_shed, decide, directive_for_alert
+from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
+from tidegate.physical.threshold_alert import control
+from tidegate.physical.threshold_alert.control import (
+    ThresholdAlertDirective,
+    ThresholdAlertRecord,
+    ThresholdAlertReport,
+)
 from tidegate.physical.threshold_alert.kernels.combinations import (
     Members,
     Nearness,
@@ -56,7 +61,7 @@ class ThresholdAlertOperator:
     inputs: tuple[Schema, ...]
     keys: tuple[tuple[str, ...], ...]
     alerts: tuple[Alert, ...]
-    order: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+    directive: ThresholdAlertDirective | None = field(default=None, compare=False)
     bucket: int = field(default=0, compare=False)
     buckets: int = field(default=1, compare=False)
 
@@ -77,15 +82,23 @@ class ThresholdAlertOperator:
         # Without keys, all elements meet in one bucket.
         return replace(self, bucket=bucket, buckets=buckets) if self._shedding_alerts and self.keys[0] else self
 
-    def steered(self, order: Facts, arrived: Mapping[str, int]) -> ThresholdAlertOperator:
-        return replace(self, order=order) if self._shedding_alerts else self
+    @staticmethod
+    def control_types() -> ControlTypes:
+        return ControlTypes(ThresholdAlertDirective, ThresholdAlertReport, ThresholdAlertRecord)
 
-    def decide(self, order: Facts, reports: Sequence[Facts], seconds: float) -> Facts:
-        return decide(self._shedding_alerts, order, reports, seconds)
+    def with_directive(
+        self, directive: ThresholdAlertDirective | None, arrived: Mapping[str, int]
+    ) -> ThresholdAlertOperator:
+        return replace(self, directive=directive) if self._shedding_alerts else self
+
+    def decide(
+        self, record: ThresholdAlertRecord | None, reports: Sequence[ThresholdAlertReport], seconds: float
+    ) -> ThresholdAlertRecord | None:
+        return control.decide(self._shedding_alerts, record, reports, seconds)
 
     @property
     def _shedding_alerts(self) -> Mapping[int, Alert]:
-        return alerts_that_shed(self.alerts)
+        return control.alerts_that_shed(self.alerts)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Process the new elements, emit alarms at once, and drop elements that no later element can meet."""
@@ -105,13 +118,14 @@ class ThresholdAlertOperator:
         horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
         pauses = {number: promise - alarm_span(alert) for number, alert in enumerate(self.alerts)}
         after = scene.save(state, horizons, incidents, pauses)
-        report = {str(number): each.report for number, each in judging.items()} or NO_FACTS
+        reports = {number: each.report for number, each in judging.items()}
+        report = ThresholdAlertReport(reports) if reports else None
         letters = concat_columns(dead) if dead else NO_DEAD_LETTERS
         omitted = sum(side.omitted for side in scene.sides)
         return Step(after, concat(outputs), promise, letters, report, omitted=omitted)
 
     def _start_judging(self, number: int, alert: Alert, rows: int) -> Judging:
-        return Judging(directive_for_alert(number, alert, self.order, (self.bucket, self.buckets), rows))
+        return Judging(control.plan_judging(number, alert, self.directive, (self.bucket, self.buckets), rows))
 
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
         """Return the time before which elements of an input cannot meet any later element."""
@@ -177,7 +191,7 @@ def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | No
     members, nearness = Members(time, is_new, bounds), _nearness(alert)
     choice = order = None
     if judging is not None:
-        choice = judging.choose_combinations(count_combinations(members, nearness, judging.directive.cells))
+        choice = judging.choose_combinations(count_combinations(members, nearness, judging.plan.cells))
     if choice is not None:
         members, order = _arrival_independent_order(scene, sides, offsets)
     start = 0

@@ -15,7 +15,6 @@ import numpy as np
 from tidegate.algebra.similarity_join import Policy
 from tidegate.algebra.threshold_alert import Alert, alarm_span
 from tidegate.physical.common.arrays import Floats, Ints
-from tidegate.physical.common.operator import Facts
 from tidegate.physical.shedding.kernels.budget import divide_budget
 from tidegate.physical.shedding.kernels.evidence import Estimate, Tally, estimate
 from tidegate.physical.shedding.kernels.learning import Learning
@@ -28,9 +27,24 @@ LEARNING = Learning()
 """Parameters of exploration and of the decay of evidence, the same as in similarity joins."""
 
 
+@dataclass(frozen=True, slots=True)
+class AlertReport:
+    """Combinations of an alert that a bucket counted, judged and found to raise an alarm, by cell."""
+
+    volume: tuple[int, ...]
+    made: tuple[int, ...]
+    """Combinations that were judged."""
+    found: tuple[int, ...]
+    seconds: float
+    """Seconds spent on judging."""
+    rows: int
+    """New elements of all inputs."""
+    budget: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class AlertDirective:
-    """Directive for an alert in one step and bucket: what it may judge, and the evidence on its cells."""
+class JudgingPlan:
+    """Plan of an alert for one step and bucket: what it may judge, and the evidence on its cells."""
 
     cells: SpreadCells
     budget: float
@@ -44,39 +58,38 @@ class AlertDirective:
 class Judging:
     """Judging of an alert in one step: the choice of combinations, and the counts to report."""
 
-    def __init__(self, told: AlertDirective) -> None:
-        self.directive = told
-        self.volume, self.made, self.found = (np.zeros(told.cells.many, np.int64) for _ in range(3))
+    def __init__(self, plan: JudgingPlan) -> None:
+        self.plan = plan
+        self.volume, self.made, self.found = (np.zeros(plan.cells.many, np.int64) for _ in range(3))
         self.seconds = 0.0
 
     def choose_combinations(self, volume: Ints) -> CombinationSample | None:
         """Choose combinations, given their number in each cell; None: judge all."""
         self.volume = self.made = volume
-        if int(volume.sum()) <= self.directive.budget:
+        if int(volume.sum()) <= self.plan.budget:
             return None
         self.made = self._amounts_to_judge(volume)
         # The kernel decrements these arrays.
-        return CombinationSample(self.directive.cells, volume.copy(), self.made.copy(), self.directive.key)
+        return CombinationSample(self.plan.cells, volume.copy(), self.made.copy(), self.plan.key)
 
     def record_alarms(self, spread: Ints, seconds: float) -> None:
         """Record alarms with these spreads, and the seconds it took to find them."""
-        self.found += np.bincount(self.directive.cells.of(spread), minlength=self.directive.cells.many)
+        self.found += np.bincount(self.plan.cells.of(spread), minlength=self.plan.cells.many)
         self.seconds += seconds
 
     @property
-    def report(self) -> Facts:
-        counts = {"volume": self.volume, "made": self.made, "found": self.found}
-        lists = {name: of_cells.tolist() for name, of_cells in counts.items()}
-        return {**lists, "seconds": self.seconds, "rows": self.directive.rows, "budget": self.directive.budget}
+    def report(self) -> AlertReport:
+        volume, made, found = (tuple(of_cells.tolist()) for of_cells in (self.volume, self.made, self.found))
+        return AlertReport(volume, made, found, self.seconds, self.plan.rows, self.plan.budget)
 
     def _amounts_to_judge(self, volume: Ints) -> Ints:
         """Return how many combinations of each cell to judge."""
-        told, many = self.directive, self.directive.cells.many
-        value = by_cell(estimate_alarms(told.evidence).density, many)
-        explore = LEARNING.explore_at_first if told.step < CELLS else LEARNING.explore
-        planned = divide_budget(value, volume.astype(np.float64), np.arange(1, many + 1), told.budget, explore)
+        plan, many = self.plan, self.plan.cells.many
+        value = by_cell(estimate_alarms(plan.evidence).density, many)
+        explore = LEARNING.explore_at_first if plan.step < CELLS else LEARNING.explore
+        planned = divide_budget(value, volume.astype(np.float64), np.arange(1, many + 1), plan.budget, explore)
         amounts = (planned.total * volume).tolist()
-        wanted = [round_randomly(amount, key_of(told.key, cell)) for cell, amount in enumerate(amounts)]
+        wanted = [round_randomly(amount, key_of(plan.key, cell)) for cell, amount in enumerate(amounts)]
         return np.minimum(np.array(wanted, np.int64), volume)
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import Facts
-from tidegate.runtime.control import add_counts, decide_after_step
+from tidegate.physical.common.control import ControlRecord, Report
+from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.file_facts import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.pieces import Part, States, run_part
@@ -45,8 +45,8 @@ class Engine:
     step_number: int = 0
     arrived: dict[str, int] = field(default_factory=dict)
     """Number of raw rows of each stream so far."""
-    orders: dict[str, Facts] = field(default_factory=dict)
-    """Orders of steered operators for the next step, by ``stage/operator``."""
+    control: dict[str, ControlRecord] = field(default_factory=dict)
+    """The newest record of each steered operator, by ``stage/operator``."""
     decoders: dict[str, Decoder] = field(default_factory=dict)
     watch: FileWatch = field(default_factory=FileWatch)
     spreads: dict[str, Spread] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Engine:
         self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks
         if boxes.reports:
-            self.orders = decide_after_step(self.job.graph, self.orders, boxes.reports, perf_counter() - began)
+            self.control = decide_after_step(self.job.graph, self.control, boxes.reports, perf_counter() - began)
         return boxes.out
 
     def _save_state(self) -> None:
@@ -175,7 +175,7 @@ class Engine:
         self, boxes: _StepBoxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
     ) -> None:
         boxes.add_marks(source_marks(self.job.graph, watermarks))
-        boxes.steer(self.orders, self.arrived)
+        boxes.direct(directives_of(self.control), self.arrived)
         for part in self._parts:
             numbers = {stage.number for stage in part.stages}
             states = {key: version.chunks for key, version in self.state.items() if key[0] in numbers}
@@ -209,12 +209,12 @@ class _StepBoxes:
     def __init__(self, job: Job) -> None:
         self.inboxes = [Inbox(bucket) for bucket in range(job.buckets)]
         self.out = Outbox()
-        self.reports: list[dict[str, Facts]] = []
+        self.reports: list[dict[str, Report]] = []
         """Reports of steered operators; those of one stage are in the order of buckets."""
 
-    def steer(self, orders: Mapping[str, Facts], arrived: Mapping[str, int]) -> None:
+    def direct(self, directives: Directives, arrived: Mapping[str, int]) -> None:
         for inbox in self.inboxes:
-            inbox.orders, inbox.arrived = orders, arrived
+            inbox.directives, inbox.arrived = directives, arrived
 
     def accept(self, outbox: Outbox) -> None:
         for parcel in outbox.parcels:

@@ -14,6 +14,7 @@ from tidegate.connectors.source import Source, read_stream
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.outputs import merge_by_output, output_rows
@@ -176,7 +177,7 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
-        if self.engine.orders and self._label != FINAL and (shed := shedding_step_rows(self.engine.orders)).num_rows:
+        if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token)
@@ -188,7 +189,7 @@ class EmbeddedRun(BackgroundRun):
         for stream, spread in self.engine.spreads.items():
             self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
-        self.progress.steering = self.engine.orders
+        self.progress.control = self.engine.control
         self.progress.note_state(*self.engine.state_size())
 
     def _write_record(self) -> None:
@@ -196,7 +197,8 @@ class EmbeddedRun(BackgroundRun):
             return
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
         engine, positions = self.engine, dict(self.positions)
-        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, engine.orders)
+        control = encode_values(engine.control)
+        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, control)
         self.checkpoint.write(record)
 
     def _last_record(self) -> Record | None:
@@ -223,6 +225,6 @@ class EmbeddedRun(BackgroundRun):
             state=state,
             step_number=record.step,
             arrived=dict(record.arrived),
-            orders=dict(record.orders),
+            control=decode_records(self.job.graph, record.control),
         )
-        self.progress.steering = self.engine.orders
+        self.progress.control = self.engine.control

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.connectors.time_values import Spread, joint_spread
-from tidegate.physical.common.operator import Facts
+from tidegate.physical.common.control import ControlRecord
 from tidegate.runtime.checkpoint import Record
-from tidegate.runtime.control import decide_after_step
-from tidegate.runtime.spark.directives import Orders, Setup, arrivals_after, watermarks_after
+from tidegate.runtime.control import decide_after_step, decode_records, decode_reports, encode_values
+from tidegate.runtime.spark.directives import Setup, StepDirective, arrivals_after, watermarks_after
 from tidegate.runtime.spark.rows import PayloadKind, read_rows
 
 
@@ -22,9 +22,14 @@ class Outcome:
     """Combined output of all tasks of a step."""
 
     def __init__(
-        self, setup: Setup, orders: Orders, batches: Iterable[pa.RecordBatch], seconds: Callable[[], float]
+        self,
+        setup: Setup,
+        before: Record,
+        directive: StepDirective,
+        batches: Iterable[pa.RecordBatch],
+        seconds: Callable[[], float],
     ) -> None:
-        self.setup, self.orders, self.seconds = setup, orders, seconds
+        self.setup, self.before, self.directive, self.seconds = setup, before, directive, seconds
         reports: list[tuple[int, Mapping[str, Any]]] = []
         self.results: list[tuple[str, pa.RecordBatch]] = []
         latest: dict[str, int] = {}
@@ -47,14 +52,15 @@ class Outcome:
                     raise AssertionError(row.kind)
         self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
         self.heard = [stream for stream, count in rows.items() if count]
-        self.watermarks = watermarks_after(setup, orders, latest)
-        self.arrived = arrivals_after(setup, orders, rows)
+        self.watermarks = watermarks_after(setup, directive, latest)
+        self.arrived = arrivals_after(setup, directive, rows)
 
     @cached_property
-    def steering(self) -> dict[str, Facts]:
-        """Orders of steered operators for the next step."""
-        reports = (report["steering"] for report in self.reports)
-        return decide_after_step(self.setup.graph, self.orders.steering, reports, self.seconds())
+    def control(self) -> dict[str, ControlRecord]:
+        """Control records of steered operators."""
+        graph = self.setup.graph
+        reports = (decode_reports(graph, report["control"]) for report in self.reports)
+        return decide_after_step(graph, decode_records(graph, self.before.control), reports, self.seconds())
 
     @property
     def spreads(self) -> dict[str, Spread]:
@@ -66,5 +72,5 @@ class Outcome:
 
     def record(self, positions: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
-        state = {**self.orders.files, **files}
-        return Record(self.orders.step, self.watermarks, state, positions, self.arrived, self.steering)
+        state, control = {**self.before.state, **files}, encode_values(self.control)
+        return Record(self.directive.step, self.watermarks, state, positions, self.arrived, control)

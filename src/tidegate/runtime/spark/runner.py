@@ -17,12 +17,13 @@ from pyspark.sql.streaming import StreamingQuery
 from tidegate.errors import DataError, InternalError, TidegateError, deep_recursion
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.control import decode_records, directives_of, encode_values
 from tidegate.runtime.figures import OperatorFigures, add_figures
 from tidegate.runtime.file_facts import FileWatch, from_report, merge_facts
 from tidegate.runtime.outputs import merge_by_output
 from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
-from tidegate.runtime.spark.directives import Orders, Setup
+from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
 from tidegate.runtime.spark.failures import UNEXPLAINED, explain_failure
 from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS, has_lost_java
 from tidegate.runtime.spark.outcome import Outcome
@@ -59,7 +60,7 @@ class SparkRun(BackgroundRun):
         if (last := self.checkpoint.last_record()) is None:
             clear_sinks(job.sinks)
         else:
-            self.progress.steering = last.orders
+            self.progress.control = decode_records(job.graph, last.control)
         self._silence = job.track_silence(last.watermarks if last else job.first_watermarks())
         self.setup = _make_setup(job, settings.checkpoint)
         self._watch = FileWatch()
@@ -145,10 +146,10 @@ class SparkRun(BackgroundRun):
 
     def _explain_error(self, error: Exception) -> Exception:
         """Return the error to raise for an error of Spark: its cause, if known."""
-        told = self._cause or explain_failure(error) or error
-        if isinstance(told, TidegateError) and told.code == UNEXPLAINED:
-            return removed_source_error(self.job) or told
-        return told
+        cause = self._cause or explain_failure(error) or error
+        if isinstance(cause, TidegateError) and cause.code == UNEXPLAINED:
+            return removed_source_error(self.job) or cause
+        return cause
 
     def _run_batch(self, rows: DataFrame, step: int) -> None:
         """Run one micro-batch. After a crash Spark repeats it, with the same result."""
@@ -166,10 +167,10 @@ class SparkRun(BackgroundRun):
                 remove_final_results(self.job.sinks)
             before = self.checkpoint.read(step - 1) if step else Record(-1, self.job.first_watermarks())
             tables = self.job.tables_to_read(before.positions)
-            orders = replace(
-                self._orders(before, step, f"batch-{step:08d}"), again=tuple(t for t in tables if t in before.positions)
-            )
-            self._run_step(orders, self._with_tables(orders, rows, tables), {**before.positions, **tables})
+            again = tuple(t for t in tables if t in before.positions)
+            directive = replace(self._direct_step(before, step, f"batch-{step:08d}"), again=again)
+            rows = self._with_tables(directive, rows, tables)
+            self._run_step(before, directive, rows, {**before.positions, **tables})
         except TidegateError as error:
             self._cause = error
             raise
@@ -179,45 +180,42 @@ class SparkRun(BackgroundRun):
         before = self.checkpoint.last_record()
         if before is None or self.job.graph.levels == 1:
             return
-        orders = replace(self._orders(before, before.step + 1, FINAL), finishing=True)
-        self._run_step(orders, rows_without_payload(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)"))
+        directive = replace(self._direct_step(before, before.step + 1, FINAL), finishing=True)
+        rows = rows_without_payload(self.spark.range(0, self.job.buckets, 1, 1), "cast(id AS INT)")
+        self._run_step(before, directive, rows)
 
-    def _orders(self, before: Record, step: int, label: str) -> Orders:
+    def _direct_step(self, before: Record, step: int, label: str) -> StepDirective:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
         idle = self._silence.idle_streams(self.job.clock(), by_clock=not self.settings.once)
-        return Orders(
-            step,
-            label,
-            before.watermarks,
-            tokens,
-            before.state,
-            self.job.arrival_time(before.watermarks),
-            idle,
-            arrived=before.arrived,
-            steering=before.orders,
-        )
+        now = self.job.arrival_time(before.watermarks)
+        return StepDirective(step, label, before.watermarks, tokens, now, idle, arrived=before.arrived)
 
-    def _with_tables(self, orders: Orders, rows: DataFrame, tables: Iterable[str]) -> DataFrame:
+    def _with_tables(self, directive: StepDirective, rows: DataFrame, tables: Iterable[str]) -> DataFrame:
         """Add the rows of tables, which the driver reads, to the rows of a step."""
         for name in tables:
             source, columns = self.job.sources[name], self.job.graph.columns(name)
             batches = [batch for batch, _ in source.read(None, ROWS_PER_BATCH, columns=columns)]
-            made = read_table(self.setup, orders, name, self.job.decoder(name), batches)
+            made = read_table(self.setup, directive, name, self.job.decoder(name), batches)
             rows = rows.union(self.spark.createDataFrame(made, TRAVELLING))
         return rows
 
     @deep_recursion()
-    def _run_step(self, orders: Orders, rows: DataFrame, positions: Mapping[str, str] = NO_POSITIONS) -> None:
-        orders.announce(self.spark.sparkContext)
+    def _run_step(
+        self, before: Record, directive: StepDirective, rows: DataFrame, positions: Mapping[str, str] = NO_POSITIONS
+    ) -> None:
+        directive.announce(self.spark.sparkContext)
+        control = decode_records(self.job.graph, before.control)
+        start = StepStart(before.state, encode_values(directives_of(control)))
         for levels in self._levels_per_shuffle():
-            running = run_levels(self.setup, orders, levels)
+            running = run_levels(self.setup, start, levels)
             rows = self._shuffle_rows(rows).mapInArrow(running, TRAVELLING)
-        outcome = Outcome(self.setup, orders, rows.toArrow().to_batches(), lambda: perf_counter() - self._began)
-        if not orders.finishing:
+        made = rows.toArrow().to_batches()
+        outcome = Outcome(self.setup, before, directive, made, lambda: perf_counter() - self._began)
+        if not directive.finishing:
             self._emit_shedding_rows(outcome)
-        for name, token in orders.tokens.items():
-            self.job.sinks[name].publish(orders.label, token)
-        if not orders.finishing:
+        for name, token in directive.tokens.items():
+            self.job.sinks[name].publish(directive.label, token)
+        if not directive.finishing:
             self.checkpoint.write(outcome.record(positions))
         self._silence.note_rows(outcome.heard, outcome.watermarks, self.job.clock())
         self._update_progress(outcome)
@@ -232,11 +230,11 @@ class SparkRun(BackgroundRun):
 
     def _emit_shedding_rows(self, outcome: Outcome) -> None:
         """Output the figures on shedding of a step."""
-        rows, orders = shedding_step_rows(outcome.steering), outcome.orders
+        rows, directive = shedding_step_rows(outcome.control), outcome.directive
         if not rows.num_rows:
             return
-        if SHEDDING in orders.tokens:
-            self.job.sinks[SHEDDING].write(orders.label, orders.tokens[SHEDDING], SHEDDING, rows)
+        if SHEDDING in directive.tokens:
+            self.job.sinks[SHEDDING].write(directive.label, directive.tokens[SHEDDING], SHEDDING, rows)
         else:
             self._call_on_rows(SHEDDING, rows)
 
@@ -275,9 +273,9 @@ class SparkRun(BackgroundRun):
                 progress.count_out(query, count)
         for stream, spread in outcome.spreads.items():
             progress.note_times(self.job.sources[stream].stream, spread)
-        if not outcome.orders.finishing:
+        if not outcome.directive.finishing:
             progress.watermarks = outcome.watermarks
-            progress.steering = outcome.steering
+            progress.control = outcome.control
             figures = ("state_bytes", "state_rows", "cold_bytes")
             progress.note_state(*(sum(report[figure] for report in outcome.reports) for figure in figures))
 

@@ -7,7 +7,7 @@ decoded state is kept between calls; the state files are authoritative.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import FileSource, read_file
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
+from tidegate.runtime.control import decode_directives, encode_values
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.file_facts import FactsByFile, note_facts, to_report
 from tidegate.runtime.outputs import output_rows, result_rows
@@ -24,8 +25,9 @@ from tidegate.runtime.pieces import Part, out_of_memory_error, run_part
 from tidegate.runtime.port import count_reasons
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.spark.directives import (
-    Orders,
     Setup,
+    StepDirective,
+    StepStart,
     arrivals_after,
     read_announcement,
     task_context,
@@ -103,16 +105,16 @@ def read_wanted(setup: Setup, stream: str, decoder: Decoder, times: Decoder) -> 
 
 
 def read_table(
-    setup: Setup, orders: Orders, stream: str, decoder: Decoder, batches: Iterable[pa.RecordBatch]
+    setup: Setup, directive: StepDirective, stream: str, decoder: Decoder, batches: Iterable[pa.RecordBatch]
 ) -> pa.Table:
     """Run the stages that read a table and return their output as travelling rows; runs in the driver."""
-    task = _Task(setup, orders, f"table_{setup.streams.index(stream):05d}")
+    task = _Task(setup, directive, f"table_{setup.streams.index(stream):05d}")
     for batch in batches:
         task.read(stream, decoder, batch)
     return pa.Table.from_batches(write_rows(task.outgoing_rows(range(setup.buckets))))
 
 
-def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
+def run_levels(setup: Setup, start: StepStart, levels: range) -> ArrowFunction:
     """Return a function that runs the stages of some levels in the bucket of its partition.
 
     Several levels can run together only if there is a single bucket.
@@ -120,8 +122,8 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
     parts = [Part.of(stages, setup.buckets, setup.most_pairs) for stages in setup.graph.parts(levels)]
 
     def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bucket = _partition_id()
-        task = _Task(setup, orders, f"level_{levels[0]}_{bucket:05d}")
+        bucket, directive = _partition_id(), read_announcement()
+        task = _Task(setup, directive, f"level_{levels[0]}_{bucket:05d}")
         inbox, forwarded = Inbox(bucket), []
         numbers = {s.number for level in levels for s in setup.graph.stages_at(level)}
         for row in read_rows(batches):
@@ -135,11 +137,12 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
                 inbox.add_mark(PortWatermark((row.number, row.port), row.value))
             elif row.kind is not PayloadKind.NOTHING:
                 forwarded.append(row)
-        for mark in source_marks(setup.graph, watermarks_after(setup, orders, task.latest)):
+        for mark in source_marks(setup.graph, watermarks_after(setup, directive, task.latest)):
             inbox.add_mark(mark)
-        inbox.orders, inbox.arrived = orders.steering, arrivals_after(setup, orders, task.arrived)
+        inbox.directives = decode_directives(setup.graph, start.directives)
+        inbox.arrived = arrivals_after(setup, directive, task.arrived)
         for part in parts:
-            task.run(part, inbox)
+            task.run(part, inbox, start.files)
         yield from write_rows([*forwarded, *task.outgoing_rows([bucket])])
 
     return convert_memory_errors(running)
@@ -148,8 +151,8 @@ def run_levels(setup: Setup, orders: Orders, levels: range) -> ArrowFunction:
 class _Task:
     """Output and figures of one task."""
 
-    def __init__(self, setup: Setup, orders: Orders, name: str) -> None:
-        self.setup, self.orders, self.name = setup, orders, name
+    def __init__(self, setup: Setup, directive: StepDirective, name: str) -> None:
+        self.setup, self.directive, self.name = setup, directive, name
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
         self.arrived: Counter[str] = Counter()
@@ -177,7 +180,7 @@ class _Task:
 
     def decode_rows(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
-        ingested = decoder.decode(raw, self.orders.watermarks[stream], self.orders.now)
+        ingested = decoder.decode(raw, self.directive.watermarks[stream], self.directive.now)
         note_facts(self.found, stream, ingested)
         self.arrived[stream] += ingested.rows
         self.rows += ingested.rows
@@ -195,23 +198,23 @@ class _Task:
         self.outbox.dead += outbox.dead
         add_figures(self.outbox.figures, outbox.figures)
 
-    def run(self, part: Part, inbox: Inbox) -> None:
+    def run(self, part: Part, inbox: Inbox, files: Mapping[str, str]) -> None:
         """Run stages from the state files that the driver named, and write their new states."""
-        setup, orders, bucket = self.setup, self.orders, inbox.bucket
+        setup, directive, bucket = self.setup, self.directive, inbox.bucket
         before, states = {}, {}
         for stage in (each for each in part.stages if runs_in(each, bucket)):
             key = (stage.number, bucket)
-            before[key] = _load_version(setup.store, *key, orders.files.get(_state_key(*key)))
+            before[key] = _load_version(setup.store, *key, files.get(_state_key(*key)))
             known = before[key].chunks
             states[key] = (
-                forget_tables(setup.graph, stage, known, orders.again, setup.tables) if orders.again else known
+                forget_tables(setup.graph, stage, known, directive.again, setup.tables) if directive.again else known
             )
         states, last = run_part(part, [inbox], states, self.take_piece, self._marks_before)
         self.collect(last)
         self.outbox.marks += last.marks
         self.outbox.reports += last.reports
-        for key, version in before.items() if not orders.finishing else ():
-            self.keep_version(key, setup.store.save(*key, orders.step, states[key], version))
+        for key, version in before.items() if not directive.finishing else ():
+            self.keep_version(key, setup.store.save(*key, directive.step, states[key], version))
 
     def take_piece(self, outbox: Outbox) -> None:
         """Collect the output of a piece; write results for file sinks now, not at the end of the step."""
@@ -233,7 +236,7 @@ class _Task:
 
     def _marks_before(self) -> dict[Address, int]:
         """Return the watermarks after the previous step, of the ports that source-reading stages feed."""
-        return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.orders.watermarks)}
+        return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.directive.watermarks)}
 
     def outgoing_rows(self, buckets: range | list[int]) -> Iterator[Row]:
         """Yield all rows that leave the task; times and counts of streams go to each of the buckets."""
@@ -267,7 +270,7 @@ class _Task:
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
         """Write rows to a file sink; the driver publishes them."""
         part = f"{self.name}_{self.written:05d}"
-        self.setup.sinks[name].write(self.orders.label, self.orders.tokens[name], part, rows)
+        self.setup.sinks[name].write(self.directive.label, self.directive.tokens[name], part, rows)
         self.written += 1
 
     def _report(self) -> dict[str, object]:
@@ -287,7 +290,7 @@ class _Task:
             "state_bytes": self.state_bytes,
             "state_rows": self.state_rows,
             "cold_bytes": self.cold_bytes,
-            "steering": {key: report for some in self.outbox.reports for key, report in some.items()},
+            "control": {place: each for some in self.outbox.reports for place, each in encode_values(some).items()},
             "operators": self.outbox.figures,
             "spreads": self.spreads,
             "found": to_report(self.found),

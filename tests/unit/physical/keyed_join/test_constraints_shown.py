@@ -43,7 +43,7 @@ def shown(text: str) -> dict[str, dict[str, str]]:
         assert running is not None
         running.wait()
         streams = [each for each in session.catalog if isinstance(each, SourceStream)]
-        rows = constraint_rows(streams, findings_of_runs([running.progress().steering]))
+        rows = constraint_rows(streams, findings_of_runs([running.progress().control]))
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows if not row[1].startswith("key ")]
     found = {f"{line['stream']} {line['constraint']}": line for line in lines}
     assert len(found) == len(lines)

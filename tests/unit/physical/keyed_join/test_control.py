@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.watched import EDGE, TICK, choice_of, followed, recorded
+from support.recorded import recorded
+from support.watched import EDGE, TICK, choice_of, followed
 
 from benchmarks.support import kmon_data as made
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Monitoring, Reach
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.keyed_join.control import MOST_WATCHED_ROWS, decide
+from tidegate.physical.keyed_join.directive import WatchLimits
 from tidegate.physical.keyed_join.distances import STEPS
+from tidegate.physical.keyed_join.kernels.model import Size
 from tidegate.physical.keyed_join.monitor import Watch, constraint_name
+from tidegate.physical.keyed_join.report import ArrivalSummary, KeyedJoinReport, WatchReport
 from tidegate.physical.keyed_join.verdicts import ConstraintChoice
 
 MONITORED = ConstraintSettings(ConstraintUse.MONITORED)
@@ -27,29 +31,30 @@ def report(watched, **more):
     """A step of a second in which 1000 parents and 100 children came; validities are a minute."""
     step = more.pop("step", 1)
     first, last = (step - 1) * 10**6, step * 10**6
-    told = {"events": 500, "greatest": 0, "histogram": [500], "size": 10}
-    return {
-        "elements": [1000, 100],
-        "first": [first, first],
-        "last": [last, last],
-        "longest": [60 * 10**6] * 2,
-        "counters": [1000 * step, 100 * step],
-        "sizes": [[0, 1000, 0, 0], [1000, 0, 0, 0]],
-        "hits": [0],
-        "watched": {name: {**told, **facts} for name, facts in watched.items()},
-        **more,
-    }
+    seen = WatchReport(events=500, greatest=0, histogram=(500,), size=10)
+    arrivals = ArrivalSummary(
+        elements=more.pop("elements", (1000, 100)),
+        first=(first, first),
+        last=(last, last),
+        longest=more.pop("longest", (60 * 10**6,) * 2),
+        counters=more.pop("counters", (1000 * step, 100 * step)),
+    )
+    return KeyedJoinReport(
+        arrivals=arrivals,
+        watched={name: replace(seen, **observed) for name, observed in watched.items()},
+        **{"sizes": (Size(0, 1000, 0, 0), Size(1000, 0, 0, 0)), "hits": (0,), **more},
+    )
 
 
 def after(choice, watched, steps=30, **more):
-    order = {}
+    record = None
     for step in range(1, steps + 1):
-        order = recorded(decide(choice, order, [recorded(report(watched, step=step, **more))]))
-    return order
+        record = recorded(decide(choice, record, [recorded(report(watched, step=step, **more))]))
+    return record
 
 
-def found(order, name):
-    return next(each for each in order["found"] if each["name"] == name)
+def found(record, name):
+    return next(each for each in record.found if each.name == name)
 
 
 def watching(kind, settings=MONITORED, **more):
@@ -57,30 +62,30 @@ def watching(kind, settings=MONITORED, **more):
 
 
 def test_a_reference_that_is_found_is_made_use_of_if_it_saves_enough():
-    order = after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"greatest": 2_000_000}})
-    told = found(order, "0/arriving")
-    assert order["within"] == {"0/arriving": {"rows": None, "time": 2_080_000 + 2 * 10**6}}
-    assert (told["in_use"], told["why"], told["used"]) == ("yes", None, "2.08 seconds")
+    record = after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"greatest": 2_000_000}})
+    told = found(record, "0/arriving")
+    assert record.directive.within == {"0/arriving": Reach(None, 2_080_000 + 2 * 10**6)}
+    assert (told.in_use, told.why, told.used) == ("yes", None, "2.08 seconds")
     # Half of the parents find a child: 500 a second wait for 4 s instead of 30.
-    assert told["rows"] == pytest.approx(500 * 26, rel=0.01)
+    assert told.rows == pytest.approx(500 * 26, rel=0.01)
 
 
 def test_what_is_found_is_not_made_use_of_unless_the_user_allows_it():
     told = found(after(watching(ConstraintKind.ARRIVING, ConstraintSettings()), {"0/arriving": {}}), "0/arriving")
-    assert told["reach"] is None
-    assert "SET constraints = monitored" in told["why"]
-    assert told["rows"] > 0
+    assert told.reach is None
+    assert "SET constraints = monitored" in told.why
+    assert told.rows > 0
 
 
 def test_a_reference_that_is_no_nearer_than_the_window_saves_nothing():
     watched = {"0/arriving": {"greatest": 14_000_000, "events": 900}}
-    order = after(watching(ConstraintKind.ARRIVING), watched, longest=[10 * 10**6] * 2)
-    assert order["within"] == {}
-    assert "too few" in found(order, "0/arriving")["why"]
+    record = after(watching(ConstraintKind.ARRIVING), watched, longest=(10 * 10**6,) * 2)
+    assert record.directive.within == {}
+    assert "too few" in found(record, "0/arriving").why
 
 
 def test_where_all_parents_find_their_child_a_reference_saves_nothing():
-    assert after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"events": 1000}})["within"] == {}
+    assert after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"events": 1000}}).directive.within == {}
 
 
 @pytest.mark.parametrize(
@@ -96,13 +101,13 @@ def test_where_all_parents_find_their_child_a_reference_saves_nothing():
 def test_what_is_missing_before_a_constraint_is_known_is_said(steps, events, greatest, why):
     watched = {"0/arriving": {"events": events, "greatest": greatest}}
     told = found(after(watching(ConstraintKind.ARRIVING), watched, steps=steps), "0/arriving")
-    assert told["why"] == f"not enough is known yet: {why}"
+    assert told.why == f"not enough is known yet: {why}"
 
 
 def test_what_is_found_is_made_use_of_where_what_is_declared_cannot_be():
     declared = [EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(time=10**9), "it reaches too far")]
-    order = after(watching(ConstraintKind.ARRIVING, declared=declared), {"0/arriving": {"greatest": 2_000_000}})
-    assert [(each["declared"], each["in_use"], each["used"]) for each in order["found"]] == [
+    record = after(watching(ConstraintKind.ARRIVING, declared=declared), {"0/arriving": {"greatest": 2_000_000}})
+    assert [(each.is_declared, each.in_use, each.used) for each in record.found] == [
         (True, "no: it reaches too far", ""),
         (False, "yes", "2.08 seconds"),
     ]
@@ -113,15 +118,15 @@ def test_beyond_the_threshold_nothing_is_made_use_of():
     told = found(
         after(watching(ConstraintKind.ARRIVING, settings), {"0/arriving": {"greatest": 2_000_000}}), "0/arriving"
     )
-    assert told["why"] == "it holds within 208 rows, more than monitor_threshold = 100"
+    assert told.why == "it holds within 208 rows, more than monitor_threshold = 100"
 
 
 def test_clusters_are_made_use_of_unless_what_a_child_remembers_for_them_is_more():
     watched = {"0/clustered": {"events": 900, "greatest": 2_000_000}}
-    assert "0/clustered" in after(watching(ConstraintKind.CLUSTERED), watched)["within"]
+    assert "0/clustered" in after(watching(ConstraintKind.CLUSTERED), watched).directive.within
     wide = {"0/clustered": {"events": 900, "greatest": 12_000_000}}
-    assert "0/clustered" in after(watching(ConstraintKind.CLUSTERED, row_bytes=(40, 400)), wide)["within"]
-    assert "0/clustered" not in after(watching(ConstraintKind.CLUSTERED, row_bytes=(40, 27)), wide)["within"]
+    assert "0/clustered" in after(watching(ConstraintKind.CLUSTERED, row_bytes=(40, 400)), wide).directive.within
+    assert "0/clustered" not in after(watching(ConstraintKind.CLUSTERED, row_bytes=(40, 27)), wide).directive.within
 
 
 def test_clusters_of_one_of_two_parents_save_nothing():
@@ -129,18 +134,18 @@ def test_clusters_of_one_of_two_parents_save_nothing():
     watches = (Watch(0, ConstraintKind.CLUSTERED), Watch(1, ConstraintKind.CLUSTERED))
     choice = ConstraintChoice(edges, ("p", "c", "q"), (), watches, MONITORED, (40, 40, 40))
     three = {
-        "elements": [1000, 100, 1000],
-        "longest": [60 * 10**6] * 3,
-        "sizes": [[0, 1000, 0, 0]] * 3,
-        "counters": [0, 0, 0],
-        "hits": [0, 0],
+        "elements": (1000, 100, 1000),
+        "longest": (60 * 10**6,) * 3,
+        "sizes": (Size(0, 1000, 0, 0),) * 3,
+        "counters": (0, 0, 0),
+        "hits": (0, 0),
     }
     both = {"0/clustered": {"events": 900}, "1/clustered": {"events": 900}}
-    assert set(after(choice, both, **three)["within"]) == set(both)
+    assert set(after(choice, both, **three).directive.within) == set(both)
     one = {"0/clustered": {"events": 900}, "1/clustered": {"events": 0}}
-    order = after(choice, one, **three)
-    assert order["within"] == {}
-    assert "must be kept for other streams" in found(order, "0/clustered")["why"]
+    record = after(choice, one, **three)
+    assert record.directive.within == {}
+    assert "must be kept for other streams" in found(record, "0/clustered").why
 
 
 def test_what_is_declared_is_told_with_what_it_saves():
@@ -148,51 +153,53 @@ def test_what_is_declared_is_told_with_what_it_saves():
         EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(rows=50)),
         EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(rows=5), "so"),
     ]
-    order = after(choice_of([], ConstraintSettings(), declared), {})
-    told = found(order, "0/arriving")
-    assert order["within"] == {"0/arriving": {"rows": 50, "time": None}}
-    assert (told["stream"], told["constraint"], told["within"]) == ("p", "(a) references c (a)", "50 rows")
-    assert told["rows"] > 500
-    assert found(order, "0/clustered")["in_use"] == "no: so"
+    record = after(choice_of([], ConstraintSettings(), declared), {})
+    told = found(record, "0/arriving")
+    assert record.directive.within == {"0/arriving": Reach(50, None)}
+    assert (told.stream, told.constraint, told.within) == ("p", "(a) references c (a)", "50 rows")
+    assert told.rows > 500
+    assert found(record, "0/clustered").in_use == "no: so"
 
 
 def test_of_what_is_declared_twice_both_hold():
     declared = [
         EdgeConstraint(0, ConstraintKind.ARRIVING, reach) for reach in (Reach(rows=50), Reach(time=3), Reach(rows=60))
     ]
-    order = after(choice_of([], ConstraintSettings(), declared), {})
-    assert order["within"] == {"0/arriving": {"rows": 50, "time": 3}}
-    assert [each["within"] for each in order["found"]] == ["50 rows", "3 microseconds", "60 rows"]
+    record = after(choice_of([], ConstraintSettings(), declared), {})
+    assert record.directive.within == {"0/arriving": Reach(50, 3)}
+    assert [each.within for each in record.found] == ["50 rows", "3 microseconds", "60 rows"]
 
 
 def test_of_what_is_declared_and_found_the_lesser_is_made_use_of():
     declared = [EdgeConstraint(0, ConstraintKind.ARRIVING, Reach(rows=500))]
-    order = after(watching(ConstraintKind.ARRIVING, declared=declared), {"0/arriving": {"greatest": 10**6}})
-    assert order["within"] == {"0/arriving": {"rows": 500, "time": 1_040_000 + 2 * 10**6}}
+    record = after(watching(ConstraintKind.ARRIVING, declared=declared), {"0/arriving": {"greatest": 10**6}})
+    assert record.directive.within == {"0/arriving": Reach(500, 1_040_000 + 2 * 10**6)}
 
 
 def test_reports_of_buckets_are_added_up():
     choice = watching(ConstraintKind.ARRIVING)
     whole = report({"0/arriving": {"events": 60, "greatest": 9}})
-    half = {"elements": [500, 50], "sizes": [[0, 500, 0, 0], [500, 0, 0, 0]]}
+    half = {"elements": (500, 50), "sizes": (Size(0, 500, 0, 0), Size(500, 0, 0, 0))}
     parts = [report({"0/arriving": {"events": 30, "greatest": g, "size": 5}}, **half) for g in (9, 4)]
-    assert decide(choice, {}, [whole]) == decide(choice, {}, [*parts, {}])
-    assert decide(choice, {"step": 3}, [{}]) == {"step": 3}
+    record = decide(choice, None, [whole])
+    assert record == decide(choice, None, parts)
+    assert decide(choice, record, []) is record
+    assert decide(choice, None, []) is None
 
 
 def test_fewer_keys_are_watched_when_too_much_is_kept_for_that():
     choice = watching(ConstraintKind.ARRIVING)
-    order = after(choice, {"0/arriving": {"size": 3 * MOST_WATCHED_ROWS}}, steps=1)
-    assert order["watch"]["0/arriving"]["keys"] == 0.25
-    more = decide(choice, order, [report({"0/arriving": {"size": 10}}, step=2)])
-    assert more["watch"]["0/arriving"]["keys"] == 0.5
+    record = after(choice, {"0/arriving": {"size": 3 * MOST_WATCHED_ROWS}}, steps=1)
+    assert record.directive.watch["0/arriving"].keys == 0.25
+    more = decide(choice, record, [report({"0/arriving": {"size": 10}}, step=2)])
+    assert more.directive.watch["0/arriving"].keys == 0.5
 
 
 def test_as_far_as_is_kept_is_watched_and_of_a_sample_as_long_as_rows_are_valid():
-    order = after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"greatest": 10**6}})
-    assert order["watch"]["0/arriving"] == {"kept": 3_040_000, "sampled": 59_999_999, "sample": 0.01, "keys": 1.0}
+    record = after(watching(ConstraintKind.ARRIVING), {"0/arriving": {"greatest": 10**6}})
+    assert record.directive.watch["0/arriving"] == WatchLimits(3_040_000, 59_999_999, 0.01, 1.0)
     assert (
-        after(watching(ConstraintKind.ARRIVING), {"0/arriving": {}}, steps=1)["watch"]["0/arriving"]["kept"]
+        after(watching(ConstraintKind.ARRIVING), {"0/arriving": {}}, steps=1).directive.watch["0/arriving"].kept
         == 59_999_999
     )
 
@@ -201,13 +208,13 @@ def test_as_far_as_is_kept_is_watched_and_of_a_sample_as_long_as_rows_are_valid(
 def test_what_never_joins_is_forgotten_where_nobody_asks_for_it(watches):
     """Though parents would wait to their end, whether a distance is known of which no use is made, or none."""
     choice, watched = choice_of(watches, MONITORED), {"0/arriving": {"events": 1000}} if watches else {}
-    never = {"sizes": [[0, 0, 0, 0], [1000, 0, 3000, 0]]}
-    assert after(choice, watched, **never)["within"] == {}
-    assert after(choice, watched, **never)["keeps_no"] == []
-    assert after(choice, watched, **never, hits=[100])["keeps_no"] == [1]
-    order = after(choice, watched, **never)
-    many = {"sizes": [[0, 5000, 0, 0], [1000, 0, 3000, 0]]}
-    assert decide(choice, order, [recorded(report(watched, step=31, **many))])["keeps_no"] == [1]
+    never = {"sizes": (Size(0, 0, 0, 0), Size(1000, 0, 3000, 0))}
+    assert after(choice, watched, **never).directive.within == {}
+    assert after(choice, watched, **never).directive.keeps_no == ()
+    assert after(choice, watched, **never, hits=(100,)).directive.keeps_no == (1,)
+    record = after(choice, watched, **never)
+    many = {"sizes": (Size(0, 5000, 0, 0), Size(1000, 0, 3000, 0))}
+    assert decide(choice, record, [recorded(report(watched, step=31, **many))]).directive.keeps_no == (1,)
 
 
 # --- on streams -------------------------------------------------------------------------------------
@@ -232,8 +239,8 @@ def test_a_constant_k_is_found_and_what_is_saved_is_told(in_rows):
     assert all(used is not None and abs(used / k - 1) < 0.05 for used in late)
     assert not any(missing(data, watched))
     plain = followed(data, choice_of([], ConstraintSettings(ConstraintUse.OFF)), 700, WINDOW)
-    saved = plain.sizes[-1][0][1] - watched.sizes[-1][0][1]
-    assert found(watched.orders[-1], "0/arriving")["rows"] == pytest.approx(saved, rel=0.1)
+    saved = plain.sizes[-1][0].unknown - watched.sizes[-1][0].unknown
+    assert found(watched.records[-1], "0/arriving").rows == pytest.approx(saved, rel=0.1)
 
 
 @pytest.mark.parametrize("kind", [ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS])
@@ -245,7 +252,7 @@ def test_parents_that_are_near_to_each_other_are_found(kind):
     assert used is None or used == pytest.approx(measure(data, 1) * 1.2 * TICK, rel=0.15)
     assert not any(missing(data, watched))
     # A child is kept for a second or two, of the forty that it would be.
-    assert min(size[1][0] for size in watched.sizes[-30:]) < 800
+    assert min(size[1].yes for size in watched.sizes[-30:]) < 800
 
 
 def test_a_jump_of_k_loses_nothing_as_long_as_some_distances_are_little_more():
@@ -264,8 +271,8 @@ def test_a_jump_past_everything_that_is_kept_is_seen_by_the_sample():
     assert sum(lost) > 0
     assert max(step for step, count in enumerate(lost) if count) < 95
     assert min(used for used in watched.used("0/arriving") if used is not None) > 2_000_000
-    told = watched.orders[-1]["losses"]
-    assert told["low"] < sum(lost) < told["high"]
+    told = watched.records[-1].losses
+    assert told.low < sum(lost) < told.high
 
 
 def test_without_evidence_and_sample_nothing_is_counted_on_that_is_less():
@@ -286,8 +293,8 @@ def test_what_never_joins_is_remembered_if_that_takes_less_than_parents_that_wai
     taken = {no: sum(map(sum, map(_bytes, each.sizes[20:]))) for no, each in kept_no.items()}
     assert min(taken[()], taken[1,]) == taken[better]
     assert taken["chosen"] == taken[better]
-    assert kept_no["chosen"].orders[-1]["keeps_no"] == list(better)
+    assert kept_no["chosen"].records[-1].directive.keeps_no == better
 
 
 def _bytes(sizes):
-    return [40 * (yes + unknown) + 16 * no for yes, unknown, no, _ in sizes]
+    return [40 * (size.yes + size.unknown) + 16 * size.no for size in sizes]

@@ -12,8 +12,9 @@ from tidegate.algebra.plan import CountWindow, Scan
 from tidegate.errors import InternalError
 from tidegate.expressions.nodes import Call, Column, Literal
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE
+from tidegate.physical.common.operator import NO_STATE
 from tidegate.physical.keyed_join.count_windows import CountedInput, counted_input
+from tidegate.physical.keyed_join.kernels.model import Size
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 from tidegate.physical.stateless.operators import FilterOperator
 from tidegate.runtime.state import deserialize, serialize
@@ -87,7 +88,7 @@ def test_rows_that_have_ended_are_met_by_inputs_that_are_behind():
     assert pieces(second) == [(1, 1, 3, 5), (2, 2, 6, 9)]
     third = step(operator, second.state, [], [(7, 9, 4)], [20, 20], length=100)
     assert pieces(third) == [(3, 4, 9, 20)]
-    assert third.report["sizes"][0][:2] == [0, 0]
+    assert (third.report.sizes[0].yes, third.report.sizes[0].unknown) == (0, 0)
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
@@ -134,7 +135,7 @@ def test_a_repeated_key_is_a_dead_letter_as_long_as_its_row_is_in_the_window():
 
 def kept(taken):
     """Rows and results in memory: those that are cold are in files."""
-    hot = sum(sum(sizes[:3]) for sizes in taken.report["sizes"])
+    hot = sum(size.yes + size.unknown + size.no for size in taken.report.sizes)
     others = [chunk.num_rows for name, chunk in taken.state.items() if name.startswith(("counted", "going on"))]
     return hot + sum(others)
 
@@ -149,13 +150,12 @@ def test_of_a_large_window_little_is_remembered_where_constraints_let_rows_go(ex
         orders = [(at, at, at) for at in range(now, now + 20)]
         items = [(at + 3, at if at % 100 == 0 else at - 10**6, at) for at in range(now, now + 20)]
         arrived = {"orders": now + 20, "items": now + 20}
-        steered = operator.steered(NO_FACTS, arrived)
-        taken = step(steered, state, orders, items, [now + 10, now + 10])
+        taken = step(operator.with_directive(None, arrived), state, orders, items, [now + 10, now + 10])
         state, results = taken.state, results + sum(start == end - 7 for _, _, start, end in pieces(taken))
         most = max(most, kept(taken))
     assert results == 40
     assert most < 150
-    assert not exact or taken.report["sizes"][0][3] <= 1100
+    assert not exact or taken.report.sizes[0].cold <= 1100
 
 
 def test_nothing_is_written_when_nothing_has_changed():
@@ -194,7 +194,7 @@ def run(operator, steps):
     for orders, items, *watermarks in steps:
         arrived = {"orders": arrived["orders"] + len(orders), "items": arrived["items"] + len(items)}
         inputs = [batch(schema, rows, 1000) for schema, rows in ((ORDERS, orders), (ITEMS, items))]
-        taken = operator.steered(NO_FACTS, arrived).step(state, inputs, watermarks)
+        taken = operator.with_directive(None, arrived).step(state, inputs, watermarks)
         state = taken.state
         found |= {(order, item) for order, item, _, _ in pieces(taken)}
     return found
@@ -242,6 +242,6 @@ def test_rows_go_with_a_child_that_has_left_its_window():
     operator = KeyedJoinOperator((ORDERS, ITEMS, sellers), edges, *its, windows)
     nobody = batch(sellers, [])
     first = operator.step(NO_STATE, [batch(ORDERS, [(1, 7, 1)], 100), batch(ITEMS, [(1, 7, 1)]), nobody], [5, 5, 5])
-    assert first.report["sizes"][0] == [0, 1, 0, 0]
+    assert first.report.sizes[0] == Size(0, 1, 0, 0)
     second = operator.step(first.state, [batch(ORDERS, []), batch(ITEMS, [(6, 8, 2)]), nobody], [9, 9, 9])
-    assert second.report["sizes"][0] == [0, 0, 0, 0]
+    assert second.report.sizes[0] == Size(0, 0, 0, 0)

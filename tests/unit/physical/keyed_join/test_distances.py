@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.watched import recorded
+from support.recorded import recorded
 
 from tidegate.algebra.constraints import Monitoring
 from tidegate.physical.keyed_join.distances import (
@@ -23,7 +23,7 @@ def counted_on(greatest, events=5, span=10**6, settings=FEW):
     state, used = DistanceTracker(), []
     for step, distance in enumerate(greatest):
         state = update_tracker(state, step, events if distance is not None else 0, distance or 0, span, settings)
-        assert DistanceTracker.from_json(recorded(state.to_json())) == state
+        assert recorded(state) == state
         used.append(state.used)
     return used
 

@@ -145,12 +145,12 @@ def table(columns, rows, at):
 
 def kept(engine, graph):
     """How many rows are complete (Y), and wait (U), of each stream that has any."""
-    (order,) = engine.orders.values()
-    sizes = dict(zip(graph.columns, order["pace"]["sizes"], strict=True))
+    (record,) = engine.control.values()
+    sizes = dict(zip(graph.columns, record.pace.sizes, strict=True))
     return ", ".join(
         f"{number}{name} {count}"
         for number, size in sizes.items()
-        for name, count in zip("YU", size, strict=False)
+        for name, count in (("Y", size.yes), ("U", size.unknown))
         if count
     )
 
@@ -194,8 +194,8 @@ def test_distances_are_seen_as_they_are(name):
     # Another row makes the time go on: then all that was before it is settled.
     arrivals = [(number, (key,)) for number, key in [*arrivals, (arrivals[-1][0], 99)]]
     engine, _ = run(PAIR, {}, arrivals, "SET constraints = monitored; SET monitor_events = 1")
-    (order,) = engine.orders.values()
-    assert {each["name"]: each["worst"] for each in order["found"]}[place] == worst
+    (record,) = engine.control.values()
+    assert {each.name: each.worst for each in record.found}[place] == worst
 
 
 LIMITS = {

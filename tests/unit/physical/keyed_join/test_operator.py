@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.recorded import recorded
 from support.warmed import recorded_steps
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse, Monitoring, Reach
@@ -16,10 +17,12 @@ from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.errors import InternalError
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.hold_back import FIGURES
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, NeedsWarmUp, Operator, Steered
+from tidegate.physical.common.operator import NO_STATE, NeedsWarmUp, Operator, Steered
 from tidegate.physical.keyed_join import layout
 from tidegate.physical.keyed_join import state as keyed_state
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels import cold
+from tidegate.physical.keyed_join.kernels.model import Size
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
@@ -125,7 +128,7 @@ def test_the_key_of_a_cold_element_is_repeated_as_long_as_it_is_valid(is_loaded)
     until = np.array([100, 1000])
     inputs = [Batch(each.start, until, each.columns) for each in first]
     taken = operator.step(NO_STATE, inputs, [1, 1])
-    assert taken.report["sizes"][1] == [0, 0, 0, 2]
+    assert taken.report.sizes[1] == Size(0, 0, 0, 2)
     known, letters = [], []
     for now, new in ((5, [("a", 3)]), (200, []), (200, [("a", 4), ("b", 5)]), (210, [])):
         state = {n: deserialize(serialize(c)) for n, c in taken.state.items()} if is_loaded else taken.state
@@ -141,7 +144,7 @@ def test_different_keys_with_one_hash_are_an_error_if_one_is_cold(monkeypatch):
     monkeypatch.setattr(layout, "hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
     operator = orders_and_items(Type.STRING, constraints=(EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(time=0)),))
     first = step(operator, NO_STATE, [("a", 1)], [("a", 1)], watermark=1)
-    assert first.report["sizes"][1] == [0, 0, 0, 1]
+    assert first.report.sizes[1] == Size(0, 0, 0, 1)
     with pytest.raises(InternalError, match="same hash"):
         step(operator, first.state, [], [("b", 2)], now=5)
 
@@ -160,43 +163,43 @@ def test_nothing_is_left_when_all_streams_are_finished():
     bound = (EdgeConstraint(0, ARRIVING, Reach(time=0)),)
     operator = orders_and_items(constraints=bound)
     first = step(operator, NO_STATE, [(1, 1), (2, 2)], [(2, 2), (3, 3)], watermark=1)
-    assert first.report["sizes"] == [[0, 0, 0, 1], [2, 0, 0, 0]]
+    assert first.report.sizes == (Size(0, 0, 0, 1), Size(2, 0, 0, 0))
     last = step(operator, first.state, [], [(1, 9)], now=50, watermark=FOREVER)
     assert pairs(last) == [(1, 9)]
-    assert last.report["returned"] == [1, 0]
-    assert last.report["sizes"] == [[0, 0, 0, 0]] * 2
+    assert last.report.returned == (1, 0)
+    assert last.report.sizes == (Size(0, 0, 0, 0),) * 2
     assert last.watermark == FOREVER
 
 
 def test_rows_are_counted_as_they_are_told():
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(rows=2)),), exact=False)
-    first = step(operator.steered(NO_FACTS, {"orders": 1, "items": 10}), NO_STATE, [(1, 1)], [])
-    second = step(operator.steered(NO_FACTS, {"orders": 1, "items": 11}), first.state, [], [])
-    assert second.report["sizes"][0] == [0, 1, 0, 0]
-    third = step(operator.steered(NO_FACTS, {"orders": 1, "items": 12}), second.state, [], [])
-    assert third.report["sizes"][0] == [0, 0, 0, 0]
+    first = step(operator.with_directive(None, {"orders": 1, "items": 10}), NO_STATE, [(1, 1)], [])
+    second = step(operator.with_directive(None, {"orders": 1, "items": 11}), first.state, [], [])
+    assert second.report.sizes[0] == Size(0, 1, 0, 0)
+    third = step(operator.with_directive(None, {"orders": 1, "items": 12}), second.state, [], [])
+    assert third.report.sizes[0] == Size(0, 0, 0, 0)
 
 
 def test_rows_that_did_not_come_here_are_no_others_in_a_cluster():
     """Of five more orders of the item that arrive, a filter lets only the last one pass."""
     operator = orders_and_items(constraints=(EdgeConstraint(0, ConstraintKind.CLUSTERED, Reach(rows=0)),), exact=False)
-    first = step(operator.steered(NO_FACTS, {"orders": 1, "items": 1}), NO_STATE, [(1, 1)], [(1, 1)])
-    second = step(operator.steered(NO_FACTS, {"orders": 5, "items": 1}), first.state, [], [])
-    third = step(operator.steered(NO_FACTS, {"orders": 6, "items": 1}), second.state, [(1, 2)], [])
+    first = step(operator.with_directive(None, {"orders": 1, "items": 1}), NO_STATE, [(1, 1)], [(1, 1)])
+    second = step(operator.with_directive(None, {"orders": 5, "items": 1}), first.state, [], [])
+    third = step(operator.with_directive(None, {"orders": 6, "items": 1}), second.state, [(1, 2)], [])
     assert pairs(third) == [(2, 1)]
-    last = step(operator.steered(NO_FACTS, {"orders": 7, "items": 1}), third.state, [(2, 3)], [])
-    assert last.report["sizes"][1] == [0, 0, 0, 0]
+    last = step(operator.with_directive(None, {"orders": 7, "items": 1}), third.state, [(2, 3)], [])
+    assert last.report.sizes[1] == Size(0, 0, 0, 0)
 
 
 def test_what_is_decided_is_made_use_of_in_the_next_step():
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=5)),))
     first = step(operator, NO_STATE, [(1, 1)], [])
-    order = operator.decide(NO_FACTS, [json.loads(json.dumps(first.report))], 0.0)
-    assert order["within"] == {"0/arriving": {"rows": None, "time": 5}}
-    second = step(operator.steered(order, {}), first.state, [], [], now=6)
-    assert second.report["sizes"][0] == [0, 0, 0, 1]
-    off = {"within": {}, "keeps_no": []}
-    assert step(operator.steered(off, {}), first.state, [], [], now=6).report["sizes"][0] == [0, 1, 0, 0]
+    record = operator.decide(None, [recorded(first.report)], 0.0)
+    assert record.directive.within == {"0/arriving": Reach(time=5)}
+    second = step(operator.with_directive(record.directive, {}), first.state, [], [], now=6)
+    assert second.report.sizes[0] == Size(0, 0, 0, 1)
+    off = KeyedJoinDirective(within={}, keeps_no=())
+    assert step(operator.with_directive(off, {}), first.state, [], [], now=6).report.sizes[0] == Size(0, 1, 0, 0)
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -204,10 +207,10 @@ def test_why_an_order_is_not_made_use_of_is_told(columns):
     kinds = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
     declared = tuple(EdgeConstraint(0, kind, Reach(rows=5)) for kind in kinds)
     operator = orders_and_items(Type.STRING, columns, declared)
-    order = operator.decide(NO_FACTS, [step(operator, NO_STATE, [], []).report], 0.0)
+    record = operator.decide(None, [step(operator, NO_STATE, [], []).report], 0.0)
     why = {1: "only the order of numbers and times is", 2: "rows are joined by several columns, and the order is"}
-    assert [each["in_use"].startswith(f"no: {why[columns]}") for each in order["found"]] == [True, True]
-    assert order["within"] == {}
+    assert [each.in_use.startswith(f"no: {why[columns]}") for each in record.found] == [True, True]
+    assert record.directive.within == {}
 
 
 def test_what_is_missing_is_told_from_memory_as_it_is_from_the_state():
@@ -222,7 +225,7 @@ def test_what_is_missing_is_told_from_memory_as_it_is_from_the_state():
             told.append(taken.report)
         reports.append(told)
     assert reports[0] == reports[1]
-    missing = [sum(report["lost"]["results"][1]) for report in reports[0]]
+    missing = [sum(report.losses.lost.results.missing) for report in reports[0]]
     assert missing == [0, 0] + [1, 0] * 5
 
 
@@ -260,7 +263,7 @@ def test_cold_elements_are_not_looked_at_until_a_partner_comes(monkeypatch):
     monkeypatch.setattr(cold, "FULL_SLICE", 100)
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=0)),))
     first = step(operator, NO_STATE, [(i, i) for i in range(1000)], [], watermark=1, length=1000)
-    assert first.report["sizes"][0] == [0, 0, 0, 1000]
+    assert first.report.sizes[0] == Size(0, 0, 0, 1000)
     state = {name: deserialize(serialize(chunk)) for name, chunk in first.state.items()}
     assert {name for name in state if name.startswith("cold")} == {"cold0.0", "cold filters 0.0"}
     looked = []
@@ -277,7 +280,7 @@ def test_cold_elements_are_not_looked_at_until_a_partner_comes(monkeypatch):
     assert looked
     assert third.state["cold0.0"] is state["cold0.0"]
     # What came back, and was joined, is not found again.
-    assert third.report["sizes"][0] == [0, 0, 0, 1000]
+    assert third.report.sizes[0] == Size(0, 0, 0, 1000)
 
 
 def test_slices_are_taken_over_from_files():
@@ -342,19 +345,19 @@ def test_small_steps_make_small_slices_and_not_many():
 
 def broken_after(operator):
     """What is decided after an item that came too late."""
-    first = step(operator.steered(NO_FACTS, {"orders": 1, "items": 0}), NO_STATE, [(7, 1)], [], watermark=5)
-    middle = step(operator.steered(NO_FACTS, {"orders": 1, "items": 8}), first.state, [], [(8, 0)], now=6)
-    last = step(operator.steered(NO_FACTS, {"orders": 1, "items": 9}), middle.state, [], [(7, 1)], now=9)
-    order = NO_FACTS
+    first = step(operator.with_directive(None, {"orders": 1, "items": 0}), NO_STATE, [(7, 1)], [], watermark=5)
+    middle = step(operator.with_directive(None, {"orders": 1, "items": 8}), first.state, [], [(8, 0)], now=6)
+    last = step(operator.with_directive(None, {"orders": 1, "items": 9}), middle.state, [], [(7, 1)], now=9)
+    record = None
     for taken in (first, middle, last):
-        order = operator.decide(order, [taken.report], 0.0)
-    return order
+        record = operator.decide(record, [taken.report], 0.0)
+    return record
 
 
 @pytest.mark.parametrize("reach", [Reach(time=3), Reach(rows=3)])
 def test_a_declared_constraint_says_that_it_was_broken(reach):
-    order = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, reach),)))
-    assert [each["in_use"] for each in order["found"]] == ["yes, but it was broken: 1 row came too late"]
+    record = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, reach),)))
+    assert [each.in_use for each in record.found] == ["yes, but it was broken: 1 row came too late"]
 
 
 def test_a_reference_that_holds_is_not_said_to_be_broken_by_another_one():
@@ -362,28 +365,28 @@ def test_a_reference_that_holds_is_not_said_to_be_broken_by_another_one():
         EdgeConstraint(0, ARRIVING, Reach(time=30)),
         EdgeConstraint(0, ConstraintKind.ORDERED_CHILDREN, Reach(time=0)),
     )
-    order = broken_after(orders_and_items(constraints=both))
-    assert {each["in_use"] for each in order["found"]} == {"yes"}
+    record = broken_after(orders_and_items(constraints=both))
+    assert {each.in_use for each in record.found} == {"yes"}
 
 
 def test_without_cold_storage_results_that_are_missing_say_that_a_constraint_was_broken():
     all_keys = {"exact": False, "monitoring": Monitoring(sample=1.0)}
-    order = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=3)),), **all_keys))
-    assert [each["in_use"] for each in order["found"]] == ["yes, but it was broken: results are missing"]
-    assert order["losses"]["estimate"] == 1
+    record = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=3)),), **all_keys))
+    assert [each.in_use for each in record.found] == ["yes, but it was broken: results are missing"]
+    assert record.losses.estimate == 1
 
 
 def test_without_a_sample_lean_mode_says_that_results_may_be_missing_and_exact_mode_does_not():
     none, late = {"monitoring": Monitoring(sample=0.0)}, EdgeConstraint(0, ARRIVING, Reach(time=3))
-    told = broken_after(orders_and_items(constraints=(late,), exact=False, **none))["losses"]
-    assert (told["estimate"], told["low"], told["high"]) == (None, 0, 1)
-    assert broken_after(orders_and_items(constraints=(late,), **none))["losses"] == {}
+    told = broken_after(orders_and_items(constraints=(late,), exact=False, **none)).losses
+    assert (told.estimate, told.low, told.high) == (None, 0, 1)
+    assert broken_after(orders_and_items(constraints=(late,), **none)).losses is None
     unused = replace(late, unused="it reaches further than the window")
-    assert broken_after(orders_and_items(constraints=(unused,), exact=False, **none))["losses"] == {}
+    assert broken_after(orders_and_items(constraints=(unused,), exact=False, **none)).losses is None
 
 
 def test_not_more_is_said_to_be_missing_than_there_can_be():
     operator = orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, Reach(time=3)),), exact=False)
-    assert broken_after(operator)["losses"]["high"] == 1
+    assert broken_after(operator).losses.high == 1
     taken = step(operator, NO_STATE, [(7, 1)], [(7, 1)])
-    assert operator.decide(NO_FACTS, [taken.report], 0.0)["losses"] == {}
+    assert operator.decide(None, [taken.report], 0.0).losses is None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from support.recorded import recorded
 
 from tidegate.algebra.similarity_join import SECOND, Policy, Shedding
-from tidegate.physical.common.operator import NO_FACTS
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.shedding.pace import LEAST, StepPace
 from tidegate.physical.similarity_join import control
@@ -18,17 +17,19 @@ from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.operator import REACH
 
-ZEROS = dict.fromkeys(("comparisons", "volume", "found", "missed", "worth", "worth_missed", "dropped"), 0)
+NOTHING = control.SimilarityJoinReport(
+    control.TallyCounts.of(Tally.empty(REACH, 1)),
+    **dict.fromkeys(("comparisons", "volume", "units", "found", "missed", "worth", "worth_missed", "dropped"), 0),
+    rows=0,
+    comparing=0.0,
+    budget=0.0,
+)
 
 
 def choice_of(target=SECOND):
     return control.SheddingParameters(
         "a join", Shedding(Policy.ON, target), SimilarityJoinSettings(Overlap(2), SECOND, REACH, Method.FILTERED)
     )
-
-
-def told_of(tally):
-    return {name: column.tolist() for part in tally.columns().values() for name, column in part.items()}
 
 
 @dataclass
@@ -45,27 +46,21 @@ class Machine:
     def __post_init__(self):
         self.random = np.random.default_rng(3)
 
-    def run(self, choice, order, rows, wanted, buckets=1):
-        """Seconds of a step, the share of the wanted units that were compared, and the next order."""
-        budget = control.budget_of(choice, order, rows, buckets)
+    def run(self, choice, record, rows, wanted, buckets=1):
+        """Seconds of a step, the share of the wanted units that were compared, and the next record."""
+        budget = control.budget_of(choice, record and record.directive, rows, buckets)
         units = int(min(wanted / buckets, budget))
         off = 1.0 + self.noise * self.random.standard_normal(2)
         comparing = self.unit * units * off[0]
         seconds = (self.fixed + self.row * rows) * off[1] + comparing * (buckets if self.in_turn else 1)
-        told = {
-            "tally": told_of(Tally.empty(REACH, 1)),
-            "units": units,
-            "comparing": comparing,
-            "rows": rows,
-            "budget": budget,
-        }
-        return seconds, units * buckets / wanted, control.decide(choice, order, [told | ZEROS] * buckets, seconds)
+        report = replace(NOTHING, units=units, comparing=comparing, rows=rows, budget=budget)
+        return seconds, units * buckets / wanted, control.decide(choice, record, [report] * buckets, seconds)
 
 
 def paced(machine, profile, *, buckets=1, target=SECOND):
-    choice, order, told = choice_of(target), NO_FACTS, []
+    choice, record, told = choice_of(target), None, []
     for rows, wanted in profile:
-        seconds, share, order = machine.run(choice, order, rows, wanted, buckets)
+        seconds, share, record = machine.run(choice, record, rows, wanted, buckets)
         told.append((seconds, share))
     return np.array(told).T
 
@@ -103,10 +98,10 @@ def test_buckets_that_have_to_wait_for_each_other_compare_less():
 
 def test_a_slow_first_step_is_soon_forgotten():
     choice, machine = choice_of(SECOND), Machine()
-    _, _, order = replace(machine, fixed=20.0).run(choice, NO_FACTS, *CALM)
+    _, _, record = replace(machine, fixed=20.0).run(choice, None, *CALM)
     shares = []
     for _ in range(6):
-        _, share, order = machine.run(choice, order, *CALM)
+        _, share, record = machine.run(choice, record, *CALM)
         shares.append(share)
     assert shares[-1] == 1.0
 
@@ -133,23 +128,29 @@ def test_what_rows_take_is_told_from_what_is_fixed():
     fixed, each = pace.overhead_line
     assert fixed == pytest.approx(0.1, abs=0.01)
     assert each == pytest.approx(5e-5, rel=0.03)
-    assert StepPace.from_json(json.loads(json.dumps(pace.to_json())), 1.0) == pace
+    assert recorded(pace) == pace
 
 
-def test_what_was_counted_of_late_goes_from_order_to_order():
-    choice, order = choice_of(), NO_FACTS
+def density_of(record):
+    tally = record.directive.tally
+    return sum(tally.matches) / sum(tally.made)
 
-    def step(order, matches):
+
+def test_what_was_counted_of_late_goes_from_record_to_record():
+    choice, record = choice_of(), None
+
+    def step(record, matches):
         tally = Tally.empty(REACH, 1)
         tally.matches[:], tally.units[:], tally.made[:, 0, 0] = matches, 100.0, 100.0
         tally.utility[:, 0, 0] = matches
-        told = {"tally": told_of(tally), "units": 1, "comparing": 0.1, "rows": 1, "budget": 1.0}
-        return control.decide(choice, json.loads(json.dumps(order)), [told | ZEROS] * 2, 0.1)
+        counted = control.TallyCounts.of(tally)
+        report = replace(NOTHING, tally=counted, units=1, comparing=0.1, rows=1, budget=1.0)
+        return control.decide(choice, recorded(record), [report] * 2, 0.1)
 
     for _ in range(100):
-        order = step(order, 0.01)
+        record = step(record, 0.01)
     steps = 0
-    while (density := sum(order["tally"]["matches"]) / sum(order["tally"]["made"])) < 0.004:
-        order, steps = step(order, 0.8), steps + 1
+    while (density := density_of(record)) < 0.004:
+        record, steps = step(record, 0.8), steps + 1
     assert steps <= 5, "many batches would be needed to outweigh all that was counted before"
     assert density <= 0.008

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary
+from tidegate.physical.common.control import ControlRecord, Directive
 from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA, shedding_of_runs, shedding_step_rows
 from tidegate.session import RunningQuery, Session
 
@@ -117,6 +118,7 @@ def test_the_command_line_runs_a_file_with_shedding(tmp_path):
     assert "% in all" in result.stdout
 
 
-def test_orders_without_facts_say_nothing():
-    assert shedding_step_rows({"1/0": {}}).schema == SHEDDING_SCHEMA
-    assert shedding_of_runs([{"1/0": {}}]) == ()
+def test_records_of_operators_that_do_not_shed_say_nothing():
+    records = {"1/0": ControlRecord(Directive())}
+    assert shedding_step_rows(records).schema == SHEDDING_SCHEMA
+    assert shedding_of_runs([records]) == ()

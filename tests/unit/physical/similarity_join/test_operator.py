@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.recorded import recorded
 from support.warmed import recorded_steps
 
 from tidegate.algebra.similarity_join import (
@@ -24,7 +24,7 @@ from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Literal
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, BucketAware, Forgetful, NeedsWarmUp, Operator, Steered
+from tidegate.physical.common.operator import NO_STATE, BucketAware, Forgetful, NeedsWarmUp, Operator, Steered
 from tidegate.physical.similarity_join.coding import coding_of
 from tidegate.physical.similarity_join.kernels.conditions import Anything, Overlap
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
@@ -62,20 +62,22 @@ def crowd(random, schema, second, count, types=("a",), window=5):
 
 
 def runs(operator, seconds=20, count=40, buckets=1, **how):
-    """The outputs and orders of steps of a second each."""
+    """The outputs and records of steps of a second each."""
     random = np.random.default_rng(1)
-    states, order, outputs, orders = [NO_STATE] * buckets, NO_FACTS, [], []
+    states, record, outputs, records = [NO_STATE] * buckets, None, [], []
     for second in range(seconds):
         inputs = [crowd(random, schema, second, count, **how) for schema in (LEFT, RIGHT)]
-        steps = [
-            operator.for_bucket(bucket, buckets).steered(order, {}).step(states[bucket], inputs, [second * SECOND] * 2)
+        own = [
+            operator.for_bucket(bucket, buckets).with_directive(record and record.directive, {})
             for bucket in range(buckets)
         ]
+        steps = [each.step(state, inputs, [second * SECOND] * 2) for each, state in zip(own, states, strict=True)]
         states = [step.state for step in steps]
-        order = json.loads(json.dumps(operator.decide(order, [step.report for step in steps], 0.01)))
+        reports = [step.report for step in steps if step.report is not None]
+        record = recorded(operator.decide(record, reports, 0.01))
         outputs.append([step.output for step in steps])
-        orders.append(order)
-    return outputs, orders
+        records.append(record)
+    return outputs, records
 
 
 def test_it_is_all_that_a_runtime_may_ask_for():
@@ -93,8 +95,8 @@ def test_it_is_all_that_a_runtime_may_ask_for():
 
 
 def test_nothing_is_told_of_a_join_that_leaves_nothing_out():
-    outputs, orders = runs(join(), seconds=3)
-    assert orders == [NO_FACTS] * 3
+    outputs, records = runs(join(), seconds=3)
+    assert records == [None] * 3
     assert sum(map(len, outputs[-1])) > 0
 
 
@@ -103,21 +105,21 @@ def test_what_is_told_adds_up(buckets):
     # By comparing pair by pair, units are comparisons.
     alike = resolve(">=", (resolve("overlap", columns(), NOWHERE), Literal(2, Type.BIGINT)), NOWHERE)
     operator = join(Shedding(Policy.ON, budget=6000), None, alike)
-    outputs, orders = runs(operator, buckets=buckets)
+    outputs, records = runs(operator, buckets=buckets)
     exact, _ = runs(join(likeness=None, predicate=alike))
-    shed = [order["shed"][0] for order in orders]
-    last, overall = shed[-1], shed[-1]["overall"]
-    assert (last["step"], last["join"], last["policy"], last["utility"]) == (20, "overlap(l.x, r.x) >= 2", "on", None)
-    assert last["budget"] == pytest.approx(6000)
-    assert [each["found"] for each in shed] == [sum(map(len, step)) for step in outputs]
-    assert [each["volume"] for each in shed][:2] == [40 * 40, pytest.approx(3 * 40 * 40)]
-    assert overall["comparisons"] == sum(each["comparisons"] for each in shed)
-    assert last["comparisons"] == pytest.approx(6000, rel=0.15)
-    assert last["compared"] == pytest.approx(last["comparisons"] / last["volume"])
+    shed = [record.shed[0] for record in records]
+    last, overall = shed[-1], shed[-1].overall
+    assert (last.step, last.join, last.policy, last.in_step.utility_share) == (20, "overlap(l.x, r.x) >= 2", "on", None)
+    assert last.budget == pytest.approx(6000)
+    assert [each.in_step.found for each in shed] == [sum(map(len, step)) for step in outputs]
+    assert [each.in_step.volume for each in shed][:2] == [40 * 40, pytest.approx(3 * 40 * 40)]
+    assert overall.comparisons == sum(each.in_step.comparisons for each in shed)
+    assert last.in_step.comparisons == pytest.approx(6000, rel=0.15)
+    assert last.in_step.compared_share == pytest.approx(last.in_step.comparisons / last.in_step.volume)
     true = sum(map(len, np.concatenate(outputs))) / sum(map(len, np.concatenate(exact)))
-    assert overall["results"] == pytest.approx(true, abs=0.05)
-    assert last["history"][0][0] == 3
-    assert len(last["history"]) <= 20
+    assert overall.results_share == pytest.approx(true, abs=0.05)
+    assert last.history[0][0] == 3
+    assert len(last.history) <= 20
 
 
 def columns():
@@ -130,15 +132,15 @@ def test_more_useful_elements_are_compared_more():
     found, kinds = {}, {}
     for name, worth in (("blind", None), ("aware", utility), ("full", None)):
         budget = 10**9 if name == "full" else 3000
-        outputs, orders = runs(join(Shedding(Policy.ON, budget=budget, utility=worth)), **how)
+        outputs, records = runs(join(Shedding(Policy.ON, budget=budget, utility=worth)), **how)
         kinds[name] = Counter(t for step in outputs for output in step for t in output.column("l.type").to_pylist())
-        found[name] = orders[-1]["shed"][0]["overall"]
+        found[name] = records[-1].shed[0].overall
     gold = {name: kinds[name]["gold"] / kinds["full"]["gold"] for name in ("blind", "aware")}
     assert gold["aware"] > 1.5 * gold["blind"]
     true = sum(20 * n if t == "gold" else n for t, n in kinds["aware"].items())
     of = sum(20 * n if t == "gold" else n for t, n in kinds["full"].items())
-    assert found["aware"]["utility"] == pytest.approx(true / of, abs=0.1)
-    assert found["blind"]["utility"] is None
+    assert found["aware"].utility_share == pytest.approx(true / of, abs=0.1)
+    assert found["blind"].utility_share is None
 
 
 @pytest.mark.parametrize("buckets", [1, 2])
@@ -146,9 +148,12 @@ def test_rows_are_dropped_so_that_the_others_can_be_compared(buckets):
     full = 2 * 60 * 60 * 5  # of a step, windows of five seconds
     alike = resolve(">=", (resolve("overlap", columns(), NOWHERE), Literal(2, Type.BIGINT)), NOWHERE)
     operator = join(Shedding(Policy.DROP, budget=full // 4), None, alike)
-    _, orders = runs(operator, seconds=40, count=60, buckets=buckets)
-    before, after = orders[14]["shed"][0]["overall"], orders[-1]["shed"][0]["overall"]
-    told = {name: after[name] - before[name] for name in ("comparisons", "volume", "dropped", "found", "missed")}
+    _, records = runs(operator, seconds=40, count=60, buckets=buckets)
+    before, after = records[14].shed[0].overall, records[-1].shed[0].overall
+    told = {
+        name: getattr(after, name) - getattr(before, name)
+        for name in ("comparisons", "volume", "dropped", "found", "missed")
+    }
     assert told["dropped"] / (25 * 120) == pytest.approx(0.5, abs=0.05)
     assert told["comparisons"] == pytest.approx(25 * full / 4, rel=0.15)
     assert told["volume"] == pytest.approx(25 * full, rel=0.15)

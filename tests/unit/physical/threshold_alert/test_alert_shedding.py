@@ -21,9 +21,14 @@ from tidegate.language.bind.program import bind
 from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
-from tidegate.physical.common.operator import NO_FACTS, NO_STATE, BucketAware, Facts, Steered
+from tidegate.physical.common.operator import NO_STATE, BucketAware, Steered
+from tidegate.physical.threshold_alert.control import (
+    ThresholdAlertDirective,
+    ThresholdAlertRecord,
+    ThresholdAlertReport,
+)
 from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
-from tidegate.physical.threshold_alert.shedding import CELLS
+from tidegate.physical.threshold_alert.shedding import CELLS, AlertReport
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
@@ -50,44 +55,49 @@ def elements(schema: Schema, times: np.ndarray) -> Batch:
     return Batch(times, times + 1, pa.RecordBatch.from_arrays([pa.array(times)], schema=schema.arrow))
 
 
-def alarms_of(operator: ThresholdAlertOperator, steps: int) -> tuple[list[int], Facts]:
-    """Alarms by step, each of which has some hundred elements of either stream, and the last order."""
-    state, order, found, random = NO_STATE, NO_FACTS, list[int](), np.random.default_rng(7)
+def alarms_of(operator: ThresholdAlertOperator, steps: int) -> tuple[list[int], ThresholdAlertRecord | None]:
+    """Alarms by step, each of which has some hundred elements of either stream, and the last record."""
+    state, record, found, random = NO_STATE, None, list[int](), np.random.default_rng(7)
     for step in range(steps):
         times = [np.sort(random.integers(step * LENGTH, (step + 1) * LENGTH, ROWS)) for _ in range(2)]
         inputs = [elements(schema, own) for schema, own in zip((LEFT, RIGHT), times, strict=True)]
-        done = operator.steered(order, {}).step(state, inputs, [(step + 1) * LENGTH] * 2)
-        state, order = done.state, operator.decide(order, [done.report], 0.1)
+        directed = operator.with_directive(record and record.directive, {})
+        done = directed.step(state, inputs, [(step + 1) * LENGTH] * 2)
+        state, record = done.state, operator.decide(record, [done.report] if done.report else [], 0.1)
         found.append(len(done.output))
-    return found, order
+    return found, record
 
 
 def test_the_best_spreads_are_found_and_judged():
     every, _ = alarms_of(join(alert(NO_SHEDDING)), 25)
     budget = 4_000  # of about 40,000
-    best, order = alarms_of(join(alert(Shedding(Policy.ON, budget=budget))), 25)
+    best, record = alarms_of(join(alert(Shedding(Policy.ON, budget=budget))), 25)
     some, dropped = alarms_of(join(alert(Shedding(Policy.DROP, budget=budget))), 25)
     late = slice(10, None)
     of_best, of_some = (sum(found[late]) / sum(every[late]) for found in (best, some))
     assert of_some < 0.15
     assert of_best > 0.7
-    (told,), (random,) = order["shed"], dropped["shed"]
-    assert told["compared"] == pytest.approx(random["compared"], abs=0.01) == pytest.approx(0.1, abs=0.02)
+    (told,), (random,) = record.shed, dropped.shed
+    assert (
+        told.in_step.compared_share
+        == pytest.approx(random.in_step.compared_share, abs=0.01)
+        == pytest.approx(0.1, abs=0.02)
+    )
     # What is told of alarms that were not found is an estimate.
-    assert told["results"] == pytest.approx(of_best, abs=0.15)
-    assert told["overall"]["results"] == pytest.approx(sum(best) / sum(every), abs=0.1)
-    assert random["results"] == pytest.approx(0.1, abs=0.03)
+    assert told.in_step.results_share == pytest.approx(of_best, abs=0.15)
+    assert told.overall.results_share == pytest.approx(sum(best) / sum(every), abs=0.1)
+    assert random.in_step.results_share == pytest.approx(0.1, abs=0.03)
 
 
 def test_what_is_told_of_a_step():
-    _, order = alarms_of(join(alert(Shedding(Policy.ON, budget=4_000))), 3)
-    (told,) = order["shed"]
-    assert (told["join"], told["policy"], told["step"], told["budget"], told["dropped"]) == ("far", "on", 3, 4000, 0)
-    assert told["comparisons"] == pytest.approx(4_000, abs=CELLS)
-    assert told["compared"] == told["comparisons"] / told["volume"]
-    assert told["utility"] is None
-    assert told["overall"]["comparisons"] == pytest.approx(12_000, abs=3 * CELLS)
-    assert [step for step, _ in told["history"]][:1] == [1]
+    _, record = alarms_of(join(alert(Shedding(Policy.ON, budget=4_000))), 3)
+    (told,) = record.shed
+    assert (told.join, told.policy, told.step, told.budget, told.in_step.dropped) == ("far", "on", 3, 4000, 0)
+    assert told.in_step.comparisons == pytest.approx(4_000, abs=CELLS)
+    assert told.in_step.compared_share == told.in_step.comparisons / told.in_step.volume
+    assert told.in_step.utility_share is None
+    assert told.overall.comparisons == pytest.approx(12_000, abs=3 * CELLS)
+    assert [step for step, _ in told.history][:1] == [1]
 
 
 @pytest.mark.parametrize("policy", [Policy.ON, Policy.DROP])
@@ -95,11 +105,11 @@ def test_a_budget_is_for_all_buckets(policy):
     keyed = ThresholdAlertOperator((LEFT, RIGHT), (("l",), ("r",)), (alert(Shedding(policy, budget=4_000), 0, SPAN),))
     times = np.zeros(100, np.int64)
     inputs = [elements(LEFT, times), elements(RIGHT, times)]
-    done = keyed.for_bucket(1, 4).steered(NO_FACTS, {}).step(NO_STATE, inputs, [1, 1])
-    assert sum(done.report["0"]["volume"]) == 10_000
-    assert sum(done.report["0"]["made"]) == len(done.output) == pytest.approx(1_000, abs=CELLS)
-    alone = join(alert(Shedding(policy, budget=4_000))).for_bucket(0, 4).steered(NO_FACTS, {})
-    assert sum(alone.step(NO_STATE, inputs, [1, 1]).report["0"]["made"]) == pytest.approx(4_000, abs=CELLS)
+    done = keyed.for_bucket(1, 4).with_directive(None, {}).step(NO_STATE, inputs, [1, 1])
+    assert sum(done.report.alerts[0].volume) == 10_000
+    assert sum(done.report.alerts[0].made) == len(done.output) == pytest.approx(1_000, abs=CELLS)
+    alone = join(alert(Shedding(policy, budget=4_000))).for_bucket(0, 4).with_directive(None, {})
+    assert sum(alone.step(NO_STATE, inputs, [1, 1]).report.alerts[0].made) == pytest.approx(4_000, abs=CELLS)
 
 
 # ---- budgets that are found from time
@@ -109,46 +119,53 @@ ROOM = 0.9
 """Of the target."""
 
 
-def report(volume: int, made: int, seconds: float) -> Facts:
-    in_one_cell = {
-        name: [many] + [0] * (CELLS - 1) for name, many in (("volume", volume), ("made", made), ("found", 0))
-    }
-    return {**in_one_cell, "seconds": seconds, "rows": 100, "budget": made}
+def report(volume: int, made: int, seconds: float) -> AlertReport:
+    in_one_cell = ((many,) + (0,) * (CELLS - 1) for many in (volume, made, 0))
+    return AlertReport(*in_one_cell, seconds=seconds, rows=100, budget=made)
 
 
-def budgets(operator: ThresholdAlertOperator, order: Facts) -> list[float]:
+def reports(*of_alerts: AlertReport) -> ThresholdAlertReport:
+    return ThresholdAlertReport(dict(enumerate(of_alerts)))
+
+
+def budgets(operator: ThresholdAlertOperator, record: ThresholdAlertRecord | None) -> list[float]:
     """What each alert may judge in the next step, which has as many rows as those before."""
     inputs = [elements(LEFT, np.arange(50)), elements(RIGHT, np.arange(50))]
-    told = operator.steered(order, {}).step(NO_STATE, inputs, [50, 50]).report
-    return [told[number]["budget"] for number in sorted(told)]
+    told = operator.with_directive(record and record.directive, {}).step(NO_STATE, inputs, [50, 50]).report
+    return [told.alerts[number].budget for number in sorted(told.alerts)]
 
 
-def after(operator: ThresholdAlertOperator, reports: Sequence[Facts], seconds: float, order: Facts = NO_FACTS) -> Facts:
-    """The order after many steps that are all alike."""
+def after(
+    operator: ThresholdAlertOperator,
+    reports: Sequence[ThresholdAlertReport],
+    seconds: float,
+    record: ThresholdAlertRecord | None = None,
+) -> ThresholdAlertRecord | None:
+    """The record after many steps that are all alike."""
     for _ in range(40):
-        order = operator.decide(order, reports, seconds)
-    return order
+        record = operator.decide(record, reports, seconds)
+    return record
 
 
 def test_a_budget_is_what_fits_into_the_target():
     operator = join(alert(Shedding(Policy.ON, target=2_000_000)))
-    order = after(operator, [{"0": report(1_000_000, 1_000_000, 0.5)}], 0.7)
-    assert budgets(operator, order) == [pytest.approx((ROOM * 2.0 - 0.2) / 5e-7, rel=0.05)]
+    record = after(operator, [reports(report(1_000_000, 1_000_000, 0.5))], 0.7)
+    assert budgets(operator, record) == [pytest.approx((ROOM * 2.0 - 0.2) / 5e-7, rel=0.05)]
     # Judging gets twice as slow, everything else takes longer.
-    order = after(operator, [{"0": report(1_000_000, 1_000_000, 1.0)}], 1.5, order)
-    assert budgets(operator, order) == [pytest.approx((ROOM * 2.0 - 0.5) / 1e-6, rel=0.05)]
+    record = after(operator, [reports(report(1_000_000, 1_000_000, 1.0))], 1.5, record)
+    assert budgets(operator, record) == [pytest.approx((ROOM * 2.0 - 0.5) / 1e-6, rel=0.05)]
     # There is no time left, but something is always learnt.
-    order = after(operator, [{"0": report(1_000_000, 10_000, 0.01)}], 9.0, order)
-    assert 0 < budgets(operator, order)[0] < 0.2 / 1e-6
+    record = after(operator, [reports(report(1_000_000, 10_000, 0.01))], 9.0, record)
+    assert 0 < budgets(operator, record)[0] < 0.2 / 1e-6
 
 
 def test_buckets_that_take_turns_share_the_target():
     operator = join(alert(Shedding(Policy.ON)))
-    order, of_each = NO_FACTS, 100_000
+    record, of_each = None, 100_000
     for _ in range(80):
-        seen = {"0": report(10**8, of_each, of_each * 5e-7)}
-        order = operator.decide(order, [seen, seen], 0.2 + 2 * of_each * 5e-7)
-        of_each = int(budgets(operator, order)[0])
+        seen = reports(report(10**8, of_each, of_each * 5e-7))
+        record = operator.decide(record, [seen, seen], 0.2 + 2 * of_each * 5e-7)
+        of_each = int(budgets(operator, record)[0])
     assert 2 * of_each == pytest.approx((ROOM - 0.2) / 5e-7, rel=0.05)
 
 
@@ -156,9 +173,9 @@ def test_alerts_of_a_join_share_the_target():
     shedding = Shedding(Policy.ON)
     operator = join(alert(shedding), replace(alert(shedding), name="near"))
     light, heavy = report(100_000, 100_000, 0.1), report(10_000_000, 500_000, 0.5)
-    _, of_heavy = budgets(operator, after(operator, [{"0": light, "1": heavy}], 0.8))
+    _, of_heavy = budgets(operator, after(operator, [reports(light, heavy)], 0.8))
     assert of_heavy == pytest.approx((ROOM - 0.2 - 0.1) / 1e-6, rel=0.05)
-    both = budgets(operator, after(operator, [{"0": heavy, "1": heavy}], 1.2))
+    both = budgets(operator, after(operator, [reports(heavy, heavy)], 1.2))
     assert both == [pytest.approx((ROOM - 0.2) / 2 / 1e-6, rel=0.05)] * 2
 
 
@@ -168,21 +185,21 @@ def test_alerts_of_a_join_share_the_target():
 def test_only_those_shed_that_may():
     exact, shedding = alert(NO_SHEDDING, 0, 100), alert(Shedding(Policy.ON, budget=100))
     operator = join(exact, shedding)
-    both, order = alarms_of(operator, 4)
+    both, record = alarms_of(operator, 4)
     every, _ = alarms_of(join(exact), 4)
     assert all(of_both >= of_exact for of_both, of_exact in zip(both, every, strict=True))
     assert sum(both) <= sum(every) + 4 * (100 + CELLS)
-    assert set(order["alerts"]) == {"1"}
-    assert len(order["shed"]) == 1
+    assert set(record.directive.alerts) == {1}
+    assert len(record.shed) == 1
 
 
 def test_who_cannot_shed_is_not_steered():
     operator = join(alert(NO_SHEDDING))
     assert isinstance(operator, Steered)
     assert isinstance(operator, BucketAware)
-    assert operator.for_bucket(1, 2).steered({"step": 3}, {}) is operator
-    assert operator.decide(NO_FACTS, [NO_FACTS, NO_FACTS], 1.0) == NO_FACTS
-    assert alarms_of(operator, 2)[1] == NO_FACTS
+    assert operator.for_bucket(1, 2).with_directive(ThresholdAlertDirective(3, {}), {}) is operator
+    assert operator.decide(None, [], 1.0) is None
+    assert alarms_of(operator, 2)[1] is None
 
 
 # ---- from the plan to EXPLAIN
@@ -251,17 +268,17 @@ def test_a_run_can_go_on_with_another_budget_but_not_with_another_policy():
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_a_run_tells_what_it_shed(buckets):
     every, _ = alarms_of_run("", buckets)
-    found, order = alarms_of_run(" WITH (shedding = on, budget = 90)", buckets)
+    found, record = alarms_of_run(" WITH (shedding = on, budget = 90)", buckets)
     assert not found - every
     assert 0 < found.total() < every.total()
-    (told,) = order["shed"]
-    assert (told["query"], told["step"]) == ("first", 2)
-    assert told["volume"] == 3 * 20 * 20  # of each key; those of the step before are too far away
-    assert told["comparisons"] <= 90 + buckets * CELLS
-    assert told["overall"]["found"] == found.total()
+    (told,) = record.shed
+    assert (told.query, told.step) == ("first", 2)
+    assert told.in_step.volume == 3 * 20 * 20  # of each key; those of the step before are too far away
+    assert told.in_step.comparisons <= 90 + buckets * CELLS
+    assert told.overall.found == found.total()
 
 
-def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...]], Facts]:
+def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...]], ThresholdAlertRecord | None]:
     text = "CREATE ALERT first FROM r, s WITHIN 50 MICROSECONDS MATCHING k WHEN r.v + s.v > 20 EMIT ALL"
     program = bind(f"{STREAMS}{text}{options};")
     _, graph = compile_queries(program)
@@ -274,4 +291,4 @@ def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...
         found.update(
             (row["k"], row["r_t"], row["s_t"]) for _, batch in out.results for row in batch.columns.to_pylist()
         )
-    return found, {key: value for order in engine.orders.values() for key, value in order.items()}
+    return found, next(iter(engine.control.values()), None)
