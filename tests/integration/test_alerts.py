@@ -14,7 +14,7 @@ from tidegate.connectors.memory import MemorySource
 from tidegate.edge import ThresholdFilter
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.session import Session
 
 SECOND = 1_000_000

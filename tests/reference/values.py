@@ -35,7 +35,7 @@ INVALID_CAST = Failed(frozenset({"invalid_cast"}))
 DOMAIN = Failed(frozenset({"domain"}))
 
 
-def canonical(value: object) -> object:
+def canonical(value: Any) -> object:
     """One object per value: one NaN, no negative zero, instants in UTC.
 
     Arrays are tuples of their elements; maps are tuples of pairs, in the order of their keys.
