@@ -14,7 +14,7 @@ from tidegate.schema import Type
 NAN = math.nan
 """The only NaN in canonical rows. Tuples and dicts compare by identity first, so it equals itself there."""
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 
 INTEGER_RANGES = {Type.INT: (-(2**31), 2**31 - 1), Type.BIGINT: (-(2**63), 2**63 - 1)}
 

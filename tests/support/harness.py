@@ -26,7 +26,7 @@ from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
 TIME = "t__"
-OutputRow = tuple[int, int, tuple[object, ...]]
+OutputRow = tuple[int, int, tuple[Any, ...]]
 
 
 def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more: Any) -> Job:
