@@ -27,7 +27,8 @@ def in_windows_of_rows(random, world, operator):
     """The world and the operator with windows of rows at some streams, at least one."""
     streams = range(len(world.graph))
     chosen = [s for s in streams if random.random() < 0.6] or [random.choice(streams)]
-    windows, ends, passing = {}, {}, set()
+    ends: dict[int, int] = {}
+    windows, passing = {}, set()
     for stream in chosen:
         rows, above = random.choice([1, 1, 2, 3, 6]), random.random() < 0.5
         own = [t for t in world.of(stream) if t.passes or above]
@@ -56,14 +57,14 @@ def _values(schema, each):
 def _without(schema, rows):
     """A filter above a window that these rows fail."""
     column = Column(schema.names[-1], Type.INT)
-    terms = [Call("<>", (column, Literal(row, Type.INT)), Type.BOOLEAN) for row in rows]
+    terms = tuple(Call("<>", (column, Literal(row, Type.INT)), Type.BOOLEAN) for row in rows)
     return (FilterOperator(schema, conjunction(terms)),) if terms else ()
 
 
 def whole(pieces):
     """Results that may come in pieces, each as long as it is; none may come twice."""
     assert all(count == 1 for count in pieces.values())
-    found = []
+    found: list[tuple] = []
     for rows, several in groupby(sorted(pieces), key=lambda piece: piece[:-2]):
         start, end = None, None
         for piece in several:

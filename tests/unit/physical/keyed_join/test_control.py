@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.watched import EDGE, TICK, choice_of, followed, recorded
@@ -42,7 +43,7 @@ def report(watched, **more):
 
 
 def after(choice, watched, steps=30, **more):
-    order = {}
+    order: Any = {}
     for step in range(1, steps + 1):
         order = recorded(decide(choice, order, [recorded(report(watched, step=step, **more))]))
     return order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,8 +137,8 @@ def test_the_interval_has_what_is_missing_in_most_samples():
     missing = np.where(random.random(20_000) < 0.1, size, 0)
     for _ in range(400):
         chosen, group = random.random(20_000) < share, random.integers(0, losses.GROUPS, 20_000)
-        counts = [np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing)]
-        low, middle, high = losses.loss_interval(*counts, share)
+        of, lost = (np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing))
+        low, middle, high = losses.loss_interval(of, lost, share)
         assert low <= middle <= high
         inside += low <= missing.sum() <= high
     assert inside / 400 > 0.94
@@ -167,7 +168,8 @@ def test_the_estimate_is_near_to_what_a_wrong_declaration_makes_a_join_miss():
 
 def test_without_a_common_key_pairs_of_each_edge_are_counted():
     graph = Graph(("a", "b", "c"), (Edge(0, 1), Edge(1, 2)))
-    join, sample, counted = SynopsisJoin.empty(graph, exact=False), losses.Sample(), {}
+    join, sample = SynopsisJoin.empty(graph, exact=False), losses.Sample()
+    counted: Any = {}
     lean = Constraints(arriving={0: Bound(time=3), 1: Bound(time=3)})
     a, b, c = elements([5], [0]), elements([5], [2]), elements([6], [9])
     b, c = replace(b, keys={**b.keys, 1: np.array([6])}), replace(c, keys={1: c.keys[0]})
