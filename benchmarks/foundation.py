@@ -25,7 +25,7 @@ from benchmarks.support.report import Report, main, say
 from benchmarks.support.spark import Bench, Rate, files
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.outputs import result_rows
 
 KEYS = 1_000

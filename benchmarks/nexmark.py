@@ -23,7 +23,7 @@ from benchmarks.support.spark import Bench, Rate, files
 from examples.nexmark import generate
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 
 EXAMPLES = Path(generate.__file__).parent
 BATCHES, SKIPPED = 8, 2

@@ -24,7 +24,7 @@ def places_among(values: Ints, points: Ints) -> Ints:
     >>> places_among(np.array([1, 5]), np.array([0, 1, 3, 5, 9])).tolist()
     [0, 1, 2, 3, 4]
     """
-    before = np.searchsorted(values, points)
+    before: Ints = np.searchsorted(values, points)
     if not len(values):
         return before
     return 2 * before + (values[np.minimum(before, len(values) - 1)] == points)

@@ -171,7 +171,8 @@ def traded(k: int, *, part: float) -> Trade:
     both = Constraints(clustered=clusters, arriving={0: Bound(exact)})
     keeping = Constraints(clustered=clusters, arriving={0: Bound(exact)}, keeps_no=frozenset({1}))
     courses = [lived(given, constraints, SIZES[0]) for constraints in (alone, both, keeping)]
-    return Trade(exact, *(course.level() for course in courses), all(course.equal for course in courses))
+    clustered, combined, no_kept = (course.level() for course in courses)
+    return Trade(exact, clustered, combined, no_kept, all(course.equal for course in courses))
 
 
 def crossover(trades: list[Trade]) -> float:

@@ -35,7 +35,7 @@ def draw_memory(measured: Measured) -> None:
     drawing, axes = _drawing(TITLES[experiment.figure])
     for k, course in measured.courses.items():
         axes.plot(_thousands(course.arrived), course.kept, label=f"k = {k:,}")
-    _window(axes, next(reversed(measured.courses.values())))
+    _window(axes, list(measured.courses.values())[-1])
     axes.set(xlabel="thousand elements arrived", ylabel="elements kept")
     if experiment.graph.single_covers == frozenset():
         axes.set_yscale("symlog", linthresh=10)

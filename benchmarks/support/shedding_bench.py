@@ -123,7 +123,7 @@ PRINTED = {(0.6, "time"): 0.073, (0.6, "direction"): 0.090, (0.8, "time"): 0.151
 
 def printed(scale: Scale) -> dict[str, float]:
     """Shares of the paper's algorithms at 5 %: means over many seeds, and their standard errors."""
-    figures = {}
+    figures: dict[str, float] = {}
     for (skew, name), expected in PRINTED.items():
         each = [_printed(Workload(skew, LATE, seconds=scale.seconds, seed=seed), _TUPLES[name]) for seed in scale.many]
         mean, error = float(np.mean(each)), float(np.std(each) / np.sqrt(len(each)))

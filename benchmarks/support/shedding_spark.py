@@ -270,7 +270,7 @@ def _truth(streams: dict[str, Seen]) -> Callable[[float, float], int]:
     return lambda begin, end: int(np.diff(np.searchsorted(times, [begin * SECOND, end * SECOND]))[0])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _pairs(ts, x, y, other, u, v, window):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0917
     found, count, low = np.empty(1 << 16, np.int64), 0, 0
     for n in range(len(ts)):

@@ -90,7 +90,9 @@ def kept_by_spark(text: str) -> int:
 
 
 def _times(stream: SourceStream, rows: int) -> np.ndarray:
-    return generate(stream, 0, rows, columns=frozenset()).column(stream.time_column).cast(pa.int64()).to_numpy()
+    table = generate(stream, 0, rows, columns=frozenset())
+    times: np.ndarray = table.column(stream.time_column).cast(pa.int64()).to_numpy()
+    return times
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ def source_streams(program: Program) -> Iterator[SourceStream]:
 def raw_rows(path: Path, stream: SourceStream) -> list[tuple[int, Mapping[str, object]]]:
     """The rows of a file with their times, read without the connectors."""
     rows = _read(path.resolve(), stream).to_pylist()
+    assert stream.time_column is not None
     times = [row[stream.time_column] for row in rows]
     micros = pa.array(times, stream.schema.type_of(stream.time_column).arrow).cast(pa.int64()).to_pylist()
     return list(zip(micros, rows, strict=True))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.edge import ThresholdFilter
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.session import Session
 
 SECOND = 1_000_000
@@ -42,11 +44,12 @@ def stream(seed: int, *, seconds: int, per_second: int, keys: int) -> pa.Table:
 def engine_of(text: str) -> Engine:
     program = bind("".join(declared(n, f"dataframe://{n}") for n in "lr") + text)
     empty = stream(0, seconds=0, per_second=1, keys=1)
-    sources = {n: MemorySource(program.catalog.find(n), empty) for n in "lr"}
+    streams = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
+    sources = {stream.name: MemorySource(stream, empty) for stream in streams}
     return Engine(compile_job(program, buckets=1, sinks={}, sources=sources))
 
 
-def alarms_of(rows: Sequence[Mapping[str, object]]) -> Alarms:
+def alarms_of(rows: Sequence[Mapping[str, Any]]) -> Alarms:
     return {(row["k"], row["l_ts"], row["r_ts"]) for row in rows}
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,7 +42,7 @@ class Outcome:
     """What came of a text: rows of each query without their validities, dead letters, figures."""
 
     rows: dict[str, list[tuple[object, ...]]]
-    dead: list[dict[str, object]]
+    dead: list[dict[str, Any]]
     progress: Progress
 
     def letters(self, *columns: str) -> list[tuple[object, ...]]:

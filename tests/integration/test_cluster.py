@@ -50,7 +50,7 @@ def embedded(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Published
 
 
 def on_cluster(cluster: Cluster, query: Path, folder: Path) -> Process:
-    places = ["--checkpoint", folder / "checkpoint", "--out", folder / "out"]
+    places = ("--checkpoint", folder / "checkpoint", "--out", folder / "out")
     return tidegate("run", query, "--once", "--master", cluster.url, "--buckets", "2", *places, log=folder / "log")
 
 

@@ -18,6 +18,7 @@ from tidegate.connectors.source import open_source
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.embedded.runner import EmbeddedRun
+from tidegate.runtime.port import JobRun
 from tidegate.runtime.spark.runner import SparkRun, SparkSettings
 from tidegate.schema import Field, Schema, Type
 from tidegate.session import Session
@@ -49,6 +50,7 @@ def ended(spark: SparkSession | None, folder: Path, checkpoint: Path, buckets: i
     """The last record of a run over the files that are there, one in each step."""
     stream = SourceStream("s", SCHEMA, str(folder), "at", options=(("files_per_batch", "1"),))
     job = steered.Steered(open_source(stream), buckets).job
+    run: JobRun
     if spark is None:
         run = EmbeddedRun(job, on_rows=lambda *_: None, once=True, checkpoint=str(checkpoint))
     else:

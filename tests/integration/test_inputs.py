@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.micros import in_micros
 
 from tidegate.errors import TidegateWarning
-from tidegate.session import RunningQuery, Session
+from tidegate.runtime.running_query import RunningQuery
+from tidegate.session import Session
 from tidegate.time import FOREVER
 
 
@@ -24,20 +27,20 @@ def session(request: pytest.FixtureRequest):
         yield opened
 
 
-def lines(path: Path, *rows: dict[str, object]) -> Path:
+def lines(path: Path, *rows: Mapping[str, object]) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def rows_of(session: Session, text: str) -> tuple[list[tuple[object, ...]], dict[str, int]]:
+def rows_of(session: Session, text: str) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
     running = session.sql(text, once=True)
     assert running is not None
     running.wait()
     return _rows(running), dict(running.progress().dead)
 
 
-def _rows(running: RunningQuery) -> list[tuple[object, ...]]:
+def _rows(running: RunningQuery) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in in_micros(running.results()).to_pylist())
 
 
@@ -182,9 +185,9 @@ def test_a_silent_stream_holds_nobody_back(session: Session, tmp_path: Path) -> 
     assert _merged(_rows(running)) == expected
 
 
-def _merged(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def _merged(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Equal neighbours in time as one row."""
-    merged: list[tuple[object, ...]] = []
+    merged: list[tuple[Any, ...]] = []
     for row in sorted(rows, key=lambda r: (r[2:], r[0])):
         if merged and merged[-1][1] == row[0] and merged[-1][2:] == row[2:]:
             merged[-1] = (merged[-1][0], *row[1:])
@@ -215,7 +218,7 @@ def test_a_table_is_read_again_when_it_changes(session: Session, tmp_path: Path)
     assert _rows(running) == first + second
 
 
-def _until(running: RunningQuery, expected: list[tuple[object, ...]]) -> None:
+def _until(running: RunningQuery, expected: Sequence[tuple[Any, ...]]) -> None:
     deadline = time.monotonic() + 60
     while _rows(running) != expected and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +60,7 @@ SELECT o.amount, c.size
   FROM orders o [RANGE 20 SECONDS], customer_link c [RANGE 60 SECONDS] WHERE o.buyer = c.pid;
 """
 
-Rows = dict[str, Counter[tuple[object, ...]]]
+Rows = dict[str, Counter[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def _orders(place: Path, random: np.random.Generator) -> None:
     """Orders by people whose numbers rise with time, of products that come a little later, or not at all."""
     ids = np.arange(200)
     came = np.clip(ids * LAST // 200 + random.integers(-4 * SECOND, 4 * SECOND, 200), 0, LAST)
-    _write(place / "people", {"id": ids, "town": random.choice(["A", "B", None], 200), "ts": came})
+    _write(place / "people", {"id": ids, "town": random.choice(np.array(["A", "B", None]), 200), "ts": came})
     names = [f"p{number}" for number in range(150)]
     made = np.sort(random.integers(0, LAST, 150))
     _write(

@@ -155,7 +155,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def started(query: Path, run: Run) -> Process:
     run.folder.mkdir(exist_ok=True)
-    arguments = ["run", query, "--once", "--checkpoint", run.checkpoint, "--out", run.out, "--buckets", "2"]
+    arguments = ("run", query, "--once", "--checkpoint", run.checkpoint, "--out", run.out, "--buckets", "2")
     return tidegate(*arguments, log=run.folder / "log")
 
 

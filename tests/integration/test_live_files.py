@@ -7,6 +7,7 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,8 @@ from tidegate.errors import DataError
 from tidegate.language.bind.program import bind
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_job
-from tidegate.session import RunningQuery, Session
+from tidegate.runtime.running_query import RunningQuery
+from tidegate.session import Session
 
 PATIENCE = 60
 
@@ -36,14 +38,14 @@ def stream(location: object, clauses: str = "") -> str:
     return f"CREATE STREAM s (k INT, at BIGINT) FROM '{location}' TIMESTAMP BY at DELAY 1 SECOND {clauses};"
 
 
-def until(running: RunningQuery, rows: int) -> None:
+def until(running: RunningQuery | None, rows: int) -> None:
     end = time.monotonic() + PATIENCE
     while running.progress().rows_in < rows:
         assert not running.has_ended(0.1)
         assert time.monotonic() < end, running.progress()
 
 
-def keys(running: RunningQuery) -> list[int]:
+def keys(running: RunningQuery | None) -> list[int]:
     return sorted(running.results().column("k").to_pylist())
 
 
@@ -54,7 +56,7 @@ def write(path: Path, text: str) -> None:
     (path.parent / f".{path.name}").rename(path)
 
 
-def written(folder: Path) -> list[dict[str, object]]:
+def written(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
 
 

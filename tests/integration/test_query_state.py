@@ -150,7 +150,7 @@ def test_a_closed_session_refuses_every_use(embedded):
 
 def test_settings_that_do_not_exist_are_refused_with_the_choices():
     with pytest.raises(QueryError) as raised:
-        Session(runtime="flink")
+        Session(runtime="flink")  # type: ignore[arg-type]
     assert raised.value.render() == "error[Q311]: there is no runtime 'flink'\n   = hint: available: spark, embedded"
     with pytest.raises(QueryError, match="cannot have 0 buckets"):
         Session(runtime="embedded", buckets=0)

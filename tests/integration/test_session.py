@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from golden.canonical import coalesced, output_rows
+from reference.instants import OutputRow
 from support.micros import in_micros
 
 import tidegate
@@ -33,11 +35,11 @@ TOPS = [(0, 4, (1, 20.5)), (3, 12, (2, 19.0)), (4, 14, (1, 23.0)), (12, 22, (2, 
 """What `TOP` gives for `READINGS`, with validities as long as they can be."""
 
 
-def rows(table: pa.Table) -> list[tuple[int, int, tuple[object, ...]]]:
+def rows(table: pa.Table) -> list[OutputRow]:
     return coalesced(output_rows(table.to_batches()))
 
 
-def until(query: RunningQuery, happened: Callable[[Progress], bool]) -> None:
+def until(query: RunningQuery | None, happened: Callable[[Progress], bool]) -> None:
     """Wait for something to show in a query's figures; raises what ended the query, if that comes first."""
     end = time.monotonic() + PATIENCE
     while not happened(query.progress()):
@@ -412,7 +414,7 @@ def test_a_query_on_spark_can_be_stopped_and_goes_on_from_its_checkpoint(spark, 
     folder = tmp_path / "reading"
     write_parquet(folder, "1.parquet", [0, 2], [21.0, 22.0])
     stream = stream_from(folder)
-    places = {"checkpoint": str(tmp_path / "state"), "out": str(tmp_path / "results")}
+    places: Any = {"checkpoint": str(tmp_path / "state"), "out": str(tmp_path / "results")}
     with Session(spark=spark, buckets=2) as session:
         first = session.sql(stream + WARMEST, **places)
         until(first, lambda progress: progress.watermark is not None)
@@ -435,7 +437,7 @@ def test_workers_that_cannot_import_what_a_query_needs_are_refused_at_once(spark
     with pytest.raises(DataError, match="cannot import tidegate") as raised:
         check_workers(spark, "no_such_module")
     assert raised.value.code == "D405"
-    assert "PYSPARK_PYTHON" in raised.value.hint
+    assert "PYSPARK_PYTHON" in (raised.value.hint or "")
 
 
 @pytest.mark.spark

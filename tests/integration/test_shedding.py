@@ -6,6 +6,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +63,7 @@ def pairs(path: Path) -> list[tuple[int, ...]]:
     return sorted((row["valid_from"], row["valid_to"], row["a"], row["b"]) for row in rows)
 
 
-def told(path: Path) -> list[dict[str, object]]:
+def told(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for each in sorted(path.glob("*.jsonl")) for line in each.read_text().splitlines()]
 
 

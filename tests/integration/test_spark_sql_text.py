@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ SCHEMA = Schema.of(
     v=Type.INTERVAL,
 )
 TIMES = [0, -1, 1_700_000_000_123_456, 253_402_300_799_999_999, -62_135_596_800_000_000]
-EDGES = {
+EDGES: dict[str, list[Any]] = {
     "b": [True, False, None],
     "i": [0, 1, -1, 5, -(2**31), 2**31 - 1, None],
     "l": [0, 1, -1, 5, -(2**63), 2**63 - 1, 2**53 + 1, None],
@@ -85,7 +86,7 @@ def when(micros):
 
 
 NUMBERS = (i, l, f, d)
-CONSTANTS = {
+CONSTANTS: dict[Column, list[Any]] = {
     i: [0, -1, 2**31 - 1, -(2**31)],
     l: [0, -1, 2**63 - 1, -(2**63)],
     f: [0.0, -0.0, 0.1, NAN, -INF],
@@ -175,7 +176,7 @@ def spark_session(warehouse):
     """A session in UTC; if other tests have one open, a sibling of it, which is not ours to stop."""
     from pyspark.sql import SparkSession
 
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
-Row = dict[str, object]
+Row = dict[str, Any]
 Element = tuple[int, int, Row]
 Snapshot = Counter[tuple[object, ...]]
 
@@ -135,7 +136,8 @@ def snapshot(operator: AggregateOperator, elements: Iterable[Element], instant: 
 
 def begins(operator: AggregateOperator, elements: list[Element], before: int) -> list[tuple[int, tuple, tuple]]:
     """Where each value of each group begins: instant, key, results."""
-    found, previous = [], {}
+    previous: dict[tuple, tuple] = {}
+    found = []
     for instant in [t for t in INSTANTS if t < before]:
         now = results_at(operator, elements, instant)
         found += [(instant, key, value) for key, value in now.items() if previous.get(key) != value]
@@ -244,7 +246,8 @@ def test_snapshots_are_those_of_the_definition(run: Run) -> None:
 @given(runs())
 @settings(max_examples=60)
 def test_each_sum_that_does_not_fit_becomes_one_dead_letter(run: Run) -> None:
-    state, found = NO_STATE, Counter()
+    found: Snapshot = Counter()
+    state = NO_STATE
     for elements, watermark in run.steps:
         step = run.operator.step(state, [batch(elements)], [watermark])
         state = step.state
@@ -266,7 +269,8 @@ def _key_of(letter: Mapping[str, str], operator: AggregateOperator) -> tuple[obj
 
 @given(runs(emits=[Emit.EARLY]))
 def test_a_value_that_stays_is_emitted_at_its_beginning_and_at_its_end_only(run: Run) -> None:
-    state, emitted = NO_STATE, Counter()
+    emitted: Snapshot = Counter()
+    state = NO_STATE
     for elements, watermark in run.steps:
         step = run.operator.step(state, [batch(elements)], [watermark])
         state = step.state
@@ -280,7 +284,8 @@ def test_a_value_that_stays_is_emitted_at_its_beginning_and_at_its_end_only(run:
 
 @given(runs(emits=[Emit.ENDED]))
 def test_a_value_is_emitted_once_when_its_end_is_known(run: Run) -> None:
-    state, emitted = NO_STATE, Counter()
+    emitted: Snapshot = Counter()
+    state = NO_STATE
     for elements, watermark in run.steps:
         step = run.operator.step(state, [batch(elements)], [watermark])
         state = step.state
@@ -298,7 +303,8 @@ def test_the_sweep_is_compiled_once_whatever_it_works_on(run: Run) -> None:
     state: Chunks = NO_STATE
     for elements, watermark in run.steps:
         state = run.operator.step(through_files(state), [batch(elements)], [watermark]).state
-    assert len(sweep.signatures) <= 1
+    kernel: Any = sweep
+    assert len(kernel.signatures) <= 1
 
 
 def test_many_elements_in_many_steps_agree_with_the_definition() -> None:
@@ -314,7 +320,8 @@ def test_many_elements_in_many_steps_agree_with_the_definition() -> None:
     ]  # fmt: skip
     for emit in Emit:
         operator = AggregateOperator(SOURCE, ("k",), calls, emit)
-        state, rows = NO_STATE, []
+        rows: list[Element] = []
+        state = NO_STATE
         for now in range(0, 1500, 30):  # an element comes up to 100 instants before its time
             come = [e for e in elements if now <= max(0, e[0] - 100 + hash(e[0]) % 100) < now + 30]
             step = operator.step(state, [batch(come)], [now])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
-Row = dict[str, object]
+Row = dict[str, Any]
 Element = tuple[int, int, Row]
 
 NAN, INF, BIG = math.nan, math.inf, 2**62
@@ -71,13 +72,13 @@ CALLS = [
 # --- the definition ---------------------------------------------------------------------------------
 
 
-def canonical(value: object) -> object:
+def canonical(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
 
 
-def ascending(value: object) -> tuple[bool, object]:
+def ascending(value: Any) -> tuple[bool, Any]:
     is_nan = isinstance(value, float) and math.isnan(value)
     return is_nan, 0 if is_nan else value
 
@@ -102,7 +103,7 @@ def variance(values: Sequence[float], fewer: int) -> float | None:
     if not all(map(math.isfinite, values)):
         return NAN
     exact = [Fraction(v) for v in values]
-    squares, square = sum(v * v for v in exact), sum(exact) ** 2
+    squares, square = sum((v * v for v in exact), Fraction()), sum(exact, Fraction()) ** 2
     return rounded((squares - square / len(exact)) / (len(exact) - fewer))
 
 
@@ -119,6 +120,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def evaluate(of: AggregateCall, elements: Sequence[Element]) -> object:
+    known: list[tuple[Any, Any]]
     rows = [row for _, _, row in elements]
     if of.column is None:
         return len(rows)
@@ -146,7 +148,7 @@ def of_values(of: AggregateCall, values: Sequence) -> object:
             return len(values)
         case _ if not values:
             return None
-        case "sum" if SOURCE.type_of(of.column).is_floating:
+        case "sum" if SOURCE.type_of(of.column or "").is_floating:
             return total(values)
         case "sum":
             return sum(values) if -(2**63) <= sum(values) < 2**63 else "overflow"
@@ -159,7 +161,7 @@ def of_values(of: AggregateCall, values: Sequence) -> object:
         case "median":
             return quantile(values, 0.5)
         case "quantile":
-            return quantile(values, of.options[0])
+            return quantile(values, float(of.options[0]))
     found = variance(values, 0 if of.function.endswith("pop") else 1)
     return found if found is None or of.function.startswith("var") or math.isnan(found) else math.sqrt(found)
 
@@ -294,7 +296,7 @@ def test_a_value_comes_out_when_it_begins_unless_its_end_is_waited_for(run: Run)
 @settings(max_examples=40, deadline=None)
 def test_kernels_are_compiled_once_whatever_they_work_on(run: Run) -> None:
     stepped(run)
-    kernels = [
+    kernels: list[Any] = [
         slots.first_live,
         slots.merge_equal_codes,
         slots._number_slots,

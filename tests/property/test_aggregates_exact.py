@@ -50,8 +50,9 @@ def test_variances_are_rounded_once(values: list[float], sample: bool) -> None:
     found, missing = variances(numbers, one_slot(len(values))[1], 2, is_double=is_double, sample=sample)
     assert missing.tolist() == [len(values) <= sample, True]
     if len(values) > sample:
-        mean = sum(map(Fraction, values)) / len(values)
-        assert found[0] == rounded(sum((Fraction(v) - mean) ** 2 for v in values) / (len(values) - sample))
+        mean = sum(map(Fraction, values), Fraction()) / len(values)
+        squares = sum(((Fraction(v) - mean) ** 2 for v in values), Fraction())
+        assert found[0] == rounded(squares / (len(values) - sample))
 
 
 @given(NUMBERS, st.integers(1, 10**9), st.data())
@@ -74,7 +75,7 @@ def test_quantiles_are_rounded_once(values: list[float], denominator: int, data:
 def test_sums_are_rounded_once(values: list[float]) -> None:
     numbers, is_double = stored(values)
     spans = one_slot(len(values))[1]
-    exact = sum(map(Fraction, values))
+    exact = sum(map(Fraction, values), Fraction())
     assert double_sums(numbers, spans, 2, is_double=is_double).tolist() == [rounded(exact), 0.0]
     if not is_double:
         whole, fits = integer_sums(numbers, spans, 2)

@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
-from strategies.streams import Delivery, Streams, deliveries
+from strategies.streams import Delivery, RawElement, Streams, deliveries
 from support.harness import rows_of, run
 
 from tidegate.algebra.alarms import ThresholdJoin
 from tidegate.algebra.plan import walk
 from tidegate.algebra.threshold_alert import Alert, Demand
+from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
 from tidegate.schema import Schema, Type
 
@@ -49,7 +50,9 @@ FORMULAS = {
 def raw_streams(draw: st.DrawFn) -> Streams:
     row = st.tuples(st.integers(0, 10), st.integers(0, 1), st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.5]))
     elements = {n: sorted(draw(st.lists(row, max_size=8))) for n in NAMES}
-    given_elements = {n: [(t, {"k": k, "v": v, "t": t}) for t, k, v in elements[n]] for n in NAMES}
+    given_elements: dict[str, list[RawElement]] = {
+        n: [(t, {"k": k, "v": v, "t": t}) for t, k, v in elements[n]] for n in NAMES
+    }
     return Streams(dict.fromkeys(NAMES, SCHEMA), given_elements)
 
 
@@ -135,7 +138,8 @@ def test_no_alarm_is_false_and_none_is_missed(case, chosen):
     source, delivery = case
     program = bind(DECLARED + "".join(each.text(f"alert_{i}") for i, each in enumerate(chosen)))
     compiled, graph = compile_queries(program)
-    memory = {n: MemorySource(program.catalog.find(n), _table([])) for n in graph.streams}
+    streams = (stream for stream in program.catalog if isinstance(stream, SourceStream))
+    memory = {s.name: MemorySource(s, _table([])) for s in streams if s.name in graph.streams}
     engine = Engine(Job(graph, memory, {}, delivery.buckets))
     boxes = []
     for arrival in delivery.arrivals[:-1]:

@@ -35,7 +35,8 @@ def test_queries_mature_as_defined_whatever_happens_between(swept, history, size
         if swept:
             nothing_is_few(patch)
         patch.setattr(journal, "_MOST_CHUNKS", 2)
-        check(*history, sizes)
+        world, steps = history
+        check(world, steps, sizes)
 
 
 @pytest.mark.parametrize("swept", [True, False])

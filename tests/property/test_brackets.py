@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -65,9 +66,11 @@ def test_a_row_is_bracketed_unless_it_is_extreme_in_some_window_of_its_group(str
 
 @given(elements, windows, shapes, boundaries, randoms)
 def test_the_store_keeps_the_optimum_after_every_batch_in_any_order(stream, window, shape, boundary, random):
-    brackets, seen = Brackets(sides(window, shape, boundary)), []
+    brackets = Brackets(sides(window, shape, boundary))
+    seen: list[tuple[int, float]] = []
     for part in cut(disorder(stream, random), random):
-        new = TaggedElements(*columns(part), np.arange(len(seen), len(seen) + len(part)))
+        time, value = columns(part)
+        new = TaggedElements(time, value, np.arange(len(seen), len(seen) + len(part)))
         seen += part
         brackets.absorb(new)
         held = brackets.elements
@@ -81,7 +84,8 @@ def test_the_store_keeps_the_optimum_after_every_batch_in_any_order(stream, wind
 def test_the_store_names_all_that_it_omits(stream, window, shape, boundary, random):
     brackets, omitted, count = Brackets(sides(window, shape, boundary)), [], 0
     for part in cut(disorder(stream, random), random):
-        omitted += brackets.absorb(TaggedElements(*columns(part), np.arange(count, count + len(part)))).tolist()
+        time, value = columns(part)
+        omitted += brackets.absorb(TaggedElements(time, value, np.arange(count, count + len(part)))).tolist()
         count += len(part)
     assert sorted([*omitted, *brackets.elements.tag.tolist()]) == list(range(len(stream)))
 
@@ -134,8 +138,8 @@ def filtered(stream, random: Random, outbox: ThresholdFilter):
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), values), max_size=25), windows, shapes)
 def test_of_every_key_in_order_the_optimum_is_sent_also_if_it_falls_silent(rows, window, shape):
     rows.sort(key=lambda row: row[1])
-    outbox = KeyedThresholdFilter(window, shape=shape)
-    sent = [row for row in rows for row in outbox.offer(*row, row)] + outbox.flush()
+    outbox = KeyedThresholdFilter[Any](window, shape=shape)
+    sent = [row for key, t, v in rows for row in outbox.offer(key, t, v, (key, t, v))] + outbox.flush()
     assert outbox._rows == {}
     for key in "abc":
         stream = [row[1:] for row in rows if row[0] == key]
@@ -144,8 +148,8 @@ def test_of_every_key_in_order_the_optimum_is_sent_also_if_it_falls_silent(rows,
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), values), max_size=25), windows, st.integers(0, 9))
 def test_of_every_key_in_any_order_at_least_the_optimum_is_sent(rows, window, hold):
-    outbox = KeyedThresholdFilter(window, hold=hold)
-    sent = [row for row in rows for row in outbox.offer(*row, row)] + outbox.flush()
+    outbox = KeyedThresholdFilter[Any](window, hold=hold)
+    sent = [row for key, t, v in rows for row in outbox.offer(key, t, v, (key, t, v))] + outbox.flush()
     for key in "abc":
         stream = [row[1:] for row in rows if row[0] == key]
         passed = in_order(row[1:] for row in sent if row[0] == key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import given
@@ -27,7 +28,7 @@ from tidegate.physical.common.kernels.order_codes import order_codes
 from tidegate.schema import Schema, Type
 
 # Small domains on purpose: equal elements meet often.
-PLAIN = {
+PLAIN: dict[Type, list[Any]] = {
     Type.INT: [0, 1, 2, -(2**31)],
     Type.BIGINT: [0, 1, 2, 2**40],
     Type.DOUBLE: [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, 1e308, -1e308, 1e-300, 0.1],

@@ -15,6 +15,7 @@ from property.test_synopses import SHAPES, seeds, world_of
 from tidegate.expressions.nodes import Call, Column, Literal, conjunction
 from tidegate.physical.keyed_join.count_windows import CountedInput
 from tidegate.physical.keyed_join.kernels import cold
+from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 from tidegate.physical.stateless.operators import FilterOperator
 from tidegate.schema import Type
 from tidegate.time import FOREVER
@@ -23,11 +24,12 @@ DISORDERS = (0, 3, 12)
 """Rows wait for watermarks: so there must be some that do, and for how long."""
 
 
-def in_windows_of_rows(random, world, operator):
+def in_windows_of_rows(random, world, operator: KeyedJoinOperator):
     """The world and the operator with windows of rows at some streams, at least one."""
     streams = range(len(world.graph))
     chosen = [s for s in streams if random.random() < 0.6] or [random.choice(streams)]
-    windows, ends, passing = {}, {}, set()
+    ends: dict[int, int] = {}
+    windows, passing = {}, set()
     for stream in chosen:
         rows, above = random.choice([1, 1, 2, 3, 6]), random.random() < 0.5
         own = [t for t in world.of(stream) if t.passes or above]
@@ -43,7 +45,7 @@ def in_windows_of_rows(random, world, operator):
     expected = replace(world, tuples=[replace(t, end=ends.get(t.row, t.end)) for t in world.tuples])
     # What fails a filter above a window is counted: it comes, and the operator itself leaves it out.
     given_ = replace(world, tuples=[replace(t, passes=t.passes or t.row in passing) for t in world.tuples])
-    return given_, expected, replace(operator, counted=counted)
+    return given_, expected, replace(operator, counted_inputs=counted)
 
 
 def _values(schema, each):
@@ -56,14 +58,14 @@ def _values(schema, each):
 def _without(schema, rows):
     """A filter above a window that these rows fail."""
     column = Column(schema.names[-1], Type.INT)
-    terms = [Call("<>", (column, Literal(row, Type.INT)), Type.BOOLEAN) for row in rows]
+    terms = tuple(Call("<>", (column, Literal(row, Type.INT)), Type.BOOLEAN) for row in rows)
     return (FilterOperator(schema, conjunction(terms)),) if terms else ()
 
 
 def whole(pieces):
     """Results that may come in pieces, each as long as it is; none may come twice."""
     assert all(count == 1 for count in pieces.values())
-    found = []
+    found: list[tuple] = []
     for rows, several in groupby(sorted(pieces), key=lambda piece: piece[:-2]):
         start, end = None, None
         for piece in several:
@@ -79,7 +81,7 @@ def whole(pieces):
 def compared(random, world, operator):
     """What is found, and what there is."""
     given_, expected, counting = in_windows_of_rows(random, world, operator)
-    event(f"windows of rows: {sum(each is not None for each in counting.counted)}")
+    event(f"windows of rows: {sum(each is not None for each in counting.counted_inputs)}")
     return whole(joined(random, given_, counting, 1, behind=(0, 0, 2, 9))), sorted(expected.expected())
 
 

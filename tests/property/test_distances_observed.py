@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -135,8 +136,9 @@ def seen_joins(rows, unit, limit, count=1):
     for number in range(count):
         seen = JoinsSeen()
         for batch in range(4):
-            new = [keyed(*arrivals(rows, batch, stream, unit, part_of(count, number))) for stream in "PC"]
-            seen, one = observe_joins(JoinsSeen.from_columns(seen.to_columns()), *new, limit)
+            new = (keyed(*arrivals(rows, batch, stream, unit, part_of(count, number))) for stream in "PC")
+            parents, children = new
+            seen, one = observe_joins(JoinsSeen.from_columns(seen.to_columns()), parents, children, limit)
             said.append(one)
     return sum_observations(said)
 
@@ -252,10 +254,11 @@ def test_nobody_is_kept_who_can_meet_nobody_within_the_limit(delivery, limit):
 @given(st.integers(0, 12), st.integers(0, 9))
 def test_the_k_of_made_data_is_as_defined(k, seed):
     data = made.many_children(70, k, seed, dangling=0.2)
-    for child, values in ((2, data.a), (3, data.b)):
+    columns: list[tuple[int, Any, Literal["a", "b"]]] = [(2, data.a, "a"), (3, data.b, "b")]
+    for child, values, column in columns:
         names = {1: "P", child: "C"}
         sequence = [Arrival(names.get(int(s), ""), int(value)) for s, value in zip(data.stream, values, strict=True)]
-        assert exact_k(join_distances(sequence, "rows")) == made.joins_k(data, 1, child, "ab"[child - 2]) <= k
+        assert exact_k(join_distances(sequence, "rows")) == made.joins_k(data, 1, child, column) <= k
     data = made.many_parents(100, k, seed, ordered=True)
     sequence = [Arrival("S", int(value)) for value in data.a[data.stream == 2]]
     assert exact_k(clustering_distances(sequence, "rows")) == made.clusters_k(data, 2)

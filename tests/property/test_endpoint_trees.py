@@ -49,7 +49,8 @@ def test_queries_mature_as_defined_whatever_happens_between(method, often, histo
         if not often:
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
-        compare(method, *history, smallest)
+        world, steps = history
+        compare(method, world, steps, smallest)
 
 
 @pytest.mark.parametrize("often", [True, False])

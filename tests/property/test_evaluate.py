@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BITS = {Type.INT: 31, Type.BIGINT: 63, Type.TIMESTAMP: 63, Type.INTERVAL: 63}
 
 # Small domains on purpose: equal values, zeros and limits meet often.
-DOMAINS = {
+DOMAINS: dict[Type, list[Any]] = {
     Type.BOOLEAN: [True, False],
     Type.INT: [0, 1, -1, 2, 7, -(2**31), 2**31 - 1],
     Type.BIGINT: [0, 1, -1, 3, 2**31, -(2**63), 2**63 - 1],

@@ -43,7 +43,8 @@ def test_alarms_are_counted_within_their_incident(steps: list[list[tuple[int, in
 
 
 def test_an_incident_goes_on_until_there_is_a_pause() -> None:
-    first, incident, number = Incidents.none(1).add_alarms(*(np.array(c) for c in ([0, 0], [5, 1], [6, 2])), 3)
+    group = np.array([0, 0])
+    first, incident, number = Incidents.none(1).add_alarms(group, np.array([5, 1]), np.array([6, 2]), 3)
     assert (incident.tolist(), number.tolist()) == ([1, 1], [2, 1])
-    _, incident, number = first.add_alarms(*(np.array(c) for c in ([0, 0], [9, 20], [9, 20])), 3)
+    _, incident, number = first.add_alarms(group, np.array([9, 20]), np.array([9, 20]), 3)
     assert (incident.tolist(), number.tolist()) == ([1, 20], [3, 1])

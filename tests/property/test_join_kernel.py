@@ -159,8 +159,8 @@ class Result:
 
 def batch_of(given_: Sequence[Element], schema: Schema) -> Batch:
     columns = [pa.array([e.row[f.name] for e in given_], f.type.arrow) for f in schema]
-    times = (np.array([getattr(e, name) for e in given_], np.int64) for name in ("start", "end"))
-    return Batch(*times, pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
+    start, end = (np.array([getattr(e, name) for e in given_], np.int64) for name in ("start", "end"))
+    return Batch(start, end, pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
 
 
 def arriving(given_: Sequence[Element], marks: Sequence[int], step: int) -> list[Element]:

@@ -31,7 +31,7 @@ TYPES = [Type.BIGINT, Type.INT, Type.DOUBLE, Type.STRING]
 def operator_of(random, world, *, more, share, exact, rows_only=False):
     """A join of the world's streams: a column for each edge, or one for all if there is one key."""
     graph, kind = world.graph, random.choice(TYPES)
-    names = [[] for _ in graph.streams]
+    names: list[list[str]] = [[] for _ in graph.streams]
     edges = []
     for number, (parent, child) in enumerate(graph.edges):
         column = "k" if world.one_key else f"k{number}"
@@ -74,7 +74,8 @@ def joined(random, world, operator, buckets, behind=(0, 0, 2)):
 
     Watermarks are behind what they could be by one of so many instants.
     """
-    states, promised, found, begin = [NO_STATE] * buckets, [0] * buckets, Counter(), 0
+    found: Counter[tuple[int, ...]] = Counter()
+    states, promised, begin = [NO_STATE] * buckets, [0] * buckets, 0
     streams = range(len(world.graph))
     while begin < len(world.tuples):
         end = begin + random.choice([1, 2, 3, 8, 50])

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,11 @@ from tidegate.physical.relation.prune import PruneOperator
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 Element = tuple[int, int, Row]
 
 SOURCE = Schema.of(k=Type.STRING, i=Type.INT, x=Type.DOUBLE)
-DOMAINS = [["a", "b", None], [1, 2, None], [0.0, -0.0, 1.5, math.nan, -math.inf, None]]
+DOMAINS: list[list[Any]] = [["a", "b", None], [1, 2, None], [0.0, -0.0, 1.5, math.nan, -math.inf, None]]
 INSTANTS = [*range(21), FOREVER - 1]
 ORDERS = [Order(c, d, n) for c in SOURCE.names for d in (False, True) for n in (False, True)]
 
@@ -121,7 +122,8 @@ def snapshot(rows: Sequence[Element], instant: int) -> Counter:
 @given(runs())
 @settings(max_examples=60, deadline=None)
 def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
-    state, rows, promised = NO_STATE, [], -FOREVER
+    rows: list[Element] = []
+    state, promised = NO_STATE, -FOREVER
     for elements, watermark in run.steps:
         step = run.step(state, elements, watermark)
         state = through_files(step.state) if run.serialised else step.state
@@ -145,7 +147,8 @@ def test_many_equal_rows_do_not_change_places_from_step_to_step(values: list[int
     for mark in [*sorted(marks), FOREVER]:
         steps.append(([e for e in elements if before <= e[0] < mark], mark))
         before = mark
-    test_snapshots_are_the_first_rows_of_what_is_valid.hypothesis.inner_test(Run(operator, steps, serialised=False))
+    check: Any = test_snapshots_are_the_first_rows_of_what_is_valid
+    check.hypothesis.inner_test(Run(operator, steps, serialised=False))
 
 
 @given(runs())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,12 +149,13 @@ def test_a_join_that_counts_on_what_was_reported_loses_nothing(kind, in_rows, se
     batches, buckets = cut(random, sequence(random), late=not in_rows), random.randint(1, 3)
     worst = reported(Watch(0, kind, in_rows), batches, buckets).greatest
     bound = Bound(rows=worst) if in_rows else Bound(time=worst)
-    lean = Constraints(**{FIELDS[kind]: {0: bound}})
+    used: dict[str, Any] = {FIELDS[kind]: {0: bound}}
+    lean = Constraints(**used)
     assert results(batches, buckets, lean) == results(batches, buckets, Constraints())
 
 
 def results(batches, buckets, constraints):
-    found = Counter()
+    found: Counter[int] = Counter()
     for bucket in range(buckets):
         join = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0}))
         for batch, moment in moments(batches):
@@ -196,7 +198,9 @@ def test_if_all_keys_are_sampled_what_is_missing_is_counted(common, seed):
     random = Random(seed)
     batches, buckets = cut(random, sequence(random), late=False), random.randint(1, 3)
     names = random.sample(sorted(FIELDS.values()), 2)
-    lean = Constraints(**{name: {0: random.choice([Bound(rows=1), Bound(time=1), Bound(0, 2)])} for name in names})
+    bounds = [Bound(rows=1), Bound(time=1), Bound(0, 2)]
+    used: dict[str, Any] = {name: {0: random.choice(bounds)} for name in names}
+    lean = Constraints(**used)
     missing = results(batches, buckets, Constraints()).total() - results(batches, buckets, lean).total()
     assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), 1.0).estimate == missing
 

@@ -36,7 +36,7 @@ def raw_cases(draw, delay: int):
 
 
 @st.composite
-def cases(draw, delay: int, *, crowded: bool = False, **limits):
+def cases(draw: st.DrawFn, /, delay: int, *, crowded: bool = False, **limits):
     """With `crowded`, many elements within a few instants, where operators have most to do."""
     source = draw(sources(size=14, times=(0, 5)) if crowded else sources())
     return draw(plans(source, **limits)), source, draw(deliveries(source, delay))
@@ -141,9 +141,9 @@ def test_the_own_time_of_a_pair_is_the_later_one():
         "b": [(7, 8, {"y": 2}), (8, 9, {"y": 1})],
     }
     both = Call("=", (Column("x", Type.INT), Column("y", Type.INT)), Type.BOOLEAN)
-    windows = [Window(Scan(name, schema), 10, 10) for name, schema in schemas.items()]
+    left, right = (Window(Scan(name, schema), 10, 10) for name, schema in schemas.items())
     calls = tuple(AggregateCall(each, "x", each, Type.INT) for each in ("first", "last"))
-    plan = Aggregate(Join(*windows, both), (), calls)
+    plan = Aggregate(Join(left, right, both), (), calls)
     rows = rows_of(run_elements(plan, given_elements, buckets=1, cuts=2))
     assert {values for _, _, values in rows} == {(2, 1)}
     assert snapshots(rows, range(25)) == relations_of(plan, given_elements, range(25))

@@ -36,7 +36,8 @@ def test_rows_come_out_in_their_time(moves: list[tuple[list[int], int]]) -> None
 
 
 def test_each_run_has_a_name_of_its_own() -> None:
-    schedule, seen = Schedule("s"), {}
+    schedule = Schedule("s")
+    seen: dict[str, pa.RecordBatch] = {}
     for time in range(40):
         schedule = schedule.with_rows(rows([time], 0)).take_before(time - 20)[0]
         for name, chunk in schedule.chunks().items():

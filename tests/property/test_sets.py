@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -100,7 +101,7 @@ def both(left: Expression, right: Expression) -> Expression:
     return compare("and", left, right)
 
 
-def matches(left: tuple[object, ...], right: tuple[object, ...], *, equal: bool, less: bool) -> bool:
+def matches(left: tuple[Any, ...], right: tuple[Any, ...], *, equal: bool, less: bool) -> bool:
     fits = not equal or (left[0] is not None and left[0] == right[0])
     return fits and (not less or (None not in (left[1], right[1]) and left[1] < right[1]))
 

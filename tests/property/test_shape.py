@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -203,7 +204,7 @@ def refutation_holds(verdict, expression, columns):
 
 def test_random_formulas_never_contradict_a_verdict(monkeypatch):
     random = np.random.default_rng(SEED)
-    seen = Counter()
+    seen: Counter[Shape | type] = Counter()
     for number in range(MANY):
         # What is proved in a few boxes is most of what is proved in many, and much faster to find.
         monkeypatch.setattr(proof, "BUDGET", FULL if number % 200 == 0 else 1_200)
@@ -224,7 +225,7 @@ def test_random_formulas_never_contradict_a_verdict(monkeypatch):
 
 def test_a_wrong_verdict_would_be_noticed():
     random = np.random.default_rng(SEED)
-    noticed = Counter()
+    noticed: Counter[Any] = Counter()
     for _ in range(200):
         expression, domains, columns = case(random)
         if isinstance(certify(expression, "x", domains), Refuted):

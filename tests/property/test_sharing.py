@@ -15,7 +15,7 @@ from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import share_subplans
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut import cut_into_stages
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.work import Outbox
 from tidegate.schema import Type

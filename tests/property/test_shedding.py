@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise, product
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -32,14 +33,14 @@ from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, Utilities
 from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
-from tidegate.physical.similarity_join.kernels.values import Numbers, sets_of
+from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, sets_of
 
 seeds = st.integers(0, 10**9)
 SETS = [Overlap(2), Overlap(1), Overlap(0), Subset(), Superset(), Equal(), Jaccard(0.5), Jaccard(0.4), Jaccard(0.0)]
 WEIGHTED = [InnerProduct(1.0), InnerProduct(2.5), InnerProduct(0.0), InnerProduct(-1.0)]
 WHOLE = [Equal(), Near(2), Near(0.5), Near(-1)]
 FLOATS = [Equal(), Near(0.5), Near(0.3)]
-KINDS = {"sets": SETS, "weighted": WEIGHTED, "whole": WHOLE, "floats": FLOATS}
+KINDS: dict[str, list[Any]] = {"sets": SETS, "weighted": WEIGHTED, "whole": WHOLE, "floats": FLOATS}
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def world_of(random, kind, kinds=1, window=None):
     batches, watermarks, marks, row = [], [], [0, 0], 0
     lateness = random.choice([0, 0, 7])
     for _ in range(random.randint(1, 6)):
-        batch = ([], [])
+        batch: tuple[list[Tuple], list[Tuple]] = ([], [])
         for stream in (0, 1):
             upto = marks[stream] + random.choice([5, 10, 10, 30])
             for _ in range(random.choice([0, 1, 6, 12])):
@@ -87,6 +88,7 @@ def world_of(random, kind, kinds=1, window=None):
 
 
 def columns(tuples, kind):
+    values: Numbers | Sets
     match kind:
         case "sets" | "weighted":
             values = sets_of([t.value for t in tuples])
@@ -160,9 +162,9 @@ def test_where_elements_are_kept_in_several_blocks_every_pair_is_found_in_one(ki
     for place in range(places):
         join = SheddingJoin.empty(SimilarityJoinSettings(condition, width, 3, method, seed=place))
         for batch, watermarks in zip(world.batches, world.watermarks, strict=True):
-            own = tuple(np.array([homes[t.row] == place for t in stream], bool) for stream in batch)
+            left, right = (np.array([homes[t.row] == place for t in stream], bool) for stream in batch)
             arrivals = tuple(columns(each, kind) for each in batch)
-            join, answer = join.step(arrivals, watermarks, None if exact else 20, own=own)
+            join, answer = join.step(arrivals, watermarks, None if exact else 20, own=(left, right))
             found += pairs_of(answer)
             kept = {row for stream in (0, 1) for slot in join.slots[stream].values() for row in slot.row.tolist()}
             assert all(homes[row] == place for row in kept)
@@ -207,16 +209,16 @@ def test_under_a_budget_the_pairs_are_those_of_the_reference(seed):
     random = Random(seed)
     kinds = random.choice([1, 1, 3])
     world = world_of(random, "sets", kinds)
-    utilities = [[1.0, 0.5, 0.2], [1.0, 0.3, 0.1]]
-    given = Utilities(*map(np.array, utilities)) if kinds > 1 else None
+    utilities = ([1.0, 0.5, 0.2], [1.0, 0.3, 0.1])
+    given = Utilities(np.array(utilities[0]), np.array(utilities[1])) if kinds > 1 else None
     reference = Shedding(Overlap(1), 10, 3, seed, utilities if kinds > 1 else None)
     join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed, utilities=given))
     budgets = [random.choice([0, 3, 20, 50, 1000]) for _ in world.batches]
     _, answers = run(join, world, "sets", budgets)
     everything = window_join(Overlap(1), *world.streams)
     for number, answer in enumerate(answers):
-        copies = tuple(list(each) for each in world.batches[number])
-        expected = reference.step(copies, world.watermarks[number], budgets[number])
+        left, right = world.batches[number]
+        expected = reference.step((list(left), list(right)), world.watermarks[number], budgets[number])
         assert sorted(pairs_of(answer)) == sorted(expected.pairs)
         assert (answer.compared, answer.volume) == (expected.compared, expected.volume)
         assert set(expected.pairs) <= everything
@@ -226,13 +228,12 @@ def test_under_a_budget_the_pairs_are_those_of_the_reference_over_a_long_time():
     load = Workload(
         1.5, 5.0, ((math.inf, 12.0),), 40, windows=(6.0, 6.0), cycle=12.0, swap=20.0, frequencies=(1.0, 2.0)
     )
-    utilities = [[1.0, 0.5], [1.0, 0.5]]
+    utilities = ([1.0, 0.5], [1.0, 0.5])
+    given = Utilities(np.array(utilities[0]), np.array(utilities[1]))
     reference = Shedding(Overlap(2), SECOND, 7, 1, utilities)
-    join = SheddingJoin.empty(
-        SimilarityJoinSettings(Overlap(2), SECOND, 7, seed=1, utilities=Utilities(*map(np.array, utilities)))
-    )
+    join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(2), SECOND, 7, seed=1, utilities=given))
     for number, arrivals in enumerate(batches(load)):
-        tuples = tuple(map(tuples_of, arrivals))
+        tuples = (tuples_of(arrivals[0]), tuples_of(arrivals[1]))
         join, answer = join.step(arrivals, (number * SECOND,) * 2, 300)
         expected = reference.step(tuples, (number * SECOND,) * 2, 300)
         assert sorted(pairs_of(answer)) == sorted(expected.pairs)
@@ -277,7 +278,7 @@ def test_a_saved_state_goes_on_as_if_it_had_not_been_saved(seed):
             after[name] is before[name] for name in after.keys() & before.keys() - new - {"batch", "lags", "kinds"}
         )
         assert all(len({len(column) for column in part.values()}) == 1 for part in after.values())
-        reversed_parts = dict(reversed(saved.to_columns().items()))
+        reversed_parts = dict(reversed(list(saved.to_columns().items())))
         saved, again = SheddingJoin.from_columns(reversed_parts, given).step(arrivals, watermarks, budget)
         assert pairs_of(again) == pairs_of(answer)
 
@@ -289,9 +290,13 @@ def test_what_was_stopped_is_repeated_by_its_number_of_calls(seed):
     world, given = world_of(random, "sets"), SimilarityJoinSettings(Overlap(1), 10, 3, seed=seed)
     asked = []
     limit = random.randint(0, 5)
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > limit
+
     for batch, watermarks in zip(world.batches[:1], world.watermarks[:1], strict=True):
         arrivals = tuple(columns(each, "sets") for each in batch)
-        stop = lambda: asked.append(1) or len(asked) > limit  # noqa: E731
         _, stopped = SheddingJoin.empty(given).step(arrivals, watermarks, 50, stop=stop)
         _, again = SheddingJoin.empty(given).step(arrivals, watermarks, 50, limit=stopped.calls)
         assert pairs_of(stopped) == pairs_of(again)
@@ -302,14 +307,15 @@ def test_the_greedy_plan_is_the_optimum_of_the_linear_program(items, budget):
     value, volume = (np.array(each, float) for each in zip(*items, strict=True))
     part = knapsack(volume, best_first(value, np.arange(len(items))), budget)
     assert (part * volume).sum() <= budget + 1e-9
-    assert (part * volume * value).sum() == pytest.approx(best_by_vertices(value, volume, budget))
+    assert (part * volume * value).sum() == pytest.approx(best_by_vertices(value.tolist(), volume.tolist(), budget))
 
 
 @given(seed=seeds)
 def test_algorithm_5_is_the_optimum_of_the_linear_program(seed):
     given, items = random_case(Random(seed))
     budget = given[2][0] * given[2][1] * given[-1] * sum(given[1])
-    best = best_by_vertices(*zip(*items, strict=True), budget)
+    values, volumes = zip(*items, strict=True)
+    best = best_by_vertices(values, volumes, budget)
     fractions = utility_adapted(*given)
     assert utility_of(*given[:-1], fractions) == pytest.approx(best, rel=1e-9, abs=1e-12)
     used = sum(given[1][i] * given[3][1 - i][z] * fractions[i][z] for i in (0, 1) for z in (0, 1))

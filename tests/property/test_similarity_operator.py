@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ seeds = st.integers(0, 10**9)
 WIDTH = 4
 
 DOUBLES = [0.0, -0.0, 0.5, 1.0, -1.0, math.nan]
-ITEMS = {
+ITEMS: dict[Type, list[Any]] = {
     Type.INT: [-1, 0, 1, 2, 3],
     Type.BIGINT: [0, 1, 2, 3, 2**62],
     Type.BOOLEAN: [True, False],
@@ -54,7 +55,7 @@ MAPS = [
     (Type.MAP_INT_DOUBLE, Type.MAP_INT_BIGINT),
 ]
 NUMBERS = [(Type.INT, Type.INT), (Type.DOUBLE, Type.DOUBLE), (Type.BIGINT, Type.DOUBLE), (Type.INT, Type.BIGINT)]
-MEASURES = {
+MEASURES: dict[Measure | None, tuple[list[tuple[Type, Type]], list[float]]] = {
     Measure.OVERLAP: (ARRAYS, [0, 1, 2, 3]),
     Measure.JACCARD: (ARRAYS, [0.0, 0.25, 1 / 3, 0.5, 1.0]),
     Measure.SUBSET: (ARRAYS, [0]),
@@ -227,7 +228,9 @@ def run(case: Case, *, restarts=False, twice=False) -> Ran:
 
 
 def plain(case: Case):
-    state, rows, dead = NO_STATE, Counter(), Counter()
+    rows: Counter[Any] = Counter()
+    dead: Counter[Any] = Counter()
+    state = NO_STATE
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
         step = case.plain.step(state, batch, marks)
         state = step.state
@@ -240,7 +243,7 @@ def lettered(dead, case: Case):
     """Letters of pairs of which it is known whether they are alike: others are never compared."""
     if case.operator.similarity is None:
         return dead
-    known = Counter()
+    known: Counter[Any] = Counter()
     for (time, reason, row), count in dead.items():
         values = json.loads(row)
         if values["l.x"] is not None and values["r.x"] is not None:
@@ -336,7 +339,7 @@ def test_utilities_never_change_what_a_pair_is(seed):
 @given(seed=seeds)
 def test_a_side_that_is_forgotten_is_met_by_nothing(which, seed):
     case = case_of(seed, Measure.OVERLAP)
-    states = [case.operator, case.plain]
+    states: list[SimilarityJoinOperator | JoinOperator] = [case.operator, case.plain]
     before = [each.step(NO_STATE, case.batches[0], (0, 0)).state for each in states]
     after = [each.forget(state, which) for each, state in zip(states, before, strict=True)]
     batch = case.batches[-1]

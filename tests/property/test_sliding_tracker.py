@@ -106,7 +106,8 @@ def test_queries_mature_as_defined_whatever_happens_between(swept, history, leng
     with pytest.MonkeyPatch.context() as patch:
         if swept:
             nothing_is_few(patch)
-        check(*history, length, repeats, sizes)
+        number, axes, keyed, steps = history
+        check(number, axes, keyed, steps, length, repeats, sizes)
 
 
 def nothing_is_few(patch):
@@ -142,8 +143,9 @@ def check(number, axes, keyed, steps, length, repeats, sizes):
                 queries = [Query(next(ids), *each) for each in new]
                 position = sorted(min(place, len(rows)) for place in [*places, *[0] * len(new)][: len(new)])
                 found = by_definition(expected, rows, queries, position)
-                batch = (*elements_of(rows, axes, number), ranges_of(queries, axes, number))
-                tracker, matured = tracker.absorb_with(*batch, np.array(position, np.int64))
+                elements, time = elements_of(rows, axes, number)
+                ranges = ranges_of(queries, axes, number)
+                tracker, matured = tracker.absorb_with(elements, time, ranges, np.array(position, np.int64))
                 assert rows_of(matured) == found
             case "reload":
                 tracker = SlidingTracker.from_columns(stored(before), sizes)
@@ -151,7 +153,8 @@ def check(number, axes, keyed, steps, length, repeats, sizes):
                 left, tracker = tracker, tracker.copy()
                 rows = [(now + each, (each,) * axes, 3) for each in range(4)]
                 none = ranges_of([], axes, number)
-                left.absorb_with(*elements_of(rows, axes, number), none, np.empty(0, np.int64))
+                elements, time = elements_of(rows, axes, number)
+                left.absorb_with(elements, time, none, np.empty(0, np.int64))
         assert len(tracker) == len(expected.live)
         assert equal(before, kept)
         after = tracker.to_columns()

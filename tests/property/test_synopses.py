@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,8 @@ def graph_of(random, shape):
 
 def world_of(random, shape, one_key=False, disorders=(0, 0, 3)):
     """Few keys and short times: children have each key once, parents any."""
-    graph, keys, count = graph_of(random, shape), random.randint(2, 4), Counter()
+    count: Counter[int] = Counter()
+    graph, keys = graph_of(random, shape), random.randint(2, 4)
     order = []
     for stream in range(len(graph)):
         some = (keys - 1, keys) if graph.above[stream] else (keys, 4 * keys)
@@ -102,7 +104,7 @@ def distances(world, kind, edge):
 
 def constraints_of(random, world, kinds=KINDS, share=0.5, more=0):
     """Some constraints, with as much slack as there must be and some more."""
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for kind in kinds:
         chosen[kind] = {}
         for edge in range(len(world.graph.edges)):
@@ -115,8 +117,8 @@ def constraints_of(random, world, kinds=KINDS, share=0.5, more=0):
 
 def arrivals_of(graph, tuples, stream):
     keys = {e: np.array([t.keys[e] for t in tuples]) for e in graph.above[stream] + graph.below[stream]}
-    columns = [np.array([getattr(t, name) for t in tuples]) for name in ("start", "end", "number", "row")]
-    return StreamArrivals(keys, *columns, np.array([t.passes for t in tuples]))
+    names = ("start", "end", "number", "row", "passes")
+    return StreamArrivals(keys, *(np.array([getattr(t, name) for t in tuples]) for name in names))
 
 
 def joined(random, world, constraints, exact, cuts=(1, 1, 2, 3, 8, 50)):
@@ -124,7 +126,8 @@ def joined(random, world, constraints, exact, cuts=(1, 1, 2, 3, 8, 50)):
     graph, buckets = world.graph, random.randint(1, 3) if world.one_key else 1
     kind = {"exact": exact, "watched": frozenset(constraints.clustered)}
     joins = [SynopsisJoin.empty(graph, **kind) for _ in range(buckets)]
-    found, begin = Counter(), 0
+    found: Counter[tuple[int, ...]] = Counter()
+    begin = 0
     while begin < len(world.tuples):
         end = begin + random.choice(cuts)
         batch, begin = random.sample(world.tuples[begin:end], len(world.tuples[begin:end])), end

@@ -16,7 +16,8 @@ withins = st.none() | st.integers(1, 6)
 
 def told(batches, threshold, within, repeats):
     """By batch, the rows that complete a total, and the totals; a batch has (group, time, weight)."""
-    seen, found = {}, []
+    seen: dict[int, list[tuple[int, int]] | None] = {}
+    found = []
     for batch in batches:
         here = []
         for row, (group, time, weight) in enumerate(batch):

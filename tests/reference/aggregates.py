@@ -108,7 +108,7 @@ def variance(values: Sequence[Any], *, fewer: int) -> float | None:
     if not all(math.isfinite(v) for v in values):
         return NAN
     exact = [Fraction(v) for v in values]
-    mean = sum(exact) / len(exact)
+    mean = sum(exact, Fraction()) / len(exact)
     return _rounded(sum(((v - mean) ** 2 for v in exact), Fraction()) / (len(exact) - fewer))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 Element = tuple[int, float]
 
@@ -25,19 +25,21 @@ def kept(elements: Sequence[Element], *, window: int, strict: bool, above: bool,
     return found
 
 
-def optimum(elements: Sequence[Element], *, window: int, strict: bool, above: bool, below: bool) -> list[Element]:
+def optimum(
+    elements: Sequence[Element], *, window: int, strict: bool, above: bool, below: bool
+) -> list[tuple[int, float | None]]:
     """The elements that are kept, in order and each of them once."""
     positions = kept(elements, window=window, strict=strict, above=above, below=below)
     return in_order(elements[i] for i in positions)
 
 
-def in_order(elements) -> list[Element]:
+def in_order(elements: Iterable[Element]) -> list[tuple[int, float | None]]:
     """Elements by time and value, equal ones once; NaN is the greatest number, and equal to itself."""
     plain = {(int(t), None if math.isnan(v) else float(v) + 0.0) for t, v in elements}
     return sorted(plain, key=lambda e: (e[0], e[1] is None, e[1] or 0.0))
 
 
-def _windows(elements: Sequence[Element], finite: Sequence[int], window: int, *, strict: bool):
+def _windows(elements: Sequence[Element], finite: Sequence[int], window: int, *, strict: bool) -> Iterator[list[int]]:
     """The members of every window; a step of half a microsecond meets them all."""
     if not finite:
         return

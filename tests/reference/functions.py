@@ -135,6 +135,7 @@ def cast(value: Any, type_: Type) -> object:
 
 def _entries(value: tuple[Any, ...], type_: Type) -> object:
     """An array or map, each part as its new type; it fails if one of them does."""
+    made: list[Any]
     if type_.is_array:
         made = [None if each is None else cast(each, type_.parts[0]) for each in value]
     else:

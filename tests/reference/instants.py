@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from reference.changes import change_points
 from reference.semantics import Elements, Raw, Relation, elements_of, relations_of
@@ -11,7 +12,7 @@ from reference.values import Row, canonical_row
 from tidegate.algebra.plan import Plan
 from tidegate.time import EARLIEST, FOREVER
 
-OutputRow = tuple[int, int, Sequence[object]]
+OutputRow = tuple[int, int, Sequence[Any]]
 """A row of the output: valid_from, valid_to, values."""
 
 

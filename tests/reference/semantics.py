@@ -184,6 +184,7 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(total_alarms(plan, history, instant).alarms, [])
         case RangeThreshold():
             return Outcome(range_alarms(plan, history, instant).alarms, [])
+    raise AssertionError(plan)
 
 
 def _scanned(scan: Scan, elements: Sequence[tuple[int, int, Mapping[str, object]]], instant: int) -> list[Member]:

@@ -28,7 +28,7 @@ def inner_product(a: Map, b: Map) -> float:
     products = [ours[key] * theirs[key] for key in keys]
     infinite = [product for product in products if not math.isfinite(product)]
     if infinite:
-        return sum(infinite)
+        return float(sum(infinite))
     exact = sum(map(Fraction, products), Fraction(0))
     try:
         return float(exact)

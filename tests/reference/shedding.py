@@ -24,6 +24,9 @@ from tidegate.physical.similarity_join.kernels.conditions import (
 
 _ALL = 2**64 - 1
 
+Cell = tuple[int, int, int]
+"""Lag, probing stream and kind."""
+
 
 @dataclass(frozen=True)
 class Tuple:
@@ -40,17 +43,17 @@ def matches(condition: Any, a: Any, b: Any) -> bool:
     """Whether two values match."""
     match condition:
         case Equal() if not isinstance(a, frozenset):
-            return a == b or (isnan(a) and isnan(b))
+            return bool(a == b or (isnan(a) and isnan(b)))
         case Equal():
-            return a == b
+            return bool(a == b)
         case Near(distance):
-            return abs(a - b) <= distance
+            return bool(abs(a - b) <= distance)
         case Overlap(least):
             return len(a & b) >= least
         case Subset():
-            return a <= b
+            return bool(a <= b)
         case Superset():
-            return a >= b
+            return bool(a >= b)
         case Jaccard(least):
             return (len(a & b) / len(a | b) if a | b else 1.0) >= least
         case InnerProduct(least):
@@ -126,7 +129,14 @@ class Shedding:
         self.batch += 1
         return outcome
 
-    def _compare(self, pair, cell, outcome, matched, compared) -> None:
+    def _compare(
+        self,
+        pair: tuple[Tuple, Tuple],
+        cell: Cell,
+        outcome: Outcome,
+        matched: dict[int, float],
+        compared: dict[int, float],
+    ) -> None:
         a, b = pair
         outcome.compared += 1
         compared[cell[0]] += 1
@@ -152,7 +162,9 @@ class Shedding:
                 else:
                     yield from self._by_kind(1, other, right, number, left, fresh=1)
 
-    def _by_kind(self, stream, number, probing, other, stored, *, fresh) -> Iterator[Task]:
+    def _by_kind(
+        self, stream: int, number: int, probing: Sequence[Tuple], other: int, stored: Sequence[Tuple], *, fresh: int
+    ) -> Iterator[Task]:
         lag = number - other if stream == 0 else other - number
         lag = max(-self.reach, min(self.reach, lag))
         for kind in sorted({t.kind for t in probing}):
@@ -182,7 +194,7 @@ class Shedding:
                 density[lag] = (m + self.prior * mean) / (c + self.prior)
         return density
 
-    def _worth(self, new) -> dict[tuple[int, int], float]:
+    def _worth(self, new: tuple[list[Tuple], list[Tuple]]) -> dict[tuple[int, int], float]:
         kinds = range(1 if self.utilities is None else len(self.utilities[0]))
         matched, compared = (sum(each[k] for k in sorted(each)) for each in (self.matched, self.compared))
         weight = self.pool * (matched / compared if matched > 0 and compared > 0 else 1e-4)
@@ -199,7 +211,7 @@ class Shedding:
             worth[key] = (utility + weight * usual) / (expected + weight)
         return worth
 
-    def _plan(self, value, volume, budget: float) -> dict[tuple[int, int, int], float]:
+    def _plan(self, value: Mapping[Cell, float], volume: Mapping[Cell, float], budget: float) -> dict[Cell, float]:
         """The share of each cell: best first, and a part of the budget evenly for what is not done completely."""
         if sum(volume.values()) <= budget:
             return dict.fromkeys(volume, 1.0)
@@ -215,7 +227,13 @@ class Shedding:
             made[cell] += given / volume[cell]
         return made
 
-    def _learn(self, matched, compared, utility, made) -> None:
+    def _learn(
+        self,
+        matched: Mapping[int, float],
+        compared: Mapping[int, float],
+        utility: Mapping[Cell, float],
+        made: Mapping[Cell, float],
+    ) -> None:
         """Add what was counted; where that of late is not at all what was before, only it remains."""
         lags = sorted(matched)
         for late, total, counted in ((self.late[0], self.matched, matched), (self.late[1], self.compared, compared)):
@@ -228,9 +246,9 @@ class Shedding:
             for n, total in enumerate((self.matched, self.compared)):
                 if lag in changed and total[lag]:
                     kept[n] = self.late[n][lag] / total[lag]
-            for part, counted, earlier in ((kept[0], self.utility, utility), (kept[1], self.made, made)):
-                for cell in [cell for cell in {*counted, *earlier} if cell[0] == lag]:
-                    counted[cell] = self.decay * part * (earlier.get(cell, 0.0) + counted.get(cell, 0.0))
+            for part, by_cell, earlier in ((kept[0], self.utility, utility), (kept[1], self.made, made)):
+                for cell in [cell for cell in {*by_cell, *earlier} if cell[0] == lag]:
+                    by_cell[cell] = self.decay * part * (earlier.get(cell, 0.0) + by_cell.get(cell, 0.0))
             self.matched[lag] *= kept[0] * self.decay
             self.compared[lag] *= kept[1] * self.decay
             for late in self.late:

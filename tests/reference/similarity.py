@@ -12,8 +12,8 @@ from tidegate.algebra.similarity_join import Measure, SimilarityJoin
 MEASURED: dict[Measure, Callable[[Any, Any, Any], bool]] = {
     Measure.OVERLAP: lambda a, b, bound: SETS["overlap"](a, b) >= bound,
     Measure.JACCARD: lambda a, b, bound: SETS["jaccard"](a, b) >= bound,
-    Measure.SUBSET: lambda a, b, _: SETS["subset of"](a, b),
-    Measure.SUPERSET: lambda a, b, _: SETS["superset of"](a, b),
+    Measure.SUBSET: lambda a, b, _: bool(SETS["subset of"](a, b)),
+    Measure.SUPERSET: lambda a, b, _: bool(SETS["superset of"](a, b)),
     Measure.PRODUCT: lambda a, b, bound: not is_less(SETS["inner_product"](a, b), bound),
     Measure.DISTANCE: lambda a, b, bound: abs(a - b) <= bound,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -35,7 +35,8 @@ def window_join(edges: Edges, streams: int, tuples: Sequence[Tuple]) -> Iterator
 
 def join_distance(edge: int, parent: int, child: int, arrivals: Sequence[Tuple]) -> int:
     """How many children arrive after a parent until its own, at most."""
-    worst, count, since = 0, 0, {}
+    worst, count = 0, 0
+    since: dict[int, list[int]] = {}
     for each in arrivals:
         if each.stream == child:
             count += 1
@@ -98,7 +99,7 @@ class Engine:
     streams: int
     edges: Sequence[tuple[int, int, int, int]]
     cover: Sequence[int]
-    filters: Mapping[int, object] = field(default_factory=dict)
+    filters: Mapping[int, Callable[[tuple[int, ...]], bool]] = field(default_factory=dict)
     arriving: Mapping[int, int] = field(default_factory=dict)
     ordered_children: Mapping[int, int] = field(default_factory=dict)
     covers: Mapping[int, Mapping[int, tuple[str, int]]] = field(default_factory=dict)

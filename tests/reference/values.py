@@ -14,7 +14,7 @@ from tidegate.schema import Type
 NAN = math.nan
 """The only NaN in canonical rows. Tuples and dicts compare by identity first, so it equals itself there."""
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 
 INTEGER_RANGES = {Type.INT: (-(2**31), 2**31 - 1), Type.BIGINT: (-(2**63), 2**63 - 1)}
 
@@ -35,7 +35,7 @@ INVALID_CAST = Failed(frozenset({"invalid_cast"}))
 DOMAIN = Failed(frozenset({"domain"}))
 
 
-def canonical(value: object) -> object:
+def canonical(value: Any) -> object:
     """One object per value: one NaN, no negative zero, instants in UTC.
 
     Arrays are tuples of their elements; maps are tuples of pairs, in the order of their keys.

@@ -214,7 +214,7 @@ class _Drawing:
         left, right = self.plan(depth), self.plan(depth)
         terms = [self.equality(left.schema, right.schema) for _ in range(self.draw(st.sampled_from([1, 2, 0])))]
         pairs = [(a, b) for a in left.schema for b in right.schema if a.type is b.type]
-        if pairs and self.draw(st.booleans()):
+        if bool(pairs) and self.draw(st.booleans()):
             terms.append(self.compared(self.draw(st.sampled_from(COMPARISONS)), *self.draw(st.sampled_from(pairs))))
         return SemiJoin(left, right, _all_of([t for t in terms if t != TRUE]), anti=self.draw(st.booleans()))
 

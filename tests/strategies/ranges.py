@@ -86,7 +86,7 @@ histories = worlds.flatmap(lambda world: st.tuples(st.just(world), world.operati
 
 
 def ranges_of(queries: Sequence[Query], world: World) -> Subscriptions:
-    kind = np.int64 if world.integers else np.float64
+    kind: Any = np.int64 if world.integers else np.float64
     ends = np.array([q.sides for q in queries], kind).reshape(len(queries), world.dimensions, 4)
     ids, required = [q.id for q in queries], [q.threshold for q in queries]
     opens = ends[:, :, 1] > 0, ends[:, :, 3] > 0
@@ -95,7 +95,7 @@ def ranges_of(queries: Sequence[Query], world: World) -> Subscriptions:
 
 def elements_of(rows: Sequence[Any], world: World) -> WeightedElements:
     """As they come from a file: in arrays that cannot be written to."""
-    kind = np.int64 if world.integers else np.float64
+    kind: Any = np.int64 if world.integers else np.float64
     value = np.array([v for v, _ in rows], kind).reshape(len(rows), world.dimensions)
     weight = np.array([w for _, w in rows], np.int64)
     value.flags.writeable = weight.flags.writeable = False

@@ -127,7 +127,7 @@ def deliveries(draw: DrawFn, source: Streams | Sources, delay: int = 0, *, most:
     """Any arrival order in which an element at t comes after elements up to t + delay at the latest; tables at once."""
     steps = draw(st.integers(1, most))
     tables = {name for name, elements in source.elements.items() if any(e[0] == BEGINNING for e in elements)}
-    batches = {
+    batches: dict[str, list[Sequence[Any]]] = {
         name: [found, *([] for _ in range(steps - 1))]
         if name in tables
         else _cut(draw, _shuffled(draw, found, delay), steps)
@@ -145,9 +145,10 @@ def deliveries(draw: DrawFn, source: Streams | Sources, delay: int = 0, *, most:
     return Delivery((*arrivals, end), draw(st.sampled_from([1, 2, 5])))
 
 
-def _marks(draw: DrawFn, batches: list[list[Any]], delay: int) -> list[int]:
+def _marks(draw: DrawFn, batches: Sequence[Sequence[Any]], delay: int) -> list[int]:
     """The watermark after each batch: what follows from the delay, or the furthest that a heartbeat may bring."""
-    marks, latest = [], BEGINNING + delay
+    marks: list[int] = []
+    latest = BEGINNING + delay
     for step, batch in enumerate(batches):
         latest = max([latest, *(e[0] for e in batch)])
         coming = [e[0] for later in batches[step + 1 :] for e in later]
@@ -165,6 +166,6 @@ def _shuffled(draw: DrawFn, elements: Sequence[Any], delay: int) -> list[Any]:
     return [elements[i] for i in order]
 
 
-def _cut(draw: DrawFn, elements: list[Any], pieces: int) -> list[list[Any]]:
+def _cut(draw: DrawFn, elements: list[Any], pieces: int) -> list[Sequence[Any]]:
     cuts = sorted(draw(st.lists(st.integers(0, len(elements)), min_size=pieces - 1, max_size=pieces - 1)))
     return [elements[a:b] for a, b in zip([0, *cuts], [*cuts, len(elements)], strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +19,17 @@ from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut import cut_into_stages
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.port import Job
 from tidegate.runtime.work import Outbox
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 
 TIME = "t__"
-OutputRow = tuple[int, int, tuple[object, ...]]
+OutputRow = tuple[int, int, tuple[Any, ...]]
 
 
-def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more) -> Job:
+def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more: Any) -> Job:
     """A job for one plan over streams of memory, with a time column of its own."""
     graph = cut_into_stages([("query", lower(optimize(plan)[0] if optimized else stamp_own_times(plan)))])
     sources = {
@@ -51,7 +52,9 @@ def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimize
     return [*outboxes, engine.finish()]
 
 
-def run_sources(plan: Plan, source: Sources, delivery: Delivery, *, optimized: bool = True, **more) -> list[Outbox]:
+def run_sources(
+    plan: Plan, source: Sources, delivery: Delivery, *, optimized: bool = True, **more: Any
+) -> list[Outbox]:
     """The same for elements that bring validities, and for tables: nothing is decoded."""
     engine = Engine(job_of(plan, Streams(source.schemas, {}), buckets=delivery.buckets, optimized=optimized, **more))
     outboxes = []

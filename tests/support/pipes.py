@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from reference.semantics import Elements
 
@@ -117,7 +118,7 @@ def scaled(text: str) -> str:
 ITEMS = (1007, 1020, 2001, 2019, 1087, *range(1, 12))
 ENDURING = 9
 """An auction that lasts for as long as the windows of two days: at its end nothing of it is valid any more."""
-Rows = Sequence[Mapping[str, object]]
+Rows = Sequence[Mapping[str, Any]]
 
 
 def _auctions() -> dict[str, Rows]:

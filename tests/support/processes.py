@@ -62,7 +62,8 @@ def descendants(pid: int) -> dict[int, str]:
         ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     ).stdout
     parts = [line.split(None, 2) for line in listed.splitlines()]
-    found, new = {}, {pid: ""}
+    found: dict[int, str] = {}
+    new = {pid: ""}
     while new:
         new = {int(child): command for child, parent, command in parts if int(parent) in new}
         found |= new

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +43,7 @@ def published(folder: Path) -> Published:
     return Published(relations, Counter(map(_letter, letters)), tuple(shed))
 
 
-def relation(rows: Iterable[Mapping[str, object]]) -> Relation:
+def relation(rows: Iterable[Mapping[str, Any]]) -> Relation:
     changes: Relation = {}
     for row in rows:
         begin, end, *values = row.values()

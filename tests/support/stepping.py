@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from tidegate.physical.lower import lower
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 Element = tuple[int, int, Row]
 Bag = Counter[Row]
 
@@ -87,7 +88,7 @@ def named(delivery: Delivery, **schemas: Schema) -> dict[str, list[tuple[int, in
     }
 
 
-Timed = tuple[int, tuple[object, ...]]
+Timed = tuple[int, tuple[Any, ...]]
 """When an alarm is, and its values in canonical form."""
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from reference.synopses import Engine
 
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import NO, UNKNOWN, YES, Bound, Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.kernels.model import (
+    NO,
+    UNKNOWN,
+    YES,
+    Bound,
+    Constraints,
+    Moment,
+    StreamArrivals,
+    SynopsisJoinResult,
+)
 from tidegate.time import FOREVER
 
 STAR = [(0, 1, 0, 0), (0, 2, 1, 0)]
@@ -16,9 +28,22 @@ STAR = [(0, 1, 0, 0), (0, 2, 1, 0)]
 CHAIN = [(0, 1, 1, 0), (1, 2, 1, 0)]
 """S1(A, B) → S2(B, C) → S3(C, D)."""
 
+Values = tuple[int, ...]
+Edges = Sequence[tuple[int, int, int, int]]
+Filters = Mapping[int, Any]
+"""What the values of a stream must satisfy. A stream that is not there can have None, for no filter at all."""
+Covers = Mapping[int, Mapping[int, tuple[str, int]]]
 
-def engine_after(arrivals, edges=STAR, streams=3, cover=(0,), filters=None, **given):
-    settings = {"keeps_no": [1, 2], "filters": filters or {2: lambda values: values[1] < 8}} | given
+
+def engine_after(
+    arrivals: Sequence[tuple[int, Values]],
+    edges: Edges = STAR,
+    streams: int = 3,
+    cover: Sequence[int] = (0,),
+    filters: Filters | None = None,
+    **given: Any,
+) -> Engine:
+    settings: dict[str, Any] = {"keeps_no": [1, 2], "filters": filters or {2: lambda values: values[1] < 8}} | given
     engine = Engine(streams, edges, cover, **settings)
     for stream, values in arrivals:
         engine.arrive(stream, values)
@@ -28,7 +53,15 @@ def engine_after(arrivals, edges=STAR, streams=3, cover=(0,), filters=None, **gi
 class Kernel:
     """The join with batches of one tuple, and the values of its tuples."""
 
-    def __init__(self, edges=STAR, streams=3, filters=None, covers=None, exact=False, **given):
+    def __init__(
+        self,
+        edges: Edges = STAR,
+        streams: int = 3,
+        filters: Filters | None = None,
+        covers: Covers | None = None,
+        exact: bool = False,
+        **given: Any,
+    ) -> None:
         self.edges, self.filters = edges, filters or {2: lambda values: values[1] < 8}
         graph = Graph(tuple(f"S{i + 1}" for i in range(streams)), tuple(Edge(p, c) for p, c, _, _ in edges))
         cover = [(kind, edge, k) for members in (covers or {}).values() for edge, (kind, k) in members.items()]
@@ -41,9 +74,12 @@ class Kernel:
             **bounds,
         )
         self.join = SynopsisJoin.empty(graph, exact=exact, watched=frozenset(self.constraints.clustered))
-        self.arrived, self.counts, self.results, self.answers = [], [0] * streams, [], []
+        self.counts = [0] * streams
+        self.arrived: list[Values] = []
+        self.results: list[tuple[Values, ...]] = []
+        self.answers: list[SynopsisJoinResult] = []
 
-    def arrive(self, stream, values):
+    def arrive(self, stream: int, values: Values) -> None:
         now = np.array([len(self.arrived)])
         self.arrived.append(values)
         self.counts[stream] += 1
@@ -53,26 +89,26 @@ class Kernel:
         new = StreamArrivals(keys, now, np.array([FOREVER]), np.array([self.counts[stream]]), now, passes)
         self.step({stream: new}, len(self.arrived))
 
-    def step(self, batch, watermark):
+    def step(self, batch: Mapping[int, StreamArrivals], watermark: int) -> None:
         streams = len(self.counts)
         answer = self.join.step(batch, Moment([watermark] * streams, self.counts), self.constraints)
         self.answers.append(answer)
         self.results += [tuple(self.arrived[r] for r in rows) for rows in zip(*answer.combinations.rows, strict=True)]
 
-    def component(self, stream, name):
+    def component(self, stream: int, name: str) -> list[Values]:
         table = self.join.tables[stream]
         wanted = {"Yes": YES, "No": NO, "Unknown": UNKNOWN}[name]
         return [self.arrived[row] for row in table["row"][table["component"] == wanted]]
 
 
-def kernel_after(arrivals, **given):
+def kernel_after(arrivals: Sequence[tuple[int, Values]], **given: Any) -> Kernel:
     kernel = Kernel(**given)
     for stream, values in arrivals:
         kernel.arrive(stream, values)
     return kernel
 
 
-def check(after, expected):
+def check(after: Engine | Kernel, expected: Mapping[str, Any]) -> None:
     assert sorted(after.results) == sorted(expected.get("results", []))
     for place, values in expected.items():
         if place != "results":

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.support.kmon_data import Interleaved
 from support.recorded import recorded
-from tidegate.algebra.constraints import ConstraintUse
-from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge
+from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
+from tidegate.physical.common.arrays import Ints
 from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.control import decide
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.monitor import (
     NO_PARTS,
+    Watch,
     constraint_name,
     count_hits_on_no,
     summarize_arrivals,
@@ -28,15 +33,20 @@ TICK = 1000
 """The time between two arrivals."""
 
 
-def choice_of(watches, settings, declared=(), row_bytes=(40, 40)):
+def choice_of(
+    watches: Iterable[Watch],
+    settings: ConstraintSettings,
+    declared: Iterable[EdgeConstraint] = (),
+    row_bytes: tuple[int, ...] = (40, 40),
+) -> ConstraintChoice:
     return ConstraintChoice((EDGE,), ("p", "c"), tuple(declared), tuple(watches), settings, row_bytes)
 
 
-def constraints_of(choice, directive):
+def constraints_of(choice: ConstraintChoice, directive: KeyedJoinDirective | None) -> Constraints:
     """What a join makes use of; before anything is decided, what is declared."""
     used = [each for each in choice.declared if each.unused is None and choice.settings.use is not ConstraintUse.OFF]
     declared = {constraint_name(e.edge, e.kind): e.within for e in used}
-    bounds = {kind.name.lower(): {} for kind in ConstraintKind}
+    bounds: dict[str, dict[int, Bound]] = {kind.name.lower(): {} for kind in ConstraintKind}
     for name, reach in (directive.within if directive else declared).items():
         edge, kind = name.split("/")
         bounds[kind][int(edge)] = Bound(reach.rows, reach.time)
@@ -47,21 +57,31 @@ def constraints_of(choice, directive):
 class Followed:
     """After each step: the record, how many results there were, and what is kept of each stream."""
 
-    records: list = field(default_factory=list)
-    results: list = field(default_factory=list)
-    sizes: list = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    sizes: list[Any] = field(default_factory=list)
 
-    def used(self, name):
+    def used(self, name: str) -> list[Any]:
         return [record.trackers[name].used for record in self.records]
 
 
-def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=None):
+def followed(
+    data: Interleaved,
+    choice: ConstraintChoice,
+    batch: int,
+    window: int,
+    *,
+    lean: bool = True,
+    sampled: bool = False,
+    keeps_no: Iterable[int] | Literal["chosen"] | None = None,
+) -> Followed:
     """Join streams 1 and 2 of interleaved arrivals in steps of so many.
 
     Those that do not pass do not come; unless it is said, whatever is decided, whether their keys are remembered.
     """
     join = SynopsisJoin.empty(choice.graph, exact=not lean, watched=frozenset({0}))
-    record, parts, sample, all_ = None, NO_PARTS, losses.Sample(), Followed()
+    record: Any = None
+    parts, sample, all_ = NO_PARTS, losses.Sample(), Followed()
     numbers = [data.number(stream) for stream in (1, 2)]
     for begin in range(0, len(data), batch):
         rows = np.arange(begin, min(begin + batch, len(data)))
@@ -89,6 +109,6 @@ def followed(data, choice, batch, window, *, lean=True, sampled=False, keeps_no=
     return all_
 
 
-def _arrivals(data, rows, number, window):
+def _arrivals(data: Interleaved, rows: Ints, number: Ints, window: int) -> StreamArrivals:
     start = rows * TICK
     return StreamArrivals({0: data.a[rows]}, start, start + window, number[rows], rows, data.passing[rows])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from tidegate.catalog.catalog import Catalog
 from tidegate.errors import QueryError
 from tidegate.expressions.functions.user import user_aggregate, user_function
+
+Made = TypeVar("Made")
 
 
 class Registration:
@@ -51,6 +53,27 @@ class Registration:
             return made
 
         return register if function is None else register(function)
+
+    @overload
+    def aggregate(
+        self,
+        name: str,
+        *,
+        arguments: Sequence[str],
+        type: str,
+    ) -> Callable[[Made], Made]: ...
+
+    @overload
+    def aggregate(
+        self,
+        name: str,
+        *,
+        arguments: Sequence[str],
+        type: str,
+        initial: Callable[..., Any],
+        merge: Callable[..., Any],
+        result: Callable[[Any], Any],
+    ) -> None: ...
 
     def aggregate(
         self,

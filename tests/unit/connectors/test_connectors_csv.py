@@ -8,6 +8,7 @@ import io
 import pickle
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -242,7 +243,7 @@ def test_without_header_columns_are_found_by_position(tmp_path):
     assert got == [(10, "a", 1.5), (11, "b", 2.0)]
 
 
-def failure(location, **options: str) -> str:
+def failure(location, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
         open_source(stream(location, **options)).check()
     return caught.value.render()

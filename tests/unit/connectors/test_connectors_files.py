@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.csv_text import CsvSource
 from tidegate.connectors.formats import Format
 from tidegate.connectors.source import Source, open_source
 from tidegate.errors import DataError
@@ -173,8 +174,11 @@ def test_a_name_with_brackets_is_a_name_if_there_is_such_a_file(tmp_path):
 
 def test_files_that_count_are_known_to_hadoop_too(tmp_path):
     (tmp_path / "a.csv").write_text("t,v\n")
-    assert open_source(stream(tmp_path)).files.name_filter == "*{.csv,.csv.gz}"
-    assert open_source(stream(tmp_path, format="csv")).files.name_filter == "*"
+    found, declared = open_source(stream(tmp_path)), open_source(stream(tmp_path, format="csv"))
+    assert isinstance(found, CsvSource)
+    assert isinstance(declared, CsvSource)
+    assert found.files.name_filter == "*{.csv,.csv.gz}"
+    assert declared.files.name_filter == "*"
 
 
 def test_batches_have_at_most_the_rows_asked_for_and_resume_anywhere(tmp_path):
@@ -195,7 +199,7 @@ def test_batches_have_at_most_the_rows_asked_for_and_resume_anywhere(tmp_path):
 
 
 def read_on(source: Source, position, **options):
-    seen = []
+    seen: list[str] = []
     for batch, after in source.read(position, 10, **options):
         seen, position = seen + batch.column(0).to_pylist(), after
     return seen, position

@@ -8,6 +8,7 @@ import json
 import pickle
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,9 +21,9 @@ from pyarrow import fs
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors import sinks
 from tidegate.connectors.csv_text import CsvParser, Dialect
-from tidegate.connectors.decode import make_decoder
+from tidegate.connectors.decode import Parser, make_decoder
 from tidegate.connectors.jsonl import JsonParser
-from tidegate.connectors.sinks import FileSink, open_sink, render
+from tidegate.connectors.sinks import FileSink, TextFormat, open_sink, render
 from tidegate.errors import DataError, InternalError
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.schema import Schema, Type
@@ -168,7 +169,7 @@ def test_publishing_again_after_a_crash_at_any_point_gives_the_same_files(tmp_pa
     while True:
         folder = tmp_path / str(changes)
         out, token = prepared(folder)
-        crashed = crash_after(changes, monkeypatch, lambda out=out, token=token: out.publish("b", token))
+        crashed = crash_after(changes, monkeypatch, partial(out.publish, "b", token))
         out.publish("b", token)
         assert files(folder) == AFTER
         out.publish("b", token)
@@ -185,7 +186,7 @@ def test_crashing_again_while_recovering_does_no_harm(tmp_path, monkeypatch):
             folder = tmp_path / f"{first}.{second}"
             out, token = prepared(folder)
             for changes in (first, second):
-                crash_after(changes, monkeypatch, lambda out=out, token=token: out.publish("b", token))
+                crash_after(changes, monkeypatch, partial(out.publish, "b", token))
             out.publish("b", token)
             assert files(folder) == AFTER
 
@@ -366,7 +367,7 @@ def test_what_a_sink_writes_a_source_reads_back(rows):
     batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.arrow)
     stream = SourceStream("s", SCHEMA, "x", "n")
     header = ",".join(SCHEMA.names)
-    parsers = {
+    parsers: dict[TextFormat, Parser] = {
         "csv": CsvParser(Dialect(), header, len(SCHEMA), SCHEMA.fields, tuple(range(len(SCHEMA))), frozenset({"n"})),
         "jsonl": JsonParser(SCHEMA.fields, frozenset({"n"})),
     }

@@ -32,7 +32,7 @@ def csv_source(path: Path, **options: str) -> Source:
     return open_source(SourceStream("s", SCHEMA, str(path), "t", options=tuple(options.items())))
 
 
-def read(source: Source, position=None, *, rows: int = 100, growing: bool = False):
+def read(source: Source | Texts, position=None, *, rows: int = 100, growing: bool = False):
     """Lines with their numbers, and the position after them."""
     found = []
     for batch, after in source.read(position, rows, growing=growing):
@@ -159,7 +159,8 @@ def test_rows_of_csv_do_not_depend_on_blocks_batches_and_restarts(tmp_path_facto
     whole = [(n, line if "\n" in line else line[:limit]) for n, line in expected(text, limit)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegate.connectors.text_files.BLOCK", block)
-        seen, position = [], None
+        seen: list[str] = []
+        position = None
         for batch, after in source.read(None, rows):
             assert read(source, position, rows=rows)[0] == whole[len(seen) :]
             seen, position = seen + batch.column(0).to_pylist(), json.loads(json.dumps(after))

@@ -15,8 +15,43 @@ PACKAGE = ROOT / "src/tidegate"
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 IRREGULAR = set(
-    "told taken kept said found known seen made held lost left written begun gone sent met spent brought built bound "
-    "given shown drawn grown risen fallen thrown won paid meant chosen broken laid led fed".split()
+    [
+        "told",
+        "taken",
+        "kept",
+        "said",
+        "found",
+        "known",
+        "seen",
+        "made",
+        "held",
+        "lost",
+        "left",
+        "written",
+        "begun",
+        "gone",
+        "sent",
+        "met",
+        "spent",
+        "brought",
+        "built",
+        "bound",
+        "given",
+        "shown",
+        "drawn",
+        "grown",
+        "risen",
+        "fallen",
+        "thrown",
+        "won",
+        "paid",
+        "meant",
+        "chosen",
+        "broken",
+        "laid",
+        "led",
+        "fed",
+    ]
 )
 NO_PARTICIPLES = {"need", "feed", "seed", "speed", "exceed", "proceed", "embed"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from golden.canonical import output_rows
-from reference.instants import snapshots
+from reference.instants import OutputRow, snapshots
 from reference.letters import lasting, letters
 from reference.semantics import elements_of, relation_at, relation_of
 from reference.table import INPUTS
@@ -62,7 +62,8 @@ def test_elements_have_a_validity_and_start_at_or_after_the_watermark_that_was_p
         session.stream("s", pa.table({"at": times, "value": times}), time="at", delay="3 us")
         source = session._sources_by_name()["s"]
         job = compile_job(bind(query, session.catalog), sinks={}, sources={"s": source})
-        engine, took, late, gave = Engine(job), [], [], []
+        took: list[tuple[int, int]] = []
+        engine, late, gave = Engine(job), [], []
         for raw, _ in source.read(None, 2, columns=job.graph.columns("s")):
             promised = engine.watermarks["s"]
             read = engine.decoders["s"].decode(raw, promised)
@@ -115,7 +116,7 @@ def _finished(session: Session, text: str) -> pa.Table:
     return running.results()
 
 
-def _rows(table: pa.Table) -> list[tuple[int, int, list[object]]]:
+def _rows(table: pa.Table) -> list[OutputRow]:
     return output_rows(table.to_batches())
 
 

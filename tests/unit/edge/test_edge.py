@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_one_by_one_and_in_batches_the_same_is_sent():
     times, values = np.sort(random.integers(0, 20_000, 2_000)), random.integers(0, 50, 2_000).astype(float)
     single, batched = ThresholdFilter(100, shape="falling"), ThresholdFilter(100, shape="falling")
     one = [pair for t, v in zip(times.tolist(), values.tolist(), strict=True) for pair in single.offer(t, v)]
-    other = []
+    other: list[tuple[int, float]] = []
     for rows in np.array_split(np.arange(2_000), 7):
         sent = batched.offer_many(times[rows], values[rows])
         other += zip(*(column.tolist() for column in sent), strict=True)
@@ -82,7 +83,7 @@ def test_memory_does_not_grow_with_the_stream():
 
 
 def test_silent_keys_are_sent_and_forgotten():
-    outbox = KeyedThresholdFilter(10)
+    outbox = KeyedThresholdFilter[str](10)
     assert outbox.offer("a", 0, 1.0, "first of a") == []
     assert outbox.offer("b", 10, 1.0, "first of b") == []
     assert outbox.offer("b", 11, 1.0, "second of b") == ["first of a"]
@@ -91,7 +92,7 @@ def test_silent_keys_are_sent_and_forgotten():
 
 
 def test_a_key_that_lags_behind_the_others_is_filtered_by_its_own_time():
-    outbox = KeyedThresholdFilter(10)
+    outbox = KeyedThresholdFilter[Any](10)
     outbox.offer("ahead", 10**9, 1.0, None)
     sent = [row for reading in QUIET for row in outbox.offer("behind", *reading, reading)]
     assert sent == []
@@ -126,7 +127,7 @@ def test_times_that_are_none_are_refused():
     with pytest.raises(DataError, match="times of type float64"):
         outbox.offer_many([0.5], [1.0])
     with pytest.raises(TypeError):
-        outbox.offer(0.5, 1.0)
+        outbox.offer(0.5, 1.0)  # type: ignore[arg-type]
     assert outbox.flush() == []
 
 

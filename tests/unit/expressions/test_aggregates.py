@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +27,10 @@ SOURCE = Schema.of(k=Type.STRING, v=Type.BIGINT, s=Type.STRING, u=Type.TIMESTAMP
 BID = "CREATE STREAM bid (k STRING, v BIGINT, x DOUBLE, s STRING, ts TIMESTAMP) FROM 'bid.csv' TIMESTAMP BY ts;"
 EARLY, LATE = datetime(1960, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 
-Elements = list[tuple[int, int, dict[str, object]]]
+Elements = list[tuple[int, int, dict[str, Any]]]
 
 
-def call(function: str, *columns: str, name: str = "result", **more: object) -> AggregateCall:
+def call(function: str, *columns: str, name: str = "result", **more: Any) -> AggregateCall:
     types = [SOURCE.type_of(c) for c in columns]
     return AggregateCall(
         function,
@@ -52,7 +53,7 @@ def run(calls: tuple[AggregateCall, ...], steps: list[tuple[Elements, int]], emi
     return done
 
 
-def pieces(step: Step) -> list[tuple[object, ...]]:
+def pieces(step: Step) -> list[tuple[Any, ...]]:
     rows = [tuple(row.values())[1:] for row in step.output.columns.to_pylist()]
     return sorted(
         ((int(a), int(b), *row) for row, a, b in zip(rows, step.output.start, step.output.end, strict=True)),
@@ -60,7 +61,7 @@ def pieces(step: Step) -> list[tuple[object, ...]]:
     )
 
 
-def at_once(elements: Elements, *calls: AggregateCall) -> list[tuple[object, ...]]:
+def at_once(elements: Elements, *calls: AggregateCall) -> list[tuple[Any, ...]]:
     (step,) = run(calls, [(elements, FOREVER)])
     return pieces(step)
 
@@ -70,7 +71,7 @@ def at_once(elements: Elements, *calls: AggregateCall) -> list[tuple[object, ...
 
 def test_null_is_not_zero() -> None:
     """The sum of nothing has the number 0 behind it: it must not become one piece with a sum that is 0."""
-    elements = [(0, 10, {"v": None, "x": None}), (4, 6, {"v": 0, "x": 0.0})]
+    elements: Elements = [(0, 10, {"v": None, "x": None}), (4, 6, {"v": 0, "x": 0.0})]
     assert at_once(elements, call("sum", "v")) == [(0, 4, None), (4, 6, 0), (6, 10, None)]
     assert at_once(elements, call("sum", "x")) == [(0, 4, None), (4, 6, 0.0), (6, 10, None)]
     mixed = at_once(elements, call("sum", "v"), call("first", "v", "v", name="first"))
@@ -85,7 +86,8 @@ def test_the_spread_of_one_value_is_not_that_of_two_equal_ones(function: str) ->
 
 @pytest.mark.parametrize("others", [(), (call("median", "x", name="other"),)], ids=["swept", "by slots"])
 def test_smallest_and_greatest_of_texts_and_times_are_not_confused(others: tuple[AggregateCall, ...]) -> None:
-    elements = [(0, 4, {"s": "a", "u": EARLY}), (0, 4, {"s": "b", "u": LATE}), (0, 4, {"s": None, "u": None})]
+    pairs = [("a", EARLY), ("b", LATE), (None, None)]
+    elements = [(0, 4, {"s": s, "u": u}) for s, u in pairs]
     for column, low, high in (("s", "a", "b"), ("u", EARLY, LATE)):
         calls = call("min", column, name="low"), call("max", column, name="high"), *others
         assert [piece[:4] for piece in at_once(elements, *calls)] == [(0, 4, low, high)]
@@ -100,13 +102,14 @@ def test_first_and_last_go_by_time_and_then_by_value() -> None:
 
 
 def test_the_best_is_chosen_by_the_second_argument_and_ties_go_to_the_smallest() -> None:
-    elements = [(0, 9, {"s": "low", "x": 1.0}), (0, 9, {"s": None, "x": 5.0}), (4, 6, {"s": "top", "x": 5.0})]
+    elements: Elements = [(0, 9, {"s": "low", "x": 1.0}), (0, 9, {"s": None, "x": 5.0})]
+    elements.append((4, 6, {"s": "top", "x": 5.0}))
     assert at_once(elements, call("arg_max", "s", "x")) == [(0, 4, None), (4, 6, "top"), (6, 9, None)]
     assert at_once(elements, call("arg_min", "s", "x")) == [(0, 9, "low")]
 
 
 def test_a_value_counts_once_however_often_it_is_there() -> None:
-    elements = [(0, 4, {"v": 7}), (2, 8, {"v": 7}), (3, 5, {"v": 1}), (0, 8, {"v": None})]
+    elements: Elements = [(0, 4, {"v": 7}), (2, 8, {"v": 7}), (3, 5, {"v": 1}), (0, 8, {"v": None})]
     calls = call("count", "v", distinct=True), call("sum", "v", name="sum", distinct=True)
     assert at_once(elements, *calls) == [(0, 3, 1, 7), (3, 5, 2, 8), (5, 8, 1, 7)]
 
@@ -319,9 +322,9 @@ def test_a_window_over_a_derived_stream_of_hours_extends_its_values() -> None:
         assert max(row["n"] for row in minutes.finish().to_pylist()) == 60
 
 
-def _merged(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def _merged(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Neighbours in time with equal values as one."""
-    made: list[tuple[object, ...]] = []
+    made: list[tuple[Any, ...]] = []
     for start, end, *values in rows:
         joined = bool(made) and made[-1][1:] == (start, *values)
         made.append((made.pop()[0] if joined else start, end, *values))

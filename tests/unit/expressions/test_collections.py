@@ -192,7 +192,7 @@ def test_lines_of_json_hold_them_as_they_are(tmp_path):
 )
 def test_columns_of_other_types_are_cast_entry_by_entry(given, type_, expected):
     column = cast_column(given, type_, is_time=False)
-    assert (column.values.type, column.values.to_pylist(), column.bad.any()) == (type_.arrow, expected, False)
+    assert (column.values.type, column.values.to_pylist(), bool(column.bad.any())) == (type_.arrow, expected, False)
 
 
 def test_a_row_is_bad_if_an_entry_is(tmp_path):

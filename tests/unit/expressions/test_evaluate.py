@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tidegate.errors import NOWHERE, InternalError
 from tidegate.expressions.evaluate import ERRORS, Failure, evaluate
 from tidegate.expressions.functions.resolve import resolve
-from tidegate.expressions.nodes import Call, Case, Cast, Column, InList, Literal
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
 from tidegate.expressions.parse.values import parse_column
 from tidegate.physical.common.dead_letters import Reason
 from tidegate.schema import Type
@@ -19,8 +20,7 @@ KINDS = {bool: Type.BOOLEAN, int: Type.INT, float: Type.DOUBLE, str: Type.STRING
 OVERFLOW, DOMAIN, ZERO, CAST = "overflow", "domain", "division_by_zero", "invalid_cast"
 
 
-def utc(*parts):
-    return datetime(*parts, tzinfo=UTC)
+utc = partial(datetime, tzinfo=UTC)
 
 
 def lit(value, type_=None):
@@ -49,7 +49,7 @@ def apply(name, *columns, types):
     for row, value in enumerate(made):
         constants = [Literal(c[row], t) for c, t in zip(columns, types, strict=True)]
         assert repr(run(resolve(name, constants, NOWHERE), rows=2)) == repr([value, value])
-        mixed = [constants[0], *arguments[1:]]
+        mixed: list[Expression] = [constants[0], *arguments[1:]]
         assert repr(run(resolve(name, mixed, NOWHERE), **arrays)[row]) == repr(value)
         mixed = [arguments[0], *constants[1:]]
         assert repr(run(resolve(name, mixed, NOWHERE), **arrays)[row]) == repr(value)

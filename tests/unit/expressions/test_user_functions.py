@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,13 +36,13 @@ def session() -> Iterator[Session]:
         yield made
 
 
-def rows(session: Session, text: str) -> list[dict[str, object]]:
+def rows(session: Session, text: str) -> list[dict[str, Any]]:
     query = session.sql(text, once=True)
     assert query is not None
     return sorted(in_micros(query.finish()).to_pylist(), key=str)
 
 
-def letters(session: Session, text: str) -> list[dict[str, object]]:
+def letters(session: Session, text: str) -> list[dict[str, Any]]:
     query = session.sql(text, once=True)
     assert query is not None
     query.finish()
@@ -153,7 +154,12 @@ def test_a_function_that_does_not_work_row_by_row_fails_for_all_rows() -> None:
 
 def test_what_is_the_same_in_all_rows_is_asked_once() -> None:
     asked = []
-    function = UserFunction("f", (Type.INT,), Type.INT, lambda v: asked.append(len(v)) or v)
+
+    def ask(v: pa.Array) -> pa.Array:
+        asked.append(len(v))
+        return v
+
+    function = UserFunction("f", (Type.INT,), Type.INT, ask)
     call = user_call(function, (Literal(3, Type.INT),), NOWHERE)
     result = evaluate(call, pa.RecordBatch.from_pydict({"a": [1, 2, 3]}), 3)
     assert (result.values.to_pylist(), asked) == ([3, 3, 3], [1])
@@ -244,7 +250,7 @@ def test_a_value_for_which_an_aggregate_fails_becomes_a_dead_letter(session: Ses
 
 def test_an_aggregate_that_is_not_complete_is_refused(session: Session) -> None:
     with pytest.raises(QueryError, match="is not complete"):
-        session.aggregate("f", initial=lambda v: v, arguments=["DOUBLE"], type="DOUBLE")
+        session.aggregate("f", initial=lambda v: v, arguments=["DOUBLE"], type="DOUBLE")  # type: ignore[call-overload]
 
 
 # ---- the rest of the machinery

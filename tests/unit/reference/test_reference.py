@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -22,8 +23,8 @@ from reference.expressions import evaluate
 from reference.instants import assert_output, interesting_instants, snapshots
 from reference.letters import letters, row
 from reference.logical_tables import LOGICAL_TABLES, LogicalTable
-from reference.semantics import failures, relation_at, relations
-from reference.values import DIVISION_BY_ZERO, DOMAIN, INVALID_CAST, NAN, OVERFLOW, Failed
+from reference.semantics import Raw, failures, relation_at, relations
+from reference.values import DIVISION_BY_ZERO, DOMAIN, INVALID_CAST, NAN, OVERFLOW, Failed, Row
 from strategies.expressions import LITERALS, expressions
 from strategies.plans import Streams, deliveries, plans, streams
 from strategies.streams import EXACT
@@ -41,15 +42,15 @@ logical_tables = pytest.mark.parametrize(
 TRUTHS = (True, False, None)
 
 
-def truth(value: object) -> Literal:
+def truth(value: bool | None) -> Literal:
     return Literal(value, Type.BOOLEAN)
 
 
-def number(value: object, type_: Type = Type.INT) -> Literal:
+def number(value: float | None, type_: Type = Type.INT) -> Literal:
     return Literal(value, type_)
 
 
-def double(value: object) -> Literal:
+def double(value: float | None) -> Literal:
     return Literal(value, Type.DOUBLE)
 
 
@@ -57,7 +58,7 @@ def call(function: str, *arguments: Expression, type_: Type = Type.BOOLEAN) -> C
     return Call(function, arguments, type_)
 
 
-def value_of(expression: Expression) -> object:
+def value_of(expression: Expression) -> Any:
     return evaluate(expression, {})
 
 
@@ -112,7 +113,7 @@ def test_a_window_holds_an_element_for_one_stretch_on_the_grid(time: int, size: 
 
 @pytest.mark.parametrize("a", TRUTHS)
 @pytest.mark.parametrize("b", TRUTHS)
-def test_and_or_and_not_have_three_values(a: object, b: object) -> None:
+def test_and_or_and_not_have_three_values(a: bool | None, b: bool | None) -> None:
     both, either = value_of(call("and", truth(a), truth(b))), value_of(call("or", truth(a), truth(b)))
     rank = {False: 0, None: 1, True: 2}
     assert (rank[both], rank[either]) == (min(rank[a], rank[b]), max(rank[a], rank[b]))
@@ -120,7 +121,7 @@ def test_and_or_and_not_have_three_values(a: object, b: object) -> None:
 
 
 @pytest.mark.parametrize("known", TRUTHS)
-def test_a_failed_side_counts_only_where_the_other_does_not_decide(known: object) -> None:
+def test_a_failed_side_counts_only_where_the_other_does_not_decide(known: bool | None) -> None:
     for sides in ((BROKEN, truth(known)), (truth(known), BROKEN)):
         assert value_of(call("and", *sides)) == (False if known is False else DIVISION_BY_ZERO)
         assert value_of(call("or", *sides)) == (True if known is True else DIVISION_BY_ZERO)
@@ -234,7 +235,7 @@ def test_aggregates_ignore_null() -> None:
 
 KEYED = Schema.of(k=Type.INT, x=Type.INT)
 INVERSE = call("div", number(6), Column("x", Type.INT), type_=Type.INT)
-RAW = {"s": [(0, {"k": 0, "x": 2}), (1, {"k": 1, "x": 0}), (1, {"k": 1, "x": 0}), (4, {"k": 2, "x": None})]}
+RAW: Raw = {"s": [(0, {"k": 0, "x": 2}), (1, {"k": 1, "x": 0}), (1, {"k": 1, "x": 0}), (4, {"k": 2, "x": None})]}
 
 
 def failing(plan: Plan) -> Counter[tuple[object, ...]]:
@@ -346,7 +347,7 @@ def test_duckdb_can_be_asked_about_one_instant() -> None:
 
 
 def test_relations_are_close_up_to_rounding_only() -> None:
-    third = Counter({("a", 1 / 3): 2})
+    third: Counter[Row] = Counter({("a", 1 / 3): 2})
     assert_relations_close(Counter({("a", 1 / 3 + 1e-16): 1, ("a", 1 / 3 - 1e-16): 1}), third)
     for other in ({("a", 0.34): 2}, {("b", 1 / 3): 2}, {("a", 1 / 3): 1}, {("a", NAN): 2}, {("a", None): 2}):
         with pytest.raises(AssertionError):

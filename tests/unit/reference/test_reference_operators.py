@@ -76,8 +76,8 @@ def test_ties_in_a_limit_fall_by_all_columns_ascending() -> None:
 
 def test_the_sets_of_rows_take_null_for_equal_to_null_and_nan_to_nan() -> None:
     raw = {"l": [(0, {"x": v}) for v in (None, None, NAN, 1.0)], "r": [(0, {"x": v}) for v in (None, NAN, 2.0)]}
-    sides = [Scan(name, Schema.of(x=Type.DOUBLE)) for name in ("l", "r")]
-    found = {rule: relation_at(SetOperation(*sides, rule), raw, 0) for rule in SetRule}
+    left, right = (Scan(name, Schema.of(x=Type.DOUBLE)) for name in ("l", "r"))
+    found = {rule: relation_at(SetOperation(left, right, rule), raw, 0) for rule in SetRule}
     assert found == {
         SetRule.EXCEPT_ALL: Counter([(None,), (1.0,)]),
         SetRule.INTERSECT_ALL: Counter([(None,), (NAN,)]),

@@ -8,6 +8,7 @@ from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
 from tidegate.catalog.answers import answer
+from tidegate.catalog.catalog import DropQuery, Explain, Program
 from tidegate.cli.main import app
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
@@ -25,7 +26,11 @@ SELECT COUNT(*) AS n FROM high WINDOW(ROWS 5);
 
 
 def said(commands: str) -> list[str]:
-    return [answer(command) for command in bind(TEXT + commands).commands]  # type: ignore[arg-type]
+    return answers(bind(TEXT + commands))
+
+
+def answers(program: Program) -> list[str]:
+    return [answer(command) for command in program.commands if not isinstance(command, Explain | DropQuery)]
 
 
 def test_show_has_a_line_for_each_thing_and_its_columns():
@@ -41,7 +46,7 @@ high   item INT, price DOUBLE\
             "query_1  n BIGINT",
         ]
     )
-    assert [answer(c) for c in bind("SHOW STREAMS; SHOW TABLES; SHOW QUERIES").commands] == snapshot(
+    assert answers(bind("SHOW STREAMS; SHOW TABLES; SHOW QUERIES")) == snapshot(
         ["there are no streams", "there are no tables", "there are no queries"]
     )
 

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from tidegate.cli.main import app
 from tidegate.language.bind.program import bind
+from tidegate.runtime.answers import explain_program
 from tidegate.runtime.diagram import Diagram, Form, to_dot, to_mermaid
-from tidegate.runtime.explain import ExplainFormat
-from tidegate.session import explain_program
+from tidegate.runtime.explain_format import ExplainFormat
 
 PROGRAM = """
 CREATE STREAM bid (item INT, price DOUBLE, at BIGINT) FROM 'bid.csv' TIMESTAMP BY at;

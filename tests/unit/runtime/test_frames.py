@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from datetime import time, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tidegate.errors import DataError, TidegateWarning
+from tidegate.errors import DataError
 from tidegate.session import Session
 
 
@@ -20,7 +21,7 @@ def session():
         yield opened
 
 
-def registered(session: Session, data: object) -> list[TidegateWarning]:
+def registered(session: Session, data: object) -> list[Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         session.stream("s", data, time="at")

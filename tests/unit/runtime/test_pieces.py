@@ -19,7 +19,7 @@ from tidegate.runtime import pieces
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.extents import Extent, WaitingElements
 from tidegate.runtime.spark.tasks import convert_memory_errors
-from tidegate.runtime.work import Inbox
+from tidegate.runtime.work import Inbox, Outbox
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -36,7 +36,7 @@ def results(query: str, starts: list[int], watermarks: list[int], most_pairs: in
     """At how many instants each row is valid, and the sizes of all outputs."""
     (bound,) = bind(STREAM + query + ";").queries
     engine = Engine(job_of(bound.plan, Streams({"bid": SCHEMA}, {}), buckets=1, most_pairs=most_pairs))
-    made = []
+    made: list[Outbox] = []
     engine.on_piece = made.append
     elements = [(start, start + 1, {"price": at * 7919 % 101}) for at, start in enumerate(starts)]
     for watermark in watermarks:
@@ -127,7 +127,7 @@ def test_a_worker_that_lacks_memory_says_so_in_words_of_ours():
     with pytest.raises(DataError) as error:
         list(convert_memory_errors(greedy)(iter([pa.record_batch({"a": [1]})])))
     assert error.value.code == "D420"
-    assert "shorter windows" in error.value.hint
+    assert "shorter windows" in (error.value.hint or "")
 
 
 GREEDY = textwrap.dedent("""

@@ -11,7 +11,7 @@ from support.harness import batch_of, job_of, rows_of
 from tidegate.language.bind.program import bind
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut import cut_into_stages
-from tidegate.runtime.embedded.runner import Engine
+from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.reload import forget_tables, is_reloadable
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, FOREVER
@@ -36,7 +36,7 @@ def test_a_join_forgets_the_table_but_not_what_has_met_it():
     engine, element = Engine(job), {"k": 1, "at": 0}
     table = batch_of(K, [(BEGINNING, FOREVER, {"k": 1})])
 
-    def step(time: int, **elements: list[tuple[int, int, dict[str, object]]]) -> list[int]:
+    def step(time: int, **elements: list[tuple[int, int, dict[str, int]]]) -> list[int]:
         batches = [(name, batch_of(ALL, found)) for name, found in elements.items()]
         marks = {"a": time, "b": time, "item": FOREVER}
         return [start for start, _, _ in rows_of([engine.advance(batches, marks)])]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 from support.paths import ROOT
 
+from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
@@ -24,11 +26,12 @@ Row = tuple[int, ...]
 def engine(text: str) -> Engine:
     program = bind(STREAM + text)
     stream = program.catalog.find("s")
+    assert isinstance(stream, SourceStream)
     source = MemorySource(stream, pa.Table.from_pylist([], schema=stream.schema.arrow))
     return Engine(compile_job(program, sinks={}, sources={"s": source}))
 
 
-def reported(text: str, marks: list[int], rows: list[Row]) -> list[list[Row]]:
+def reported(text: str, marks: list[int], rows: Sequence[Row]) -> list[list[Row]]:
     """What comes out of a query as time comes to each mark, and at the end; rows are of their time and key."""
     running = engine(text)
     steps = []

@@ -58,7 +58,7 @@ def shape(queries: str) -> list[tuple[list[str], tuple[str, ...] | None]]:
     return [(stateful(s), s.partition) for s in graph_of(queries).stages if s.level]
 
 
-def exchanges(queries: str) -> set[tuple[str, ...]]:
+def exchanges(queries: str) -> set[tuple[str, ...] | None]:
     """What stages are hashed by on their way to others."""
     return {t.keys for s in graph_of(queries).stages for t in s.targets if isinstance(t, ToStage)}
 
@@ -352,6 +352,7 @@ def assert_fits(graph: StageGraph, stage: Stage) -> None:
             assert (outlet.target.stage, outlet.target.port) == (stage.number, port)
             assert sender.level < stage.level
             assert outlet.root.schema == stage.port_schemas[port]
+            assert outlet.target.keys is not None
             assert set(outlet.target.keys) <= set(outlet.root.schema.names)
     assert (stage.level == 0) == all(isinstance(f, FromStream) for f in stage.feeds)
     assert (stage.partition is None) == (stage.level == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 from golden.canonical import coalesced, output_rows
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reference.instants import OutputRow
 from support.micros import in_micros
 from typer.testing import CliRunner
 
@@ -22,7 +24,8 @@ from tidegate.errors import DataError, QueryError
 from tidegate.expressions.parse.times import format_timestamps
 from tidegate.physical.common.batch import Batch
 from tidegate.runtime.outputs import result_rows
-from tidegate.session import RunningQuery, Session
+from tidegate.runtime.running_query import RunningQuery
+from tidegate.session import Session
 from tidegate.time import BEGINNING, FOREVER
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -49,7 +52,7 @@ def session(folder: Path) -> Iterator[Session]:
         yield opened
 
 
-def run(session: Session, text: str, **options: object) -> RunningQuery:
+def run(session: Session, text: str, **options: Any) -> RunningQuery:
     running = session.sql(text, once=True, **options)
     assert running is not None
     running.wait()
@@ -230,5 +233,5 @@ def test_a_window_over_rows_that_never_end_is_refused_when_one_comes(session, fo
     assert raised.value.code == "D120"
 
 
-def _relation(running: RunningQuery) -> list[tuple[int, int, tuple[object, ...]]]:
+def _relation(running: RunningQuery) -> list[OutputRow]:
     return coalesced(output_rows(running.results().to_batches()))

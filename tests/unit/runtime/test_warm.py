@@ -29,7 +29,9 @@ DECLARED = "".join(
     ],
 )
 def test_warming_up_runs_every_stage_on_elements_and_most_have_results(query, monkeypatch):
-    graph, inputs, results = compile_queries(bind(DECLARED + query))[1], {}, {}
+    graph = compile_queries(bind(DECLARED + query))[1]
+    inputs: dict[int, list[int]] = {}
+    results: dict[int, int] = {}
     step = Stage.step
 
     def record(stage, state, batches, *more):

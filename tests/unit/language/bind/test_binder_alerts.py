@@ -398,7 +398,7 @@ def test_names_of_alerts_are_taken():
 
 def test_alarms_are_a_stream_that_others_can_read():
     program = bind(f"{DAMP}; SELECT machine, COUNT(*) AS n FROM damp WINDOW(RANGE 1 HOUR) GROUP BY machine", CATALOG)
-    assert [(q.name, q.is_alert, q.reads) for q in program.queries] == [
+    assert [(q.name, q.is_alert, set(q.reads)) for q in program.queries] == [
         ("damp", True, {"humidity", "air"}),
         ("query_1", False, {"damp"}),
     ]

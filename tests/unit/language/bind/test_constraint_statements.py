@@ -27,7 +27,7 @@ from tidegate.algebra.constraints import (
 )
 from tidegate.algebra.plan import Scan, walk
 from tidegate.catalog.answers import answer
-from tidegate.catalog.catalog import Catalog, Program, ShowConstraints, SourceStream
+from tidegate.catalog.catalog import Catalog, Describe, Program, ShowConstraints, SourceStream
 from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, declaration_identity
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
@@ -130,7 +130,7 @@ def test_a_stream_may_refer_to_itself_and_to_one_that_is_created_later():
     CREATE STREAM Later (Id INT) FROM 'later';
     SELECT pid FROM b;
     """
-    assert [c.other for c in scans(bind(text))["b"].constraints] == ["b", "Later"]  # type: ignore[union-attr]
+    assert [c.other for c in scans(bind(text))["b"].constraints] == ["b", "Later"]
 
 
 def test_a_later_text_may_create_what_a_stream_refers_to_but_not_something_else():
@@ -168,6 +168,7 @@ def test_of_streams_that_refer_to_each_other_any_can_be_dropped_first(order):
 
 def test_describe_has_a_line_for_the_key_and_for_each_constraint():
     (command,) = bind(f"{EVERYTHING} DESCRIBE b", CATALOG).commands
+    assert isinstance(command, Describe)
     assert answer(command) == snapshot("""\
 stream b from 'b', timestamp by ts, delay 1 second
   pid   BIGINT
@@ -177,7 +178,7 @@ stream b from 'b', timestamp by ts, delay 1 second
   b_to_o: (pid) references O (PID) within 5 seconds
   clustered by pid, size within 10 rows
   ordered by pid within 100 rows\
-""")  # type: ignore[arg-type]
+""")
 
 
 def test_show_constraints_lists_what_is_declared_and_what_was_found():

@@ -79,14 +79,14 @@ def test_deep_queries_compile_and_are_explained(text):
 def test_queries_beyond_the_limits_are_refused_with_what_to_do(text):
     error = refused(text)
     assert error.code == "Q003"
-    assert "INSERT INTO" in error.hint
+    assert "INSERT INTO" in (error.hint or "")
 
 
 def test_too_many_conditions_are_refused_with_what_to_write():
     conditions = " OR ".join(f"price = {i}" for i in range(10_001))
     error = refused(STREAM + f"SELECT * FROM bid WHERE {conditions};")
     assert (error.code, error.message) == ("Q003", "10,001 conditions are linked by OR; at most 10,000 are possible")
-    assert "IN (…)" in error.hint
+    assert "IN (…)" in (error.hint or "")
 
 
 def test_explain_cuts_long_expressions():
@@ -99,7 +99,12 @@ def test_explain_cuts_long_expressions():
 def tries_of_a_chain(joins: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often a rule is tried while a chain of joins is optimised."""
     tries = []
-    monkeypatch.setattr(rule, "apply_rule", lambda *given: tries.append(1) or apply_rule(*given))
+
+    def count(*given):
+        tries.append(1)
+        return apply_rule(*given)
+
+    monkeypatch.setattr(rule, "apply_rule", count)
     windows = ", ".join(f"s WINDOW(RANGE 9) a{i}" for i in range(joins))
     equalities = " AND ".join(f"a{i}.v = a{i + 1}.v" for i in range(joins - 1))
     (query,) = bind(f"{CHAINED} SELECT a0.v FROM {windows} WHERE {equalities}").queries

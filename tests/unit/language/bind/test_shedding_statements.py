@@ -197,7 +197,7 @@ def test_the_words_of_shedding_are_good_names_and_connectors_have_their_options(
     """
     program = bind(text)
     assert program.queries[0].plan.schema.names == ("utility", "budget", "with", "average")
-    assert program.catalog.find("shedding").options == (("shedding", "on"), ("header", "true"))  # type: ignore[union-attr]
+    assert program.catalog.find("shedding").options == (("shedding", "on"), ("header", "true"))
 
 
 # ---- UTILITY BY

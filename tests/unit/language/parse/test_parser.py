@@ -121,7 +121,7 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
 
 def test_most_keywords_are_good_column_names() -> None:
     words = "timestamp range slide window delay rows now stream source end limit left over interval cast by unbounded"
-    names = [shape(i.expression) for i in select(f"SELECT {', '.join(words.split())} FROM s").items]  # type: ignore[union-attr]
+    names = [shape(i.expression) for i in select(f"SELECT {', '.join(words.split())} FROM s").items]
     assert names == words.split()
 
 

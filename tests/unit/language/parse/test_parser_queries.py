@@ -214,7 +214,7 @@ def test_aggregates_with_distinct_and_filter():
 def test_new_words_are_still_good_names():
     words = "table query max strict last asc desc limit per offset except intersect minus left right full using filter"
     words += " exists any some istream granularity partition coarsest finest valid idle show drop explain describe"
-    names = [shape(item.expression) for item in select(f"SELECT {', '.join(words.split())} FROM s").items]  # type: ignore[union-attr]
+    names = [shape(item.expression) for item in select(f"SELECT {', '.join(words.split())} FROM s").items]
     assert names == words.split()
 
 

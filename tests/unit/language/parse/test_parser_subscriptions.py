@@ -223,7 +223,7 @@ WORDS = ("id", "repeat", "active", "action", "total", "terminate", "matching", "
 def test_words_of_alerts_are_good_names_elsewhere(word):
     found = select(f"SELECT {word}, t.{word} AS {word}, a {word} FROM {word} t, u {word} WHERE {word} > 1")
     assert [shape(item)[1] for item in found.items] == [word, f"t.{word}", "a"]
-    assert [source.alias.text for source in found.sources if source.alias] == ["t", word]  # type: ignore[union-attr]
+    assert [source.alias.text for source in found.sources if source.alias] == ["t", word]
     assert parse(f"CREATE STREAM {word} ({word} INT) FROM 'x'; DROP STREAM {word}; DESCRIBE {word}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,13 +42,13 @@ def batch(printed: Printed, operator: AggregateOperator) -> Batch:
     return Batch(np.array(start, np.int64), np.array(end, np.int64), rows)
 
 
-def all_at_once(operator: AggregateOperator, printed: Printed) -> list[tuple[object, ...]]:
+def all_at_once(operator: AggregateOperator, printed: Printed) -> list[tuple[Any, ...]]:
     """Pieces as (values, start, end), by start."""
     step = operator.step(NO_STATE, [batch(printed, operator)], [FOREVER])
     return sorted(pieces(step), key=lambda piece: (piece[-2], piece[:-2]))
 
 
-def pieces(step: Step) -> list[tuple[object, ...]]:
+def pieces(step: Step) -> list[tuple[Any, ...]]:
     rows = step.output.to_arrow().to_pylist()
     return [(*list(row.values())[2:], row["valid_from"], row["valid_to"]) for row in rows]
 
@@ -79,7 +80,8 @@ def test_an_element_that_ends_early_is_not_emitted_again() -> None:
     """Erratum E-03: the printed algorithm emits c[7,8) a second time."""
     early = [("c", 1, 8), ("c", 4, 12), ("c", 7, 8)]
     assert all_at_once(distinct, early) == [("c", 1, 12)]
-    state, found = NO_STATE, Counter()
+    found: Counter[int] = Counter()
+    state = NO_STATE
     for element in early:
         step = distinct.step(state, [batch([element], distinct)], [element[1]])
         state, found = step.state, found + Counter(t for _, start, end in pieces(step) for t in range(start, end))

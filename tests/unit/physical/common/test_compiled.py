@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numba
 from support.paths import ROOT
@@ -30,7 +31,8 @@ def test_a_kernel_of_another_folder_depends_on_those_next_to_it_as_well():
 
 
 def test_an_index_that_names_a_class_that_has_gone_is_out_of_date_and_no_error(tmp_path, monkeypatch):
-    index = search._search._cache._cache_file
+    kernel: Any = search._search
+    index = kernel._cache._cache_file
     monkeypatch.setattr(index, "_index_path", str(tmp_path / "old.nbi"))
     gone = b"cdatetime\nnever_was\n."  # a pickle of a class that does not exist
     (tmp_path / "old.nbi").write_bytes(pickle.dumps(f"{numba.__version__} of another tree", protocol=-1) + gone)

@@ -50,7 +50,8 @@ CART_OUT = {
 def elements(name: str, printed: Iterable[tuple[str, int, int]]) -> Batch:
     rows = list(printed)
     columns = pa.RecordBatch.from_arrays([pa.array([row[0] for row in rows], pa.string())], [name])
-    return Batch(*(np.array([row[i] for row in rows], np.int64) for i in (1, 2)), columns)
+    start, end = (np.array([row[i] for row in rows], np.int64) for i in (1, 2))
+    return Batch(start, end, columns)
 
 
 def numbers(name: str, start: Sequence[int], length: int, keys: Sequence[int], values: Sequence[float]) -> Batch:
@@ -65,7 +66,8 @@ def chronons(logical: dict[int, str]) -> Printed:
 
 def by_element(join: JoinOperator, left: Printed, right: Printed) -> list[tuple[str, int, int]]:
     """The pairs if elements come one by one in the order of their starts."""
-    state, pairs = NO_STATE, []
+    pairs: list[tuple[str, int, int]] = []
+    state = NO_STATE
     arrivals = sorted([(e, 0) for e in left] + [(e, 1) for e in right], key=lambda arrival: arrival[0][1])
     for element, side in arrivals:
         inputs = [elements("l", [element] if side == 0 else []), elements("r", [element] if side == 1 else [])]
@@ -185,7 +187,7 @@ def test_what_doubles_do_not_tell_apart_is_decided_exactly(large: str, first_to_
     """Three terms over integers; one of them has values of which doubles are no judge."""
     schemas = [Schema.of(**{f"{side}.{name}": Type.BIGINT for name in WIDE}) for side in "lr"]
     terms = [Call("<", tuple(Column(f"{side}.{name}", Type.BIGINT) for side in "lr"), Type.BOOLEAN) for name in WIDE]
-    join = JoinOperator(*schemas, (), (), conjunction(tuple(terms)))
+    join = JoinOperator(schemas[0], schemas[1], (), (), conjunction(tuple(terms)))
     rows_ = {
         side: [{f"{side}.{name}": 2**53 + n if name == large else n for name in WIDE} for n in (0, 1)] for side in "lr"
     }

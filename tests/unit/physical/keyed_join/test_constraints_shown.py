@@ -146,18 +146,19 @@ def test_what_is_computed_is_shown_by_how_it_is_made_of_columns_of_the_source(tm
 # ---- several that speak of one
 
 
-STREAM = bind("""
+(SHOW,) = bind("""
 CREATE STREAM b (pid BIGINT, at TIMESTAMP) FROM 'b' TIMESTAMP BY at ORDERED BY PID WITHIN 9 ROWS;
-SHOW CONSTRAINTS""").commands[0]
-assert isinstance(STREAM, ShowConstraints)
-ORDERED = declaration_identity(STREAM.streams[0].constraints[0])
+SHOW CONSTRAINTS""").commands
+assert isinstance(SHOW, ShowConstraints)
+STREAMS = SHOW.streams
+ORDERED = declaration_identity(STREAMS[0].constraints[0])
 USED = ConstraintFinding("B", "ordered by pid", in_use="yes", saves="about 5 rows", declaration=ORDERED, rows=5)
 UNUSED = ConstraintFinding("b", "ordered by pid", in_use="no: so", declaration=ORDERED)
 BROKEN = replace(USED, in_use="yes, but it was broken: 2 rows came too late", late=2, rows=4)
 
 
 def line(*found: ConstraintFinding) -> tuple[str, ...]:
-    (only,) = constraint_rows(STREAM.streams, found)  # type: ignore[union-attr]
+    (only,) = constraint_rows(STREAMS, found)
     return only
 
 
@@ -187,7 +188,7 @@ def test_of_what_several_find_the_farthest_is_told():
             ("", "no: not enough is known yet", "", 0, 0),
         ]
     )
-    _, only = constraint_rows(STREAM.streams, [near, none, far])  # type: ignore[union-attr]
+    _, only = constraint_rows(STREAMS, [near, none, far])
     assert only == ("b", "clustered by pid", "9 rows", "found", "yes", "", "", "about 6 rows")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.recorded import recorded
@@ -47,7 +48,7 @@ def report(watched, **more):
 
 
 def after(choice, watched, steps=30, **more):
-    record = None
+    record: Any = None
     for step in range(1, steps + 1):
         record = recorded(decide(choice, record, [recorded(report(watched, step=step, **more))]))
     return record

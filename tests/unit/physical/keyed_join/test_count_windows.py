@@ -210,13 +210,14 @@ def test_a_child_that_waits_for_its_watermark_has_not_come_too_late():
 
 
 def test_children_that_waited_when_a_parent_came_are_not_behind_it():
-    waiting = [([], [(50, 1, 1)], 0, 0), ([], [(60, 2, 2)], 0, 0)]
+    waiting: list[tuple[list, list, int, int]] = [([], [(50, 1, 1)], 0, 0), ([], [(60, 2, 2)], 0, 0)]
     steps = [*waiting, ([(1, 7, 1)], [], 2, 0), ([], [], 2, 55), ([], [(70, 7, 3)], 2, 80)]
     assert run(lean(ConstraintKind.ARRIVING, 1, items=9), steps) == {(1, 3)}
 
 
 def test_an_order_is_that_of_arrival():
-    one_by_one = [([], [(at, key, at)], 2, at + 1) for at, key in ((10, 1), (20, 9), (30, 5))]
+    arrivals = ((10, 1), (20, 9), (30, 5))
+    one_by_one: list[tuple[list, list, int, int]] = [([], [(at, key, at)], 2, at + 1) for at, key in arrivals]
     assert run(lean(ConstraintKind.ORDERED_CHILDREN, 1, items=9), [([(1, 5, 1)], [], 2, 0), *one_by_one]) == {(1, 30)}
     before = [([(1, 5, 1)], [], 2, 0), ([], [(60, 5, 1)], 2, 0), ([], [(50, 7, 2)], 2, 55), ([], [], 2, 70)]
     assert run(lean(ConstraintKind.ORDERED_CHILDREN, 0, items=9), before) == {(1, 1)}

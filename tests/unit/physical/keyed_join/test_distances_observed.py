@@ -114,12 +114,12 @@ def test_parts_that_do_not_change_are_the_same_objects():
     assert said == Observations()
     assert all(part is joins.to_columns()[name] for name, part in again.to_columns().items())
     seen, _ = clusters([5, 8], Limits())
-    again, _ = observe_clusters(seen, nobody, Limits(), in_rows=True)
-    assert all(part is seen.to_columns()[name] for name, part in again.to_columns().items())
-    seen, _ = orders([5, 8])
+    same, _ = observe_clusters(seen, nobody, Limits(), in_rows=True)
+    assert all(part is seen.to_columns()[name] for name, part in same.to_columns().items())
+    ordered, _ = orders([5, 8])
     nothing = OrderedArrivals(np.empty(0, np.int64), np.empty(0, np.int64), 4)
-    again, _ = observe_orders(seen, nothing, Limits())
-    assert all(part is seen.to_columns()[name] for name, part in again.to_columns().items())
+    alike, _ = observe_orders(ordered, nothing, Limits())
+    assert all(part is ordered.to_columns()[name] for name, part in alike.to_columns().items())
 
 
 # --- what the monitor decides -----------------------------------------------------------------------
@@ -185,7 +185,8 @@ class Followed:
 def follow_joins(data, settings, batch):
     """Watch S1 → S2 in batches of so many arrivals, beside a join that keeps parents as long as it is told to."""
     hashed, number = hashes(data.a), data.number(2)
-    seen, history, followed = JoinsSeen(), [], Followed([], [], [])
+    history: list[Record] = []
+    seen, followed = JoinsSeen(), Followed([], [], [])
     kept_key, kept_at = np.empty(0, np.uint64), np.empty(0, np.int64)
     for begin in range(0, len(data), batch):
         rows = slice(begin, begin + batch)
@@ -200,7 +201,7 @@ def follow_joins(data, settings, batch):
         followed.pairs.append(late_pairs(data, rows))
         kept_key, kept_at = np.append(kept_key, parents.key), np.append(kept_at, parents.at)
         met = np.isin(kept_key, children.key)
-        followed.lost.append(followed.pairs[-1] - np.count_nonzero(met))
+        followed.lost.append(followed.pairs[-1] - int(np.count_nonzero(met)))
         gone = (kept_at + adherence.k_kept < end + 1) & (adherence.k_used is not None)
         kept_key, kept_at = kept_key[~met & ~gone], kept_at[~met & ~gone]
     return followed
@@ -215,7 +216,7 @@ def late_pairs(data, rows):
 
 def follow(observe, seen, count, settings, batch):
     """What is counted on in each batch, for numbers of one stream."""
-    history = []
+    history: list[Record] = []
     for begin in range(0, count, batch):
         at = np.arange(begin + 1, min(begin + batch, count) + 1)
         adherence = decide(history[-settings.batches :], settings)

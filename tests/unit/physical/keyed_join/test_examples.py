@@ -7,6 +7,7 @@ known of them never to join waits as if they were still to come; rows are counte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -88,7 +89,7 @@ WAITS = [(3, (5, 3)), (1, (4, 5)), (1, (9, 6)), (1, (9, 7)), (2, (4, 15))]
 BEFORE = [(2, (4, 15)), (1, (4, 5)), (1, (9, 6)), (3, (5, 3)), (1, (9, 7))]
 FIVE = [(6, 5, 20, 3), (4, 5, 15, 3)]
 
-EXAMPLES = {
+EXAMPLES: dict[str, Any] = {
     "3.1": (STAR, {}, [*BEGIN, (1, (6, 5)), (1, (8, 10))], [(6, 5, 20, 3)], "1U 1, 2Y 2, 3Y 1"),
     "3.2 waiting": (CHAIN, {}, [(2, (2, 4)), (1, (1, 2))], [], "1U 1, 2U 1"),
     "3.2": (CHAIN, {}, [(2, (2, 4)), (1, (1, 2)), (3, (4, 12))], [(1, 2, 4, 12)], "2Y 1, 3Y 1"),
@@ -192,8 +193,8 @@ SEEN = {
 def test_distances_are_seen_as_they_are(name):
     arrivals, place, worst = SEEN[name]
     # Another row makes the time go on: then all that was before it is settled.
-    arrivals = [(number, (key,)) for number, key in [*arrivals, (arrivals[-1][0], 99)]]
-    engine, _ = run(PAIR, {}, arrivals, "SET constraints = monitored; SET monitor_events = 1")
+    rows = [(number, (key,)) for number, key in [*arrivals, (arrivals[-1][0], 99)]]
+    engine, _ = run(PAIR, {}, rows, "SET constraints = monitored; SET monitor_events = 1")
     (record,) = engine.control.values()
     assert {each.name: each.worst for each in record.found}[place] == worst
 

@@ -151,8 +151,8 @@ def test_the_interval_has_what_is_missing_in_most_samples():
     missing = np.where(random.random(20_000) < 0.1, size, 0)
     for _ in range(400):
         chosen, group = random.random(20_000) < share, random.integers(0, losses.GROUPS, 20_000)
-        counts = [np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing)]
-        low, middle, high = losses.loss_interval(*counts, share)
+        of, lost = (np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing))
+        low, middle, high = losses.loss_interval(of, lost, share)
         assert low <= middle <= high
         inside += low <= missing.sum() <= high
     assert inside / 400 > 0.94

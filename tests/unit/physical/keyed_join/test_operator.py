@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,7 @@ def orders_and_items(kind=Type.BIGINT, columns=1, constraints=(), **settings):
 
 
 def batch(schema, rows, start=0, length=100):
-    columns = list(zip(*rows, strict=True)) or [[] for _ in schema]
+    columns = list(zip(*rows, strict=True)) or [() for _ in schema]
     arrays = [pa.array(c, f.type.arrow) for c, f in zip(columns, schema, strict=True)]
     begin = np.full(len(rows), start)
     return Batch(begin, begin + length, pa.RecordBatch.from_arrays(arrays, schema=schema.arrow))
@@ -268,9 +269,12 @@ def test_cold_elements_are_not_looked_at_until_a_partner_comes(monkeypatch):
     assert {name for name in state if name.startswith("cold")} == {"cold0.0", "cold filters 0.0"}
     looked = []
     load = keyed_state.LazyColumns.__getitem__
-    monkeypatch.setattr(
-        keyed_state.LazyColumns, "__getitem__", lambda lazy, name: looked.append(name) or load(lazy, name)
-    )
+
+    def look(lazy, name):
+        looked.append(name)
+        return load(lazy, name)
+
+    monkeypatch.setattr(keyed_state.LazyColumns, "__getitem__", look)
     second = step(operator, state, [(-1, 0)], [(5000, 1), (5001, 1)], now=2, watermark=3)
     assert not looked
     assert second.state["cold0.0"] is state["cold0.0"]
@@ -301,9 +305,12 @@ def test_slices_are_taken_over_from_files():
 def sources_of_slice(done):
     """The chunks from which what is remembered beside a state has the columns and the filters of its only slice."""
     remembered = keyed_state._CACHED_STATES.take(done.state[FIGURES])
+    assert remembered is not None
     keyed_state._CACHED_STATES.put(done.state[FIGURES], remembered)
     (only,) = remembered.join.cold[0].slices
-    return id(only.columns.chunk), id(only.filters.chunk)
+    columns: Any = only.columns
+    filters: Any = only.filters
+    return id(columns.chunk), id(filters.chunk)
 
 
 def test_less_than_a_byte_stays_in_memory_for_a_cold_element():

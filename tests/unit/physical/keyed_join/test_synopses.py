@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from reference.synopses import (
@@ -25,7 +27,7 @@ LATER = [(0, (4, 5)), (0, (6, 8)), (0, (3, 13))]
 MISSED = [(0, (6, 10)), (0, (4, 10)), (0, (8, 8))]
 BOTH = {"covers": {2: {1: ("CA", 0)}}, "arriving": {1: 3}, "keeps_no": [1]}
 
-EXAMPLES = {
+EXAMPLES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "3.1": ([*BEGIN, (0, (6, 5)), (0, (8, 10))], {}, {
         "results": [((6, 5), (6, 20), (5, 3))], "0U": [], "1Y": [(6, 20), (4, 15)], "2Y": [(5, 3)],
         "2N": [(7, 9), (10, 12)]}),
@@ -128,7 +130,8 @@ def test_parts_that_do_not_change_are_the_same_objects():
 
 def test_an_empty_batch_never_makes_state_grow():
     kernel = kernel_after([*BEGIN, *LATER], covers=CLUSTERED)
-    sizes, _ = kernel.join.sizes(), kernel.step({}, len(kernel.arrived))
+    sizes = kernel.join.sizes()
+    kernel.step({}, len(kernel.arrived))
     assert kernel.join.sizes() == sizes
 
 
@@ -171,7 +174,7 @@ def level_of(k, batch):
         distance = random.integers(0, k + 1, len(count))
         earlier = np.maximum(count - random.integers(0, 50, len(count)), 1)
         keys.append(np.where(distance == 0, earlier, count + distance))
-    passes = [None, *(random.random(GROUPS) < 0.5 for _ in range(2))]
+    passes: list[Any] = [None, *(random.random(GROUPS) < 0.5 for _ in range(2))]
     lengths = [WINDOW * 7 // 5, WINDOW * 7, WINDOW * 7]
     join = SynopsisJoin.empty(Graph(("S1", "S2", "S3"), (Edge(0, 1), Edge(0, 2))), exact=False)
     constraints = Constraints(arriving={0: Bound(k), 1: Bound(k)})

@@ -6,6 +6,8 @@ it is seen which of the two its elements are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.synopses import check, engine_after, kernel_after
 
@@ -76,7 +78,7 @@ def test_what_never_joins_is_known_not_to(method, name):
 
 
 CYCLE_BELOW_R = [(0, 1, 0, 0), (1, 2, 1, 0), (2, 3, 1, 0), (3, 1, 1, 0)]
-COURSE = [
+COURSE: list[tuple[list[tuple[int, tuple[int, ...]]], dict[str, Any]]] = [
     ([(3, (3, 1)), (2, (2, 3))], {"2U": [(2, 3)], "3U": [(3, 1)]}),
     ([(1, (1, 2))], {"1Y": [(1, 2)], "2Y": [(2, 3)], "3Y": [(3, 1)]}),
     ([(1, (4, 2))], {"1Y": [(1, 2)], "1N": [(4, 2)]}),

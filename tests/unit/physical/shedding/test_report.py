@@ -13,8 +13,9 @@ from tidegate.cli.main import app
 from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary
 from tidegate.physical.common.control import ControlRecord, Directive
+from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA, shedding_of_runs, shedding_step_rows
-from tidegate.session import RunningQuery, Session
+from tidegate.session import Session
 
 ROWS = 400
 QUERY = "SELECT x, y FROM a WINDOW(RANGE 100), b WINDOW(RANGE 100) WHERE x + y > 12"

@@ -229,7 +229,8 @@ def test_dropping_input_yields_the_share_of_comparisons():
 
 
 def test_nothing_at_all_is_no_problem():
-    none = SlotArrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
+    nothing = np.empty(0, np.int64)
+    none = SlotArrivals(nothing, nothing, nothing, sets_of([]))
     some = SlotArrivals(np.array([5]), np.array([50]), np.array([0]), sets_of([[1]]))
     join = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3))
     for arrivals in ((none, none), (some, none), (none, some), (none, none)):
@@ -242,7 +243,8 @@ def test_nothing_at_all_is_no_problem():
 
 def test_slots_leave_when_nothing_can_meet_them_any_more():
     some = SlotArrivals(np.array([5, 25]), np.array([15, 35]), np.array([0, 1]), sets_of([[1], [1]]))
-    none = SlotArrivals(*(np.empty(0, np.int64) for _ in range(3)), sets_of([]))
+    nothing = np.empty(0, np.int64)
+    none = SlotArrivals(nothing, nothing, nothing, sets_of([]))
     join, _ = SheddingJoin.empty(SimilarityJoinSettings(Overlap(1), 10, 3)).step((some, none), (30, 15))
     assert list(join.slots[0]) == [2]
 

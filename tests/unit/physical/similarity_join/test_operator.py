@@ -233,10 +233,10 @@ def test_words_say_what_is_joined_how_and_what_may_be_left_out():
     assert join(Shedding(Policy.DROP, SECOND // 2), None, alike).describe() == (
         "join by comparing all on overlap(l.x, r.x) >= 2, pair by pair, dropping rows within 0.5 seconds"
     )
-    numbers = [Schema.of(**{f"{name}.v": Type.INT}) for name in "lr"]
+    left, right = (Schema.of(**{f"{name}.v": Type.INT}) for name in "lr")
     near = SimilarityCondition(Measure.DISTANCE, "l.v", "r.v", 5)
     budget = Shedding(Policy.ON, budget=10_000)
-    assert SimilarityJoinOperator(*numbers, near, TRUE, budget, SECOND).describe() == (
+    assert SimilarityJoinOperator(left, right, near, TRUE, budget, SECOND).describe() == (
         "similarity join on abs(l.v - r.v) <= 5, in order, shedding within 10,000 comparisons a step"
     )
     part = join(likeness=SimilarityCondition(Measure.SUBSET, "l.x", "r.x"))

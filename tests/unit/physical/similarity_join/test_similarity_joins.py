@@ -16,8 +16,9 @@ from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, Simi
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.sharing import share_subplans
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.explain import ExplainFormat, explain_compiled
+from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_descriptions import describe_stage
+from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.stage import StageGraph, ToStage
 
 # ---- what is known of them
@@ -27,7 +28,7 @@ def test_properties_are_those_of_the_join_it_takes_the_place_of() -> None:
     plain = next(node for node in walk(optimized("TRUE")) if isinstance(node, Join))
     made = SimilarityJoin(plain.left, plain.right, None)
     for known in (validity_bound, is_chronon, has_own_times, unique_keys):
-        assert known(made) == known(plain)  # type: ignore[operator]
+        assert known(made) == known(plain)
     assert (made.schema, inputs(made)) == (plain.schema, inputs(plain))
 
 

@@ -24,10 +24,11 @@ def one_range(low, low_open, high, high_open, threshold=1, number=7):
 def some_ranges(rng, number, dimensions, thresholds, first=0):
     """Ranges between numbers of a wide domain, of which each dimension has about two thirds."""
     ends = np.sort(rng.integers(0, 1000, (2, number, dimensions)) / 8.0, axis=0)
-    opens = rng.random((2, number, dimensions)) < 0.5
+    low_open, high_open = rng.random((2, number, dimensions)) < 0.5
     spread = np.array([-20.0, 20.0])
     low, high = ends + spread[:, None, None]
-    return Subscriptions(np.arange(first, first + number), low, high, *opens, rng.integers(*thresholds, number))
+    ids, required = np.arange(first, first + number), rng.integers(*thresholds, number)
+    return Subscriptions(ids, low, high, low_open, high_open, required)
 
 
 def some_elements(rng, number, dimensions):
@@ -91,10 +92,10 @@ def test_large_thresholds_and_totals_do_not_overflow(dimensions):
     near = one_range(-math.inf, CLOSED, math.inf, CLOSED, 2**61, number=2)
     tracker = BatchTracker.empty(dimensions, BatchSettings(fresh=0, patience=100.0))
     for each in (far, near):
-        ends = (
+        low, high, low_open, high_open = (
             np.repeat(column, dimensions, axis=1) for column in (each.low, each.high, each.low_open, each.high_open)
         )
-        tracker = tracker.register(Subscriptions(each.id, *ends, each.threshold))
+        tracker = tracker.register(Subscriptions(each.id, low, high, low_open, high_open, each.threshold))
     elements = WeightedElements(np.zeros((3, dimensions)), np.full(3, 2**60))
     tracker, matured = tracker.absorb(elements)
     assert rows_of(matured) == [(2, 1, 2**61)]
@@ -149,9 +150,8 @@ def test_a_query_takes_less_than_200_bytes():
     state = sum(column.nbytes for columns in tracker.to_columns().values() for column in columns.values())
     assert state < 80 * number
     piece = tracker.pieces[0]
-    assert (
-        sum(column.nbytes for part in (piece.subscriptions, piece.cells, piece.dues) for column in part) < 100 * number
-    )
+    columns: list[np.ndarray] = [*piece.subscriptions, *piece.cells, *piece.dues]
+    assert sum(column.nbytes for column in columns) < 100 * number
 
 
 @pytest.mark.parametrize("fresh", [10, 1000])

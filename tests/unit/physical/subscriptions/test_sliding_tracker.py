@@ -18,8 +18,9 @@ LEAST, MOST = -(2**63), 2**63 - 1
 def some_ranges(ids, low, high, threshold, *, low_open=CLOSED, high_open=CLOSED):
     """Ranges of one dimension; ends and thresholds may be one for all."""
     ids = np.atleast_1d(ids)
-    ends = (np.broadcast_to(np.atleast_1d(end), ids.shape)[:, None] for end in (low, high, low_open, high_open))
-    return Subscriptions(ids, *ends, np.broadcast_to(np.atleast_1d(threshold), ids.shape))
+    columns = (np.broadcast_to(np.atleast_1d(each), ids.shape) for each in (low, high, low_open, high_open, threshold))
+    low, high, low_open, high_open, threshold = columns
+    return Subscriptions(ids, low[:, None], high[:, None], low_open[:, None], high_open[:, None], threshold)
 
 
 def absorbed(tracker, time, value, weight=1, new=None, position=()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan, rewrite, walk
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.algebra.threshold_alert import Alert, KeepAll, Link
+from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.expressions.nodes import Call, Cast, Column, Literal
 from tidegate.language.bind.program import bind
@@ -216,7 +218,7 @@ ALERTS = "".join(
 def plans(*sheddings: Shedding) -> tuple[Plan, ...]:
     """Both alerts, grouped and optimised."""
     made = [query.plan for query in bind(STREAMS + ALERTS).queries]
-    told = [rewrite(plan, lambda node, own=own: _with(node, own)) for plan, own in zip(made, sheddings, strict=True)]
+    told = [rewrite(plan, partial(_with, shedding=own)) for plan, own in zip(made, sheddings, strict=True)]
     return tuple(optimize(plan)[0] for plan in group_alerts(told))
 
 
@@ -283,7 +285,8 @@ def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...
     program = bind(f"{STREAMS}{text}{options};")
     _, graph = compile_queries(program)
     rows = [{"k": k, "v": float(t % 20), "t": t} for k in range(3) for t in range(20)]
-    sources = {name: MemorySource(program.catalog.find(name), pa.Table.from_pylist(rows)) for name in "rs"}
+    streams = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
+    sources = {stream.name: MemorySource(stream, pa.Table.from_pylist(rows)) for stream in streams}
     engine, found = Engine(Job(graph, sources, {}, buckets)), Counter[tuple[object, ...]]()
     for moment in (0, 1000):
         batches = pa.Table.from_pylist([{**row, "t": row["t"] + moment} for row in rows]).to_batches()
