@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,10 +77,12 @@ def outcome(
         steps = []
         for bucket in range(run.buckets):
             batches = [batch_of(i, own(e, bucket, run.buckets, backwards)) for i, e in enumerate(inputs)]
-            directed = operator.for_bucket(bucket, run.buckets).with_directive(record and record.directive, {})
+            directed = operator.for_bucket(bucket, run.buckets).with_directive(
+                None if record is None else record.directive, {}
+            )
             steps.append(directed.step(states[bucket], batches, [watermark] * run.many))
         states = [through_files(step.state) for step in steps]
-        reports = [recorded(step.report) for step in steps if step.report is not None]
+        reports: list[Any] = [recorded(step.report) for step in steps if step.report is not None]
         record = recorded(after[number] if after else operator.decide(record, reports, 0.1))
         found.steps.append(steps)
         found.records.append(record)

@@ -77,7 +77,10 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
             raw = {name: world.streams[name].table(rows).to_batches() for name, rows in step.items() if name in tables}
             boxes.append(engine.step(raw)[0])
             result.found += sum(
-                1 for each in engine.control.values() for f in each.found if f.reach and not f.is_declared
+                1
+                for each in engine.control.values()
+                for f in each.found
+                if f.reach and not f.is_declared  # type: ignore[attr-defined]
             )
             result.cold = max(result.cold, engine.state_size().cold_bytes)
             if store and random.random() < 0.4:

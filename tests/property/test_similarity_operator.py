@@ -206,9 +206,10 @@ def run(case: Case, *, restarts=False, twice=False) -> Ran:
     operators = [case.operator.for_bucket(bucket, case.buckets) for bucket in range(case.buckets)]
     states, record, ran = [NO_STATE] * case.buckets, None, Ran([], Counter(), [], [])
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
-        outputs, reports = [], []
+        outputs: list[Any] = []
+        reports: list[Any] = []
         for bucket, operator in enumerate(operators):
-            before, directed = states[bucket], operator.with_directive(record and record.directive, {})
+            before, directed = states[bucket], operator.with_directive(None if record is None else record.directive, {})
             step = directed.step(before, batch, marks)
             assert step.output.columns.schema == case.operator.schema.arrow
             assert step.watermark == min(marks)

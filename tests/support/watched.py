@@ -15,6 +15,7 @@ from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.control import decide
+from tidegate.physical.keyed_join.directive import KeyedJoinDirective
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.monitor import (

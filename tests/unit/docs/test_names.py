@@ -14,45 +14,11 @@ from support.paths import ROOT
 PACKAGE = ROOT / "src/tidegate"
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
-IRREGULAR = set(
-    [
-        "told",
-        "taken",
-        "kept",
-        "said",
-        "found",
-        "known",
-        "seen",
-        "made",
-        "held",
-        "lost",
-        "left",
-        "written",
-        "begun",
-        "gone",
-        "sent",
-        "met",
-        "spent",
-        "brought",
-        "built",
-        "bound",
-        "given",
-        "shown",
-        "drawn",
-        "grown",
-        "risen",
-        "fallen",
-        "thrown",
-        "won",
-        "paid",
-        "meant",
-        "chosen",
-        "broken",
-        "laid",
-        "led",
-        "fed",
-    ]
-)
+IRREGULAR = {
+    "told", "taken", "kept", "said", "found", "known", "seen", "made", "held", "lost", "left", "written",
+    "begun", "gone", "sent", "met", "spent", "brought", "built", "bound", "given", "shown", "drawn", "grown",
+    "risen", "fallen", "thrown", "won", "paid", "meant", "chosen", "broken", "laid", "led", "fed",
+}  # fmt: skip
 NO_PARTICIPLES = {"need", "feed", "seed", "speed", "exceed", "proceed", "embed"}
 
 PARTICIPLES_ALLOWED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,11 @@ def lasting(times: Iterable[int], checkpoint: Path) -> tuple[Record, Progress]:
     return last, run.progress
 
 
+def record_of(engine: Engine, operator: str = OPERATOR) -> Any:
+    """The record of an operator of these tests."""
+    return engine.control[operator]
+
+
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5), st.integers(1, 4))
 def test_every_bucket_is_told_the_same_of_the_steps_before(steps, buckets):
     """Late rows arrive too: they count, though the operator does not see them."""
@@ -73,10 +79,10 @@ def test_every_bucket_is_told_the_same_of_the_steps_before(steps, buckets):
         assert told(out) == ({(seen, arrived)} if good else set())
         seen, latest = seen + len(good), max([latest, *times])
         assert engine.arrived == {"s": arrived}
-        assert engine.control[OPERATOR].seen == seen
-        assert engine.control[LAST].seen == seen
-        assert len(engine.control[OPERATOR].known) == buckets
-    assert [sum(rows) for rows in engine.control[OPERATOR].steps] == [
+        assert record_of(engine).seen == seen
+        assert record_of(engine, LAST).seen == seen
+        assert len(record_of(engine).known) == buckets
+    assert [sum(rows) for rows in record_of(engine).steps] == [
         sum(time >= max([-1, *(t for before in steps[:i] for t in before)]) for time in times)
         for i, times in enumerate(steps)
     ]
@@ -93,7 +99,7 @@ def test_the_end_changes_neither_records_nor_counts():
 def test_a_record_is_what_a_file_would_say_of_it():
     engine = Engine(job(buckets=1))
     engine.step({"s": raw([1]).to_batches()})
-    assert engine.control[OPERATOR].steps == ((1,),)
+    assert record_of(engine).steps == ((1,),)
     assert recorded(engine.control[OPERATOR]) == engine.control[OPERATOR]
 
 

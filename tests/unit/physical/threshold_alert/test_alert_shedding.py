@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,9 +64,10 @@ def alarms_of(operator: ThresholdAlertOperator, steps: int) -> tuple[list[int], 
     for step in range(steps):
         times = [np.sort(random.integers(step * LENGTH, (step + 1) * LENGTH, ROWS)) for _ in range(2)]
         inputs = [elements(schema, own) for schema, own in zip((LEFT, RIGHT), times, strict=True)]
-        directed = operator.with_directive(record and record.directive, {})
+        directed = operator.with_directive(None if record is None else record.directive, {})
         done = directed.step(state, inputs, [(step + 1) * LENGTH] * 2)
-        state, record = done.state, operator.decide(record, [done.report] if done.report else [], 0.1)
+        reports: list[Any] = [done.report] if done.report else []
+        state, record = done.state, operator.decide(record, reports, 0.1)
         found.append(len(done.output))
     return found, record
 
@@ -122,8 +124,8 @@ ROOM = 0.9
 
 
 def report(volume: int, made: int, seconds: float) -> AlertReport:
-    in_one_cell = ((many,) + (0,) * (CELLS - 1) for many in (volume, made, 0))
-    return AlertReport(*in_one_cell, seconds=seconds, rows=100, budget=made)
+    volumes, judged, alarms = ((many,) + (0,) * (CELLS - 1) for many in (volume, made, 0))
+    return AlertReport(volumes, judged, alarms, seconds=seconds, rows=100, budget=made)
 
 
 def reports(*of_alerts: AlertReport) -> ThresholdAlertReport:
@@ -133,7 +135,11 @@ def reports(*of_alerts: AlertReport) -> ThresholdAlertReport:
 def budgets(operator: ThresholdAlertOperator, record: ThresholdAlertRecord | None) -> list[float]:
     """What each alert may judge in the next step, which has as many rows as those before."""
     inputs = [elements(LEFT, np.arange(50)), elements(RIGHT, np.arange(50))]
-    told = operator.with_directive(record and record.directive, {}).step(NO_STATE, inputs, [50, 50]).report
+    told = (
+        operator.with_directive(None if record is None else record.directive, {})
+        .step(NO_STATE, inputs, [50, 50])
+        .report
+    )
     return [told.alerts[number].budget for number in sorted(told.alerts)]
 
 
@@ -294,4 +300,5 @@ def alarms_of_run(options: str, buckets: int) -> tuple[Counter[tuple[object, ...
         found.update(
             (row["k"], row["r_t"], row["s_t"]) for _, batch in out.results for row in batch.columns.to_pylist()
         )
-    return found, next(iter(engine.control.values()), None)
+    record: Any = next(iter(engine.control.values()), None)
+    return found, record
