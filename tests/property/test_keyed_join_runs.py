@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import event, given, settings
@@ -76,12 +77,8 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
         for step in cuts_of(random, world, most):
             raw = {name: world.streams[name].table(rows).to_batches() for name, rows in step.items() if name in tables}
             boxes.append(engine.step(raw)[0])
-            result.found += sum(
-                1
-                for each in engine.control.values()
-                for f in each.found
-                if f.reach and not f.is_declared  # type: ignore[attr-defined]
-            )
+            findings: list[Any] = [finding for record in engine.control.values() for finding in record.found]
+            result.found += sum(1 for each in findings if each.reach and not each.is_declared)
             result.cold = max(result.cold, engine.state_size().cold_bytes)
             if store and random.random() < 0.4:
                 engine = started_again(engine, store)
