@@ -113,7 +113,7 @@ def test_lines_of_csv_that_do_not_parse_are_kept_as_they_came(session, tmp_path)
         bad[0]: "2 fields where 3 belong",
         bad[1]: "4 fields where 3 belong",
         bad[2]: "column 'k': 'x' is no INT",
-        bad[3]: "a quote is not closed, or is followed by more than a delimiter",
+        bad[3]: "a quote is not closed, or is followed by something other than a delimiter",
         bad[4]: "column 'at': 'soon' is no TIMESTAMP",
         bad[5]: "column 'k': '99999999999' is no INT",
         bad[6]: "column 'v': '1-2' is no DOUBLE",
@@ -171,9 +171,9 @@ def test_lines_that_are_no_json_object_are_kept_as_they_came(session, tmp_path):
     found = outcome(session, STREAM.format(folder=tmp_path, path="s.jsonl") + "; SELECT k, v FROM s")
     assert found.rows["query_1"] == [(1, 2.0)]
     assert found.letters("reason", "row", "detail") == [
-        ("malformed", "[1]", "the line is no JSON object"),
+        ("malformed", "[1]", "the line is not a JSON object"),
         ("malformed", bad[2], "column 'k': 'x' is no INT"),
-        ("malformed", bad[0], "the line is no JSON: Expecting value at character 14"),
+        ("malformed", bad[0], "the line is not JSON: Expecting value at character 14"),
     ]
     assert found.progress.dead == {"malformed": 3}
 
@@ -305,7 +305,7 @@ def test_a_sum_that_overflows_is_a_dead_letter_for_as_long_as_it_does(session, t
     (letter,) = found.dead
     assert (letter["origin"], letter["reason"], letter["time"]) == ("query_1", "overflow", 2)
     assert letter["row"] == '{"s.k": 1}'
-    assert letter["detail"] == "the sum is outside of the range of BIGINT"
+    assert letter["detail"] == "the sum is outside the range of BIGINT"
 
 
 # ---- inputs that are wrong as a whole: told in words, on the command line
@@ -350,8 +350,8 @@ def test_an_empty_folder(command, tmp_path):
     (tmp_path / "data").mkdir()
     assert command(stream("data") + "SELECT k FROM s") == said(
         3,
-        "error[D102]: stream 's': …/data is empty, so its format is not known",
-        "   = hint: to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'",
+        "error[D102]: stream 's': …/data is empty, so its format is unknown",
+        "   = hint: to wait for the first file, give its format: WITH (format = 'csv'), or FROM '…/*.csv'",
     )
     assert command(stream("data/*.csv") + "SELECT k FROM s") == said(
         3, "error[D102]: stream 's': there is no data at …/data/*.csv"
@@ -364,7 +364,7 @@ def test_a_folder_without_files_of_the_format(command, tmp_path):
     code, words = command(stream("data") + "SELECT k FROM s")
     assert (code, words) == said(
         3,
-        "error[D101]: stream 's': …/data has no ending that tells its format (good.txt)",
+        "error[D101]: stream 's': …/data has no file ending that gives its format (good.txt)",
         "   = hint: add the option format = 'csv', 'jsonl' or 'parquet'",
     )
 
@@ -448,7 +448,7 @@ def test_an_unknown_column(command):
 def test_a_query_that_would_need_unbounded_state(command):
     assert command(stream("good.csv") + "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k") == said(
         2,
-        "error[Q201]: an aggregate over an unbounded window would have to remember all elements for ever",
+        "error[Q201]: an aggregate over an unbounded window would have to keep all elements for ever",
         "  --> 2:32",
         "   | SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k",
         "   |                                ^^^^^^^^^^^^^^^^^^^^^^^",

@@ -62,7 +62,7 @@ class CsvReader:
         try:
             cells = _split_csv(line)
         except csv.Error as error:
-            return f"the line is no CSV ({error})"
+            return f"the line is not CSV ({error})"
         if len(cells) != self._width:
             return f"the line has {len(cells)} fields instead of {self._width}"
         time, value, *key = [cells[place] for place in self._places]
@@ -86,11 +86,11 @@ class JsonReader:
         try:
             row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
         except json.JSONDecodeError as error:
-            return f"the line is no JSON ({error.msg} at character {error.pos + 1})"
+            return f"the line is not JSON ({error.msg} at character {error.pos + 1})"
         except RecursionError:
             return "the line is nested too deeply"
         if not isinstance(row, dict):
-            return "the line is no JSON object"
+            return "the line is not a JSON object"
         time, value, *key = (
             _field_text(row.get(name)) for name in (self._columns.time, self._columns.value, *self._columns.key)
         )

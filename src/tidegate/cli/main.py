@@ -39,7 +39,7 @@ def run(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state; a run goes on from it."
+            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state; a run resumes from it."
         ),
     ] = None,
     out: Annotated[
@@ -56,8 +56,8 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process all available input, emit every result, then exit.")
     ] = False,
-    buckets: Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    buckets: Annotated[int | None, typer.Option(min=1, help="Number of buckets into which keys are hashed.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
     strict: Strict = False,
 ) -> None:
     """Run the queries in a file.

@@ -69,7 +69,7 @@ class Recipe:
         given = dict(parse_qsl(urlsplit(stream.location).query, keep_blank_values=True))
         _check_parameters(stream, given)
         if "rows" not in given:
-            hint = "endless generators are not supported yet: add rows=100000, say"
+            hint = "endless generators are not supported yet: add for instance rows=100000"
             raise DataError("D105", f"stream '{stream.name}': the generator has no number of rows", hint=hint)
         try:
             return _parse_recipe(stream, _DEFAULTS | given)

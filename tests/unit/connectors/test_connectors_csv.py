@@ -86,7 +86,7 @@ def test_quotes_protect_delimiters_and_are_doubled_inside():
     assert [name for _, name, _ in rows(out)] == ["a,b", 'say "hi"', '5" pipe', 'x""']
 
 
-UNCLOSED = "a quote is not closed, or is followed by more than a delimiter"
+UNCLOSED = "a quote is not closed, or is followed by something other than a delimiter"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ UNCLOSED = "a quote is not closed, or is followed by more than a delimiter"
         ('1,"open,1', UNCLOSED),
         ('1,"a"b,1', UNCLOSED),
         ('x"y,"z,1', UNCLOSED),
-        ("1,a\rb,1", "a carriage return stands within the line"),
+        ("1,a\rb,1", "the line contains a carriage return"),
         ('1,2",3"\n', UNCLOSED),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_file_without_any_line_has_no_header_to_go_by(tmp_path):
     path = tmp_path / "a.csv"
     path.touch()
     assert failure(path) == (
-        f"error[D103]: stream 'bid': {path} is empty: there is no header to go by\n"
+        f"error[D103]: stream 'bid': {path} is empty and has no header\n"
         "   = hint: write the header line, or add the option header = 'false'"
     )
     open_source(stream(path, header="false")).check()
@@ -293,7 +293,7 @@ def test_a_file_with_lone_carriage_returns_is_an_error_that_says_how_to_convert_
 
 def test_a_header_field_that_is_too_long_for_csv_is_an_error_of_ours(tmp_path):
     (tmp_path / "a.csv").write_text(f"t,name,{'x' * 200_000}\n")
-    assert failure(tmp_path / "a.csv").startswith(f"error[D109]: the first line of {tmp_path}/a.csv is no CSV: ")
+    assert failure(tmp_path / "a.csv").startswith(f"error[D109]: the first line of {tmp_path}/a.csv is not CSV: ")
 
 
 def test_an_empty_file_beside_others_is_no_error(tmp_path):

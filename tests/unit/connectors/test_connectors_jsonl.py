@@ -110,12 +110,12 @@ def test_half_a_surrogate_pair_is_no_text():
 @pytest.mark.parametrize(
     ("line", "detail"),
     [
-        ('{"t": 1', "the line is no JSON: Expecting ',' delimiter at character 8"),
-        ("[1]", "the line is no JSON object"),
-        ("7", "the line is no JSON object"),
-        ('{"t": 1} {"t": 2}', "the line is no JSON: Extra data at character 10"),
-        ('{"t": 1}\0}', "the line is no JSON: Extra data at character 9"),
-        ("t,s", "the line is no JSON: Expecting value at character 1"),
+        ('{"t": 1', "the line is not JSON: Expecting ',' delimiter at character 8"),
+        ("[1]", "the line is not a JSON object"),
+        ("7", "the line is not a JSON object"),
+        ('{"t": 1} {"t": 2}', "the line is not JSON: Extra data at character 10"),
+        ('{"t": 1}\0}', "the line is not JSON: Extra data at character 9"),
+        ("t,s", "the line is not JSON: Expecting value at character 1"),
     ],
 )
 def test_a_line_that_is_no_object_is_malformed_alone(line, detail):

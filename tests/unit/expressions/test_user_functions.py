@@ -192,7 +192,7 @@ def test_declarations_that_mean_nothing_are_refused(session, name, arguments, re
 
 def test_a_name_that_is_nearly_right_is_hinted_at(session: Session) -> None:
     session.function("dol_to_euro", lambda p: p, arguments=["DOUBLE"], result="DOUBLE")
-    with pytest.raises(QueryError, match="there is no function 'dol_to_eur'") as caught:
+    with pytest.raises(QueryError, match="unknown function 'dol_to_eur'") as caught:
         session.sql("SELECT dol_to_eur(price) FROM bid")
     assert caught.value.hint == "did you mean 'dol_to_euro'?"
 

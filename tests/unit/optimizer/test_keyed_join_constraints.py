@@ -69,12 +69,12 @@ def test_constraints_on_the_columns_of_an_edge_are_made_use_of(parent: str, chil
         (
             "CLUSTERED BY (pid) WITHIN 5 ROWS",
             "p.pid = o.pid AND p.oid = o.oid",
-            "it is by (pid), and rows are joined by (oid, pid)",
+            "it is by (pid), but rows are joined by (oid, pid)",
         ),
         (
             "ORDERED BY (pid) WITHIN 5 ROWS",
             "p.pid = o.pid AND p.oid = o.oid",
-            "rows are joined by several columns, and the order is that of one",
+            "rows are joined by several columns, but only one is ordered",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_of_constraints_in_one_unit_the_shortest_counts() -> None:
     by = {"pid": "9 SECONDS", "pid, oid": "5 SECONDS", "oid, pid": "3 ROWS"}
     said = " ".join(f"CLUSTERED BY ({columns}) WITHIN {reach}" for columns, reach in by.items())
     found = constraints(said, where="p.pid = o.pid AND p.oid = o.oid")
-    assert [unused for _, unused in found] == ["within 5 seconds holds, too", None, None]
+    assert [unused for _, unused in found] == ["within 5 seconds also holds", None, None]
 
 
 def test_of_texts_only_clusters_are_watched() -> None:
@@ -206,7 +206,7 @@ p, o, s: tree, covered by {p}
   p → o on p.pid = o.pid
   o → s on o.oid = s.oid
   mode exact: nothing leaves because of a constraint
-  in one bucket: no column of every input is equal in all of them\
+  in one bucket: no column is equal in all inputs\
 """)
 
 
@@ -238,7 +238,7 @@ JOINED, OTHERS = f"SELECT p.pid {FROM}", "SELECT q.pid FROM q WINDOW(RANGE 10 MI
     ],
 )
 def test_what_is_wrong_above_a_join_that_misses_results_is_said(above: str, what: str) -> None:
-    said = f"mode lean: where results of a join are missing, those of {what} above it are wrong, not only fewer"
+    said = f"mode lean: if the join misses results, the results of {what} above it are wrong, not only fewer"
     assert describe_wrong_results(optimized(REFERRING + above, LEAN)) == [said]
     assert describe_wrong_results(optimized(REFERRING + above)) == []
     explained = explain_program(bind("SET constraints = declared MODE lean;" + REFERRING + above), ExplainFormat.TEXT)

@@ -129,4 +129,4 @@ def _positive_count(word: str, amount: AmountWithUnit) -> int:
 
 def _refuse_reversed(least: int, most: int, span: Span, message: str) -> None:
     if least > most:
-        raise QueryError("Q114", message, span, hint="exchange the two")
+        raise QueryError("Q114", message, span, hint="swap the two")

@@ -87,7 +87,7 @@ def mark_broken(
     told = []
     for each, facts, is_used in zip(candidates, judged, used, strict=True):
         rows = late.get(each.name, 0)
-        why = f"{rows} row{'' if rows == 1 else 's'} came too late" if rows else "results are missing"
+        why = f"{rows} row{'' if rows == 1 else 's'} arrived too late" if rows else "results are missing"
         is_broken = is_used and each.declared is not None and (rows or is_missing)
         told.append({**facts, "in_use": f"{USED}, but it was broken: {why}", "late": rows} if is_broken else facts)
     return told

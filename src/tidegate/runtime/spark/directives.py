@@ -75,7 +75,7 @@ def read_announcement() -> Orders:
     text = task_context().getLocalProperty(_ORDERS)
     if text is None:
         hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
-        raise InternalError("I303", "the orders of the step did not reach a task of Spark", hint=hint)
+        raise InternalError("I303", "the directives of the step did not reach a Spark task", hint=hint)
     return Orders(**json.loads(text))
 
 

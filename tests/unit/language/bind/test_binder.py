@@ -518,7 +518,7 @@ error[Q105]: there are two columns 'A'
   --> 1:25
    | CREATE STREAM s (a INT, A INT) FROM 'x' TIMESTAMP BY a
    |                         ^
-   = hint: rename one of them; case does not count\
+   = hint: rename one of them; names are case-insensitive\
 """)
     assert error("SELECT 1 FROM Bid, bid") == snapshot("""\
 error[Q105]: there are two 'bid' in this FROM
@@ -560,7 +560,7 @@ error[Q109]: column 'a' is INT, which is no time
   --> 1:61
    | CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a
    |                                                             ^
-   = hint: if it is a time, say what it counts since 1970, for example UNIT SECONDS\
+   = hint: if it is a time, add its unit, for example UNIT SECONDS\
 """)
 
 
@@ -652,25 +652,25 @@ error[Q106]: there is no column 2 in this SELECT
 
 def test_misplaced_aggregates_are_refused() -> None:
     assert error("SELECT itemID FROM Bid WHERE COUNT(*) > 1") == snapshot("""\
-error[Q107]: an aggregate cannot stand in WHERE
+error[Q107]: an aggregate is not allowed in WHERE
   --> 1:30
    | SELECT itemID FROM Bid WHERE COUNT(*) > 1
    |                              ^^^^^^^^
-   = hint: conditions on aggregates stand in HAVING\
+   = hint: put conditions on aggregates into HAVING\
 """)
     assert error("SELECT SUM(COUNT(*)) FROM Bid [RANGE 1 HOUR]") == snapshot("""\
-error[Q107]: an aggregate cannot stand in another aggregate
+error[Q107]: an aggregate is not allowed in another aggregate
   --> 1:12
    | SELECT SUM(COUNT(*)) FROM Bid [RANGE 1 HOUR]
    |            ^^^^^^^^
    = hint: aggregate first in a subquery in FROM\
 """)
     assert error("SELECT COUNT(*) AS n FROM Bid [RANGE 1 HOUR] GROUP BY n") == snapshot("""\
-error[Q107]: an aggregate cannot stand in GROUP BY
+error[Q107]: an aggregate is not allowed in GROUP BY
   --> 1:55
    | SELECT COUNT(*) AS n FROM Bid [RANGE 1 HOUR] GROUP BY n
    |                                                       ^
-   = hint: group by columns of the streams; conditions on aggregates stand in HAVING\
+   = hint: group by columns of the streams; put conditions on aggregates into HAVING\
 """)
     assert error("SELECT MAX(itemID, bidderID) FROM Bid [RANGE 1 HOUR]") == snapshot("""\
 error[Q107]: MAX takes one argument, not 2
@@ -693,21 +693,21 @@ error[Q107]: SUM does not take a '*'
 
 def test_state_without_bound_is_refused() -> None:
     assert error("SELECT COUNT(*) FROM Bid WINDOW(RANGE UNBOUNDED)") == snapshot("""\
-error[Q201]: an aggregate over an unbounded window would have to remember all elements for ever
+error[Q201]: an aggregate over an unbounded window would have to keep all elements for ever
   --> 1:26
    | SELECT COUNT(*) FROM Bid WINDOW(RANGE UNBOUNDED)
    |                          ^^^^^^^^^^^^^^^^^^^^^^^
    = hint: give the window a RANGE, such as RANGE 1 HOUR\
 """)
     assert error("SELECT DISTINCT itemID FROM Bid [RANGE UNBOUNDED]") == snapshot("""\
-error[Q201]: DISTINCT over an unbounded window would have to remember all elements for ever
+error[Q201]: DISTINCT over an unbounded window would have to keep all elements for ever
   --> 1:33
    | SELECT DISTINCT itemID FROM Bid [RANGE UNBOUNDED]
    |                                 ^^^^^^^^^^^^^^^^^
    = hint: give the window a RANGE, such as RANGE 1 HOUR\
 """)
     assert error("SELECT 1 FROM Bid b, OpenAuction [RANGE UNBOUNDED] o WHERE b.itemID = o.itemID") == snapshot("""\
-error[Q201]: a join over an unbounded window would have to remember all elements for ever
+error[Q201]: a join over an unbounded window would have to keep all elements for ever
   --> 1:34
    | SELECT 1 FROM Bid b, OpenAuction [RANGE UNBOUNDED] o WHERE b.itemID = o.itemID
    |                                  ^^^^^^^^^^^^^^^^^
@@ -725,7 +725,7 @@ error[Q202]: a window over elements that are valid for up to 1 hour would make 3
   --> 1:55
    | SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s
    |                                                       ^^^^^^^^^^^^^
-   = hint: take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
+   = hint: read its rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
 """)
 
 
@@ -734,7 +734,7 @@ def test_an_error_in_a_stream_of_another_text_is_shown_where_it_is_read() -> Non
     with pytest.raises(QueryError) as caught:
         bind("SELECT DISTINCT e.itemID FROM ever e", ever)
     assert caught.value.render() == snapshot("""\
-error[Q201]: DISTINCT over an unbounded window would have to remember all elements for ever
+error[Q201]: DISTINCT over an unbounded window would have to keep all elements for ever
   --> 1:31
    | SELECT DISTINCT e.itemID FROM ever e
    |                               ^^^^^^

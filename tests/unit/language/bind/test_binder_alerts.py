@@ -155,13 +155,13 @@ def test_a_stream_may_be_joined_with_a_table_below_an_alert():
     ("sources", "message"),
     [
         ("humidity h, place a", "Q212: an alert cannot read the table 'place': its rows have no times"),
-        ("humidity h", "Q212: an alert is about several streams, or about a total"),
-        ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert has no window of its own"),
-        ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert has no window of its own"),
-        ("humidity h CROSS JOIN air a", "Q212: the streams of an alert are not joined in FROM"),
+        ("humidity h", "Q212: an alert needs several streams, or a total"),
+        ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert cannot have a window"),
+        ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert cannot have a window"),
+        ("humidity h CROSS JOIN air a", "Q212: the streams of an alert cannot be joined in FROM"),
         (
             "humidity h, (SELECT DISTINCT value FROM air WINDOW(RANGE 1 MINUTE)) a",
-            "Q212: WITHIN is about the times of elements, and 'a' has elements that last",
+            "Q212: WITHIN compares the times of elements, and 'a' has elements that last",
         ),
         ("humidity h, airs a", "Q101: unknown stream 'airs'"),
         ("humidity h, air h", "Q105: there are two 'h' in this FROM"),
@@ -196,7 +196,7 @@ def test_an_alert_takes_the_queries_that_the_page_of_the_language_names(source, 
     if is_taken:
         assert len(join(text).inputs) == 2
     else:
-        assert refused(text) == "Q212: WITHIN is about the times of elements, and 'a' has elements that last"
+        assert refused(text) == "Q212: WITHIN compares the times of elements, and 'a' has elements that last"
 
 
 # ---- WITHIN
@@ -322,8 +322,8 @@ def test_conditions_on_no_stream_are_kept():
         ("MATCHING at, AT", "Q105: 'AT' is in MATCHING twice"),
         ("WHERE x.value > 1", "Q101: there is no 'x' in FROM"),
         ("WHERE h.value", "Q113: a condition must be BOOLEAN, but this is DOUBLE"),
-        ("WHERE MAX(h.value) > 1", "Q107: an aggregate cannot stand in the WHERE of an alert"),
-        ("WHERE h.machine IN (SELECT machine FROM place)", "Q116: a query cannot stand in the WHERE of an alert"),
+        ("WHERE MAX(h.value) > 1", "Q107: an aggregate is not allowed in the WHERE of an alert"),
+        ("WHERE h.machine IN (SELECT machine FROM place)", "Q116: a query is not allowed in the WHERE of an alert"),
         ("ASSUME QUASICONVEX IN x", "Q101: there is no 'x' in FROM"),
     ],
 )
@@ -368,11 +368,11 @@ def test_the_condition_is_the_comparison_as_it_is_written():
         ("h.value > a.value AND h.value > 3", "Q213: WHEN takes one comparison"),
         ("h.value > 3", "Q213: this WHEN reads 'h' alone"),
         ("1 > 3", "Q213: this WHEN reads no stream"),
-        ("h.at > a.at", "Q213: a threshold is about a number, and this is TIMESTAMP"),
-        ("h.value + a.value > NULL", "Q213: a threshold is about a number, and this is NULL"),
-        ("MAX(h.value) > a.value", "Q107: an aggregate cannot stand in the WHEN of an alert"),
+        ("h.at > a.at", "Q213: a threshold is a number, but this is TIMESTAMP"),
+        ("h.value + a.value > NULL", "Q213: a threshold is a number, but this is NULL"),
+        ("MAX(h.value) > a.value", "Q107: an aggregate is not allowed in the WHEN of an alert"),
         ("COUNT(*) > 3", "Q212: an alert on a total reads one stream"),
-        ("h.value > (SELECT MAX(value) FROM air)", "Q116: a query cannot stand in the WHEN of an alert"),
+        ("h.value > (SELECT MAX(value) FROM air)", "Q116: a query is not allowed in the WHEN of an alert"),
         ("h.values > a.value", "Q102: humidity has no column 'values'"),
         ("value > 3", "Q103: column 'value' is ambiguous"),
     ],
@@ -407,7 +407,7 @@ def test_alarms_are_a_stream_that_others_can_read():
 
 def test_an_alert_cannot_read_alarms_as_if_they_were_instants():
     text = f"{DAMP}; CREATE ALERT more FROM damp d, air a WITHIN 5 WHEN d.value > a.value"
-    assert refused(text) == "Q212: WITHIN is about the times of elements, and 'd' has elements that last"
+    assert refused(text) == "Q212: WITHIN compares the times of elements, and 'd' has elements that last"
 
 
 def test_alerts_are_shown_apart_from_streams_and_queries():

@@ -386,7 +386,7 @@ error[Q001]: this quote is never closed
   --> 1:8
    | SELECT 'abc FROM s
    |        ^
-   = hint: end it with '; inside of it, write '' for one\
+   = hint: end it with '; inside it, write '' for one\
 """)
     assert error("SELECT a /* b FROM s") == snapshot("""\
 error[Q001]: this comment is never closed
@@ -400,7 +400,7 @@ error[Q001]: this quote is never closed
   --> 1:8
    | SELECT "a FROM s
    |        ^
-   = hint: end it with "; inside of it, write "" for one\
+   = hint: end it with "; inside it, write "" for one\
 """)
 
 
@@ -459,11 +459,11 @@ error[Q110]: unknown unit of time 'SECNODS'
    = hint: did you mean 'second'?\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 99999999999999999999 DAYS)") == snapshot("""\
-error[Q111]: this is longer than time itself
+error[Q111]: this length of time is too long
   --> 1:30
    | SELECT a FROM s WINDOW(RANGE 99999999999999999999 DAYS)
    |                              ^^^^^^^^^^^^^^^^^^^^^^^^^
-   = hint: the longest is some 73 000 years\
+   = hint: the longest is about 73,000 years\
 """)
     assert error("SELECT TIMESTAMP 'yesterday' FROM s") == snapshot("""\
 error[Q111]: 'yesterday' is no point in time
@@ -473,18 +473,18 @@ error[Q111]: 'yesterday' is no point in time
    = hint: write for instance TIMESTAMP '2026-01-31 12:00:00'\
 """)
     assert error("SELECT INTERVAL 'soon' FROM s") == snapshot("""\
-error[Q110]: 'soon' is no duration
+error[Q110]: 'soon' is not a duration
   --> 1:17
    | SELECT INTERVAL 'soon' FROM s
    |                 ^^^^^^
    = hint: write for instance '5 seconds'\
 """)
     assert error("SELECT a FROM s x WINDOW(NOW) y") == snapshot("""\
-error[Q105]: 'x' already is the alias here
+error[Q105]: 'x' is already the alias here
   --> 1:31
    | SELECT a FROM s x WINDOW(NOW) y
    |                               ^
-   = hint: an alias stands before or after the window\
+   = hint: write one alias, before or after the window\
 """)
     assert error("CREATE STREAM s (a INT) FROM 'x' DELAY 1 HOUR TIMESTAMP BY a DELAY 2 HOURS") == snapshot("""\
 error[Q105]: DELAY is given twice

@@ -354,7 +354,7 @@ def broken_after(operator):
 @pytest.mark.parametrize("reach", [Reach(time=3), Reach(rows=3)])
 def test_a_declared_constraint_says_that_it_was_broken(reach):
     order = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, reach),)))
-    assert [each["in_use"] for each in order["found"]] == ["yes, but it was broken: 1 row came too late"]
+    assert [each["in_use"] for each in order["found"]] == ["yes, but it was broken: 1 row arrived too late"]
 
 
 def test_a_reference_that_holds_is_not_said_to_be_broken_by_another_one():

@@ -54,11 +54,11 @@ def _named_links(pairs: Sequence[NamedPair], scope: Scope) -> tuple[Link, ...]:
         left, right = member_position(scope, pair.left), member_position(scope, pair.right)
         if left == right:
             message = f"'{pair.left.text}' is always near itself"
-            raise QueryError("Q211", message, pair.right.span, hint="name two streams behind BETWEEN")
+            raise QueryError("Q211", message, pair.right.span, hint="name two different streams after BETWEEN")
         link = _link(left, right, pair.distance)
         if any((link.left, link.right) == (known.left, known.right) for known in links):
-            message = f"how near '{pair.left.text}' and '{pair.right.text}' are is said twice"
-            raise QueryError("Q211", message, pair.span, hint="leave one of them out")
+            message = f"the distance between '{pair.left.text}' and '{pair.right.text}' is given twice"
+            raise QueryError("Q211", message, pair.span, hint="remove one of them")
         links.append(link)
     _refuse_unconnected(links, pairs, scope)
     return tuple(links)
