@@ -115,11 +115,11 @@ def test_lines_that_cannot_be_read_go_to_standard_error_with_the_reason():
             'line 6: the line is not CSV (unexpected end of data): a,1,1,"open',
             "line 5: the line has 2 fields instead of 4: a,1",
             "line 10: the line is not UTF-8 text: a,1,\ufffd,",
-            "line 2: 'warm' is no number: a,1,warm,",
-            "line 3: 'yesterday' is no time: a,yesterday,1,",
-            "line 4: '' is no time: a,,1,",
-            f"line 7: '{2**62}' is no time: a,{2**62},1,",
-            "line 8: '1_0' is no number: a,1,1_0,",
+            "line 2: 'warm' is not a number: a,1,warm,",
+            "line 3: 'yesterday' is not a time: a,yesterday,1,",
+            "line 4: '' is not a time: a,,1,",
+            f"line 7: '{2**62}' is not a time: a,{2**62},1,",
+            "line 8: '1_0' is not a number: a,1,1_0,",
             "kept 1 of 1 rows; 8 could not be read",
         ]
     )

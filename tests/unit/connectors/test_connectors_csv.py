@@ -74,7 +74,7 @@ def test_no_column_at_all_still_gives_elements():
 def test_an_empty_field_is_null_and_a_quoted_one_is_empty():
     out = decoder().decode(raw("1,,", '2,"",3', '3,"",""'), BEGINNING)
     assert rows(out) == [(1, None, None), (2, "", 3.0)]
-    assert dead(out) == [("malformed", "column 'price': '' is no DOUBLE", 3, '3,"",""')]
+    assert dead(out) == [("malformed", "column 'price': '' is not a valid DOUBLE", 3, '3,"",""')]
 
 
 def test_an_empty_last_field_is_null_after_a_quoted_one():
@@ -118,8 +118,8 @@ def test_a_value_of_another_type_is_malformed_with_column_value_and_type():
     out = decoder().decode(raw("1,a,cheap", "soon,b,1", "2,c,1"), BEGINNING)
     assert rows(out) == [(2, "c", 1.0)]
     assert dead(out) == [
-        ("malformed", "column 'price': 'cheap' is no DOUBLE", 1, "1,a,cheap"),
-        ("malformed", "column 't': 'soon' is no BIGINT", None, "soon,b,1"),
+        ("malformed", "column 'price': 'cheap' is not a valid DOUBLE", 1, "1,a,cheap"),
+        ("malformed", "column 't': 'soon' is not a valid BIGINT", None, "soon,b,1"),
     ]
 
 
@@ -286,7 +286,7 @@ def test_a_file_with_lone_carriage_returns_is_an_error_that_says_how_to_convert_
     path.write_bytes(b"t,name,price\r1,a,1\r2,b,2\r")
     assert failure(path) == (
         f"error[D109]: the first line of {path} contains carriage returns\n"
-        "   = hint: lines end in a line feed, with or without a carriage return before it: "
+        "   = hint: lines must end in a line feed, with or without a carriage return before it: "
         "convert the file, for example with tr '\\r' '\\n'"
     )
 

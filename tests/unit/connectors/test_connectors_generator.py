@@ -148,5 +148,5 @@ def test_what_makes_no_sense_is_refused(query, message):
 
 
 def test_options_that_mean_nothing_are_refused():
-    with pytest.raises(DataError, match="there is no option 'header'"):
+    with pytest.raises(DataError, match="unknown option 'header'"):
         open_source(stream(header="false")).check()

@@ -109,7 +109,7 @@ error[Q121]: 'noon' is not a timestamp
 
 def test_an_unknown_function_hints_at_what_was_meant():
     assert error_of("uper", S) == snapshot("""\
-error[Q120]: there is no function 'uper'
+error[Q120]: unknown function 'uper'
    = hint: did you mean 'upper'?\
 """)
     assert "did you mean 'count'?" in error_of("coun", S)
@@ -143,7 +143,7 @@ error[Q121]: '=' does not take (INT, STRING)
         (
             ("date_trunc", text("fortnight"), T),
             snapshot("""\
-error[Q121]: 'fortnight' is no unit of time
+error[Q121]: 'fortnight' is not a unit of time
    = hint: available: day, hour, microsecond, millisecond, minute, month, quarter, second, week, year\
 """),
         ),

@@ -179,8 +179,8 @@ def test_a_function_can_fail_is_shown_as_written_and_never_pushed_to_spark() -> 
 @pytest.mark.parametrize(
     ("name", "arguments", "result", "message"),
     [
-        ("abs", ["DOUBLE"], "DOUBLE", "there already is a function 'abs'"),
-        ("Median", ["DOUBLE"], "DOUBLE", "there already is a function 'median'"),
+        ("abs", ["DOUBLE"], "DOUBLE", "a function 'abs' already exists"),
+        ("Median", ["DOUBLE"], "DOUBLE", "a function 'median' already exists"),
         ("a b", ["DOUBLE"], "DOUBLE", "cannot be the name of a function"),
         ("f", ["DUOBLE"], "DOUBLE", "unknown type 'DUOBLE'"),
     ],

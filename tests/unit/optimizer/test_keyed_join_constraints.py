@@ -58,14 +58,14 @@ def test_constraints_on_the_columns_of_an_edge_are_made_use_of(parent: str, chil
         (
             "CONSTRAINT (oid) REFERENCES o (pid) WITHIN 5 ROWS",
             "p.pid = o.pid",
-            "it refers by (oid), which is not what is joined",
+            "it refers by (oid), but these columns are not joined",
         ),
         (
             "CONSTRAINT (pid) REFERENCES o (pid) WITHIN 10 MINUTES",
             "p.pid = o.pid",
-            "rows of p are valid for 10 minutes only",
+            "rows of p are valid for only 10 minutes",
         ),
-        ("CLUSTERED BY (pid) WITHIN 11 MINUTES", "p.pid = o.pid", "rows of o are valid for 10 minutes only"),
+        ("CLUSTERED BY (pid) WITHIN 11 MINUTES", "p.pid = o.pid", "rows of o are valid for only 10 minutes"),
         (
             "CLUSTERED BY (pid) WITHIN 5 ROWS",
             "p.pid = o.pid AND p.oid = o.oid",
@@ -123,7 +123,7 @@ def test_what_is_declared_and_used_is_not_watched() -> None:
 
 def test_rows_stay_while_another_source_may_join_them() -> None:
     text = stream("p", "CLUSTERED BY (pid) WITHIN 5 ROWS") + Q + O_KEYED + TO_O
-    why = "q joins o, too, and nothing tells when no more of its rows come"
+    why = "q also joins o, and nothing says when its last row has arrived"
     assert why_plain(text)[1] == f"  not used: p of one o arrive within 5 rows of each other, because {why}"
     assert not [each for each in the_join(text, MONITORED).constraints if each.unused]
     assert joins(
@@ -173,7 +173,7 @@ def test_the_graph_and_the_constraints_are_explained() -> None:
     assert graph(text, replace(MONITORED, exact=False)) == snapshot("""\
 c, b, o: cyclic, covered by {c}
   c → b on c.pid = b.pid
-    not used: b arrives within 1 hour after c, because rows of c are valid for 10 minutes only
+    not used: b arrives within 1 hour after c, because rows of c are valid for only 10 minutes
     used: c of one b arrive within 10 rows of each other
     watched: how late b arrives after c
     watched: how far c is out of order
@@ -184,17 +184,17 @@ c, b, o: cyclic, covered by {c}
   o → b on o.pid = b.pid
     watched: how late b arrives after o
     watched: how far b is out of order
-  mode lean: what leaves because of a constraint that is declared or found is forgotten
+  mode lean: rows that a constraint (declared or found) removes early are forgotten
   hashed by c.pid = b.pid = o.pid\
 """)
     assert graph(text) == snapshot("""\
 c, b, o: tree, covered by {c}
   c → b on c.pid = b.pid
-    not used: b arrives within 1 hour after c, because rows of c are valid for 10 minutes only
+    not used: b arrives within 1 hour after c, because rows of c are valid for only 10 minutes
     used: c of one b arrive within 10 rows of each other
   b → o on b.pid = o.pid
     used: o arrives within 5 seconds after b
-  mode exact: what leaves because of a constraint that is declared stays in cold storage until its window ends
+  mode exact: rows that a constraint (declared) removes early stay in cold storage until their window ends
   hashed by c.pid = b.pid = o.pid\
 """)
 
@@ -205,7 +205,7 @@ def test_a_join_without_a_common_column_is_in_one_bucket() -> None:
 p, o, s: tree, covered by {p}
   p → o on p.pid = o.pid
   o → s on o.oid = s.oid
-  mode exact: nothing leaves because of a constraint
+  mode exact: no constraint removes rows early
   in one bucket: no column is equal in all inputs\
 """)
 

@@ -235,7 +235,7 @@ Map b.itemID AS itemID
 
 def test_a_join_condition_sees_only_what_it_joins() -> None:
     assert error("SELECT 1 FROM Bid b, OpenAuction o JOIN ClosedAuction c ON b.itemID = c.itemID") == snapshot("""\
-error[Q101]: there is no 'b' in FROM
+error[Q101]: FROM has no 'b'
   --> 1:60
    | SELECT 1 FROM Bid b, OpenAuction o JOIN ClosedAuction c ON b.itemID = c.itemID
    |                                                            ^
@@ -438,21 +438,21 @@ error[Q102]: Bid has no column 'itemIDs'
    = hint: did you mean 'itemID'?\
 """)
     assert error("SELECT x.itemID FROM Bid b") == snapshot("""\
-error[Q101]: there is no 'x' in FROM
+error[Q101]: FROM has no 'x'
   --> 1:8
    | SELECT x.itemID FROM Bid b
    |        ^
    = hint: available: b\
 """)
     assert error("SELECT x.* FROM Bid b") == snapshot("""\
-error[Q101]: there is no 'x' in FROM
+error[Q101]: FROM has no 'x'
   --> 1:8
    | SELECT x.* FROM Bid b
    |        ^
    = hint: available: b\
 """)
     assert error("SELECT ruond(bid_price) FROM Bid") == snapshot("""\
-error[Q120]: there is no function 'ruond'
+error[Q120]: unknown function 'ruond'
   --> 1:8
    | SELECT ruond(bid_price) FROM Bid
    |        ^^^^^
@@ -477,7 +477,7 @@ error[Q101]: unknown stream 'late'
   --> 1:15
    | SELECT a FROM late; CREATE STREAM late AS SELECT itemID AS a FROM Bid
    |               ^^^^
-   = hint: it is created further below; streams come before their readers\
+   = hint: it is created further below; move it before this query\
 """)
 
 
@@ -494,20 +494,20 @@ error[Q103]: 'Bid' is ambiguous
   --> 1:8
    | SELECT Bid.itemID FROM Bid x, Bid y
    |        ^^^
-   = hint: it may be x or y\
+   = hint: it may mean x or y\
 """)
 
 
 def test_names_that_are_taken_are_refused() -> None:
     assert error("CREATE STREAM BID AS SELECT 1 FROM Bid") == snapshot("""\
-error[Q105]: there already is a stream 'BID'
+error[Q105]: a stream 'BID' already exists
   --> 1:15
    | CREATE STREAM BID AS SELECT 1 FROM Bid
    |               ^^^
    = hint: choose another name\
 """)
     assert error("CREATE STREAM bid (t TIMESTAMP) FROM 'x' TIMESTAMP BY t") == snapshot("""\
-error[Q105]: there already is a stream 'bid'
+error[Q105]: a stream 'bid' already exists
   --> 1:15
    | CREATE STREAM bid (t TIMESTAMP) FROM 'x' TIMESTAMP BY t
    |               ^^^
@@ -556,7 +556,7 @@ error[Q102]: stream 's' has no column 'tz'
    = hint: available: a, ts\
 """)
     assert error("CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a") == snapshot("""\
-error[Q109]: column 'a' is INT, which is no time
+error[Q109]: column 'a' is INT, which is not a time
   --> 1:61
    | CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a
    |                                                             ^
@@ -642,7 +642,7 @@ error[Q106]: column 'Bid.itemID' is neither grouped nor aggregated
    = hint: add it to GROUP BY, or aggregate it: MIN, MAX, …\
 """)
     assert error("SELECT itemID FROM Bid [RANGE 1 HOUR] GROUP BY 2") == snapshot("""\
-error[Q106]: there is no column 2 in this SELECT
+error[Q106]: this SELECT has no column 2
   --> 1:48
    | SELECT itemID FROM Bid [RANGE 1 HOUR] GROUP BY 2
    |                                                ^
@@ -721,7 +721,7 @@ def test_an_unbounded_window_without_state_is_fine() -> None:
 
 def test_a_window_over_long_windows_is_refused() -> None:
     assert error("SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s") == snapshot("""\
-error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 of each
+error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 pieces of each
   --> 1:55
    | SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s
    |                                                       ^^^^^^^^^^^^^

@@ -140,10 +140,10 @@ MINUTE = "make the window at least as long as the granularity: WINDOW(RANGE 1 MI
 @pytest.mark.parametrize(
     ("source", "kept"),
     [
-        ("bid", "valid for one instant seldom are valid at a whole multiple of 1 minute: almost all rows are left out"),
+        ("bid", "valid for one instant are seldom valid at a whole multiple of 1 minute: almost all rows are left out"),
         ("bid WINDOW(NOW)", "almost all rows are left out"),
         ("(SELECT * FROM bid) b", "almost all rows are left out"),
-        ("bid WINDOW(RANGE 15 SECONDS)", "valid for 15 seconds seldom are valid at a whole multiple of 1 minute: only"),
+        ("bid WINDOW(RANGE 15 SECONDS)", "valid for 15 seconds are seldom valid at a whole multiple of 1 minute: only"),
         ("bid WINDOW(RANGE 15 SECONDS)", "only about 25 % of the rows remain"),
     ],
 )

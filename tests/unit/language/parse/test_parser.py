@@ -466,7 +466,7 @@ error[Q111]: this length of time is too long
    = hint: the longest is about 73,000 years\
 """)
     assert error("SELECT TIMESTAMP 'yesterday' FROM s") == snapshot("""\
-error[Q111]: 'yesterday' is no point in time
+error[Q111]: 'yesterday' is not a point in time
   --> 1:18
    | SELECT TIMESTAMP 'yesterday' FROM s
    |                  ^^^^^^^^^^^
@@ -491,7 +491,7 @@ error[Q105]: DELAY is given twice
   --> 1:62
    | CREATE STREAM s (a INT) FROM 'x' DELAY 1 HOUR TIMESTAMP BY a DELAY 2 HOURS
    |                                                              ^^^^^^^^^^^^^
-   = hint: leave one of them out\
+   = hint: remove one of them\
 """)
 
 

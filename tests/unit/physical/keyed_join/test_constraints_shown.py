@@ -76,7 +76,7 @@ def test_what_one_query_makes_use_of_is_in_use_whatever_is_said_of_another(tmp_p
 def test_where_nobody_makes_use_of_it_a_reason_is_shown(tmp_path):
     text = stream(tmp_path, "b", "KEY (pid)") + stream(tmp_path, "c", f"{REFERS} 1 HOUR")
     (line,) = shown(text + joined() + joined(window=SHORT)).values()
-    assert line["in_use"] == "no: rows of c are valid for 10 minutes only"
+    assert line["in_use"] == "no: rows of c are valid for only 10 minutes"
 
 
 def test_a_declaration_may_have_columns_in_another_order_than_the_key(tmp_path):
@@ -95,7 +95,7 @@ def test_a_declaration_that_is_not_about_what_is_joined_has_its_reason(tmp_path)
     lines = shown(text + joined("b.pid = c.pid AND b.size = 3"))
     assert {line["constraint"]: line["in_use"] for line in lines.values()} == {
         "arrived: (pid) references b (pid)": "yes",
-        "two: (pid, size) references b (pid, size)": "no: it refers by (pid, size), which is not what is joined",
+        "two: (pid, size) references b (pid, size)": "no: it refers by (pid, size), but these columns are not joined",
         "clustered by pid, size": "no: it is by (pid, size), but rows are joined by (pid)",
     }
 
