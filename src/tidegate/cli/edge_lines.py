@@ -102,7 +102,7 @@ def _field_text(value: Any) -> str | None:
 
 
 def parse_times(texts: list[str | None]) -> list[int | None]:
-    """Parse times, written as integer microseconds since 1970 or as timestamps; None where a text is no valid time."""
+    """Parse times, written as integer microseconds since 1970 or as timestamps; None if a text is not a valid time."""
     found = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
     others = [i for i, time in enumerate(found) if time is None and texts[i] is not None]
     if others:
@@ -113,7 +113,7 @@ def parse_times(texts: list[str | None]) -> list[int | None]:
 
 
 def parse_number(text: str | None) -> float | None:
-    """Parse a number: NaN if there is no text, None if the text is no number.
+    """Parse a number: NaN if there is no text, None if the text is not a number.
 
     Examples
     --------

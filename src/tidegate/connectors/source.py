@@ -154,7 +154,7 @@ def _file_source(stream: SourceStream) -> Source:
     match kind:
         case Format.CSV:
             dialect = Dialect.of(stream)
-            count_option(stream, MAX_LINE)  # raises an error if it is no number
+            count_option(stream, MAX_LINE)  # raises an error if it is not a number
             return CsvSource(stream, files, dialect)
         case Format.JSONL:
             check_options(stream, (MAX_LINE,))

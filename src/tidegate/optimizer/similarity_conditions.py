@@ -75,7 +75,7 @@ def find_similarity(join: Join | SimilarityJoin) -> SimilarityTerm | str | None:
         # A failure is a dead letter even if another term is NULL; but rows with NULL are similar to no others, and
         # the kernels never compare them.
         if term not in known and not is_safe(term):
-            return f"{to_sql(term)} can fail, even on rows that are not alike"
+            return f"{to_sql(term)} can fail, even on rows that are not similar"
     return min(found, key=lambda each: each.measure is Measure.DISTANCE)
 
 

@@ -150,7 +150,7 @@ def test_the_rule_has_a_name_and_a_law() -> None:
         ),
         (
             "OVERLAP(a.ids, b.ids) >= 1 AND a.x / b.x > 1",
-            "a.x / b.x > 1.0 can fail, even on rows that are not alike",
+            "a.x / b.x > 1.0 can fail, even on rows that are not similar",
         ),
     ],
 )
