@@ -122,7 +122,7 @@ def parse_duration(text: str) -> int:
     number, unit = text.strip()[:digits], text.strip()[digits:].strip()
     if not number or not unit:
         raise QueryError(
-            "Q110", f"'{text}' is not a duration", Span(0, len(text)), text=text, hint="write for instance '5 seconds'"
+            "Q110", f"'{text}' is not a duration", Span(0, len(text)), text=text, hint="write for example '5 seconds'"
         )
     if len(number) > MOST_DIGITS:
         hint = "the longest is about 73,000 years"

@@ -152,8 +152,8 @@ def test_a_byte_order_mark_empty_lines_and_line_ends_of_other_systems_do_no_harm
     ("options", "word"),
     [
         (("--within", "5 parsecs"), "unknown unit of time"),
-        (("--within", "5 s", "--window", "5 s"), "one of --within and --window"),
-        ((), "one of --within and --window"),
+        (("--within", "5 s", "--window", "5 s"), "either --within or --window"),
+        ((), "either --within or --window"),
         (("--window", "0 s"), "a window cannot be 0 microseconds long"),
     ],
 )

@@ -87,4 +87,4 @@ def _bracket_length(within: str | None, window: str | None, streams: int) -> int
             return parse_duration(within) * (2 if streams == 2 else 1)
         case None, str():
             return parse_duration(window)
-    raise QueryError("Q304", "either --within or --window is needed", hint="for instance --within '10 seconds'")
+    raise QueryError("Q304", "either --within or --window is needed", hint="for example --within '10 seconds'")

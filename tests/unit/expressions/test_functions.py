@@ -102,7 +102,7 @@ def test_a_text_beside_a_timestamp_is_read_as_one():
 def test_a_text_beside_a_timestamp_that_is_none_is_an_error():
     assert error_of("=", T, text("noon")) == snapshot("""\
 error[Q121]: 'noon' is not a timestamp
-   = hint: write for instance '2026-08-22 14:30:00Z'\
+   = hint: write for example '2026-08-22 14:30:00Z'\
 """)
     assert "out of range" in error_of("=", T, text("-0001-01-01"))
 

@@ -194,7 +194,7 @@ def _like(function: Function, arguments: Arguments, span: Span) -> Expression:
 def _array(function: Function, arguments: Arguments, span: Span) -> Expression:
     same = _unify_or_refuse(function, arguments, span) if arguments else ()
     if not same or same[0].type is Type.NULL:
-        hint = "write for instance CAST('[]' AS ARRAY<INT>)" if not same else "CAST one of them"
+        hint = "write for example CAST('[]' AS ARRAY<INT>)" if not same else "CAST one of them"
         raise QueryError("Q121", "the type of this array's elements is unknown", span, hint=hint)
     type_ = Type.of_parts(same[0].type)
     if type_ is None:

@@ -77,7 +77,7 @@ def _constant_number(node: Expression, column: ColumnDefinition) -> float:
 
 def _unsupported_check(column: ColumnDefinition, span: Span) -> QueryError:
     name = column.name.text
-    hint = f"write for instance CHECK ({name} BETWEEN -40 AND 60), or CHECK ({name} > 0 AND {name} <= 100)"
+    hint = f"write for example CHECK ({name} BETWEEN -40 AND 60), or CHECK ({name} > 0 AND {name} <= 100)"
     return QueryError("Q123", f"a CHECK compares its own column, '{name}', with numbers", span, hint=hint)
 
 

@@ -79,8 +79,8 @@ def find_type(name: Name) -> Type:
 
 
 _COLLECTIONS = {
-    "ARRAY": "write for instance ARRAY<BIGINT>: the elements are of any plain type",
-    "MAP": "write for instance MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
+    "ARRAY": "write for example ARRAY<BIGINT>: the elements are of any plain type",
+    "MAP": "write for example MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
 }
 
 

@@ -102,10 +102,10 @@ def _require_between(number: _Number, least: _Number, most: _Number) -> _Number:
 
 
 _MONITORING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "monitor_factor": ("factor", _parse_factor, "a number of 1 or more, for instance 1.2"),
-    "monitor_sample": ("sample", _parse_share, "a share from 0 to 1, for instance 0.01"),
-    "monitor_events": ("events", _parse_count, "a whole number of 1 or more, for instance 50"),
-    "monitor_window": ("window", _parse_count, "a whole number of 1 or more, for instance 1000"),
-    "monitor_threshold": ("threshold", _parse_rows, "a whole number of rows, for instance 10000, or none"),
+    "monitor_factor": ("factor", _parse_factor, "a number of 1 or more, for example 1.2"),
+    "monitor_sample": ("sample", _parse_share, "a share from 0 to 1, for example 0.01"),
+    "monitor_events": ("events", _parse_count, "a whole number of 1 or more, for example 50"),
+    "monitor_window": ("window", _parse_count, "a whole number of 1 or more, for example 1000"),
+    "monitor_threshold": ("threshold", _parse_rows, "a whole number of rows, for example 10000, or none"),
 }
 """Settings by name: the field of `Monitoring`, a function that reads its text, and a hint with a valid value."""

@@ -143,7 +143,7 @@ _TYPES = {
     "write INTERVAL, or TIMESTAMP with the day": "time timetz",
     "write BOOLEAN": "bit",
     "declare a column for each field": "row struct record tuple nested",
-    "write ARRAY<T>, for instance ARRAY<INT>": "list multiset",
+    "write ARRAY<T>, for example ARRAY<INT>": "list multiset",
 }
 
 TYPES = {name: advice for advice, names in _TYPES.items() for name in names.split()}

@@ -38,7 +38,7 @@ def joining_alert(written: AlertParts) -> Statement:
     """Return an alert on a function of elements of several streams."""
     said = written.contents
     if written.within is None:
-        hint = "add WITHIN after FROM, for instance WITHIN 5 SECONDS"
+        hint = "add WITHIN after FROM, for example WITHIN 5 SECONDS"
         raise QueryError(
             "Q210",
             "this alert has no WITHIN: it must say how near in time elements are",
@@ -93,7 +93,7 @@ def total_alert(written: AlertParts) -> Statement:
 def _refuse_without_when(written: AlertParts, instance: str) -> None:
     if "WHEN" not in written.contents:
         message = "this alert has no WHEN: it must say when to raise an alarm"
-        raise QueryError("Q210", message, written.name.span, hint=f"write for instance {instance}")
+        raise QueryError("Q210", message, written.name.span, hint=f"write for example {instance}")
 
 
 def _refuse_clauses(written: AlertParts, words: tuple[str, ...], kind: str, hint: str) -> None:

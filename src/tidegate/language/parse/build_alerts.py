@@ -63,7 +63,7 @@ class AlertBuilder(QueryBuilder):
         slide = slide or length
         for word, each in (("WINDOWS OF", length), ("SLIDE", slide)):
             if each.length == 0:
-                hint = f"write for instance {word} 10 SECONDS"
+                hint = f"write for example {word} 10 SECONDS"
                 raise QueryError("Q211", f"{word} must be longer than zero", each.span, hint=hint)
         if slide.length > length.length:
             hint = "use a SLIDE of at most the length of the windows; without SLIDE they follow each other"

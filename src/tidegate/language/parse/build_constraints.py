@@ -76,7 +76,7 @@ class ConstraintBuilder(AlertBuilder):
 
 def _parse_rows(number: Token, span: Span) -> int:
     if not number.isdigit():
-        raise QueryError("Q124", "rows are counted in whole numbers", span, hint="write for instance WITHIN 10 ROWS")
+        raise QueryError("Q124", "rows are counted in whole numbers", span, hint="write for example WITHIN 10 ROWS")
     if int(number) > LATEST:
         hint = "remove the constraint: it would have no effect"
         raise QueryError("Q124", "no stream has that many rows", span, hint=hint)

@@ -109,7 +109,7 @@ class ExpressionBuilder(Transformer[Token, Any]):
         try:
             value = datetime.fromisoformat(unquote(token))
         except ValueError:
-            hint = "write for instance TIMESTAMP '2026-01-31 12:00:00'"
+            hint = "write for example TIMESTAMP '2026-01-31 12:00:00'"
             raise QueryError("Q111", f"{token} is not a point in time", span_of(token), hint=hint) from None
         return syntax.Constant(value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC), span_of(meta))
 

@@ -94,7 +94,7 @@ class StatementBuilder(ConstraintBuilder):
 
     def idle_clause(self, meta: Meta, amount: AmountWithUnit) -> CreateClause:
         if amount.microseconds <= 0:
-            hint = "write for instance IDLE AFTER 30 SECONDS"
+            hint = "write for example IDLE AFTER 30 SECONDS"
             raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
         return CreateClause("IDLE AFTER", amount.microseconds, span_of(meta))
 

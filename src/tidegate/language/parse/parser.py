@@ -74,7 +74,7 @@ _RARE = frozenset(
 
 
 _INCOMPLETE = {
-    "WITHIN": ("_WITHIN", "write for instance WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
+    "WITHIN": ("_WITHIN", "write for example WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
     "MATCHING": ("_MATCHING", "add the columns that must be equal: MATCHING machine"),
     "ID": ("_ID", "add the column that identifies a subscription: ID r.name"),
     "TERMINATE": ("_TERMINATE_WHEN", "add the condition of rows that end a subscription: TERMINATE WHEN r.gone"),
@@ -223,7 +223,7 @@ def _within_hint(token: Token, expected: set[str]) -> str | None:
     if token.type == "_WITHIN":
         return "WITHIN must come right after FROM, before the other clauses"
     if "_WITHIN" in expected and "_MATCHING" not in expected:
-        return "write for instance WITHIN 5 SECONDS, or WITHIN 10 ROWS"
+        return "write for example WITHIN 5 SECONDS, or WITHIN 10 ROWS"
     return None
 
 

@@ -573,7 +573,7 @@ error[Q113]: a condition must be BOOLEAN, but this is INT
   --> 1:30
    | SELECT itemID FROM Bid WHERE itemID
    |                              ^^^^^^
-   = hint: compare it with something\
+   = hint: compare it with a value\
 """)
     assert error("SELECT CASE WHEN TRUE THEN 1 ELSE 'x' END FROM Bid") == snapshot("""\
 error[Q115]: the branches of this CASE have no common type

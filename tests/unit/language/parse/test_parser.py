@@ -435,14 +435,14 @@ error[Q114]: RANGE must be longer than zero
   --> 1:30
    | SELECT a FROM s WINDOW(RANGE 0 SECONDS)
    |                              ^^^^^^^^^
-   = hint: write for instance RANGE 10 SECONDS\
+   = hint: write for example RANGE 10 SECONDS\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 5 SECONDS SLIDE 0)") == snapshot("""\
 error[Q114]: SLIDE must be longer than zero
   --> 1:46
    | SELECT a FROM s WINDOW(RANGE 5 SECONDS SLIDE 0)
    |                                              ^
-   = hint: write for instance SLIDE 10 SECONDS\
+   = hint: write for example SLIDE 10 SECONDS\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 1.5 HOURS)") == snapshot("""\
 error[Q111]: '1.5' is not a whole number
@@ -470,14 +470,14 @@ error[Q111]: 'yesterday' is not a point in time
   --> 1:18
    | SELECT TIMESTAMP 'yesterday' FROM s
    |                  ^^^^^^^^^^^
-   = hint: write for instance TIMESTAMP '2026-01-31 12:00:00'\
+   = hint: write for example TIMESTAMP '2026-01-31 12:00:00'\
 """)
     assert error("SELECT INTERVAL 'soon' FROM s") == snapshot("""\
 error[Q110]: 'soon' is not a duration
   --> 1:17
    | SELECT INTERVAL 'soon' FROM s
    |                 ^^^^^^
-   = hint: write for instance '5 seconds'\
+   = hint: write for example '5 seconds'\
 """)
     assert error("SELECT a FROM s x WINDOW(NOW) y") == snapshot("""\
 error[Q105]: 'x' is already the alias here

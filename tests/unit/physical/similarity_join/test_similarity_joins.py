@@ -115,7 +115,7 @@ overlap(a.ids, b.ids) >= 3 AND a.k < b.k
   found by an index of the rarest items of each row
   in slots of 6 seconds; every bucket gets all rows, and compares a part of them
   with more than 1000 comparisons in a step, only the most productive ones are made
-  rows are worth, by a.few: 1 10.0, 2 5.0, others 1.0; a pair is worth the greater of both\
+  worth of a row, by a.few: 1 10.0, 2 5.0, others 1.0; a pair is worth the greater of both\
 """)
     dropped = describe_similarity_joins(optimized("a.k < b.k", Shedding(Policy.DROP)))
     assert "\n".join(dropped) == snapshot("""\

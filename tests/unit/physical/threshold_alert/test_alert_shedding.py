@@ -221,12 +221,12 @@ def test_what_is_shed_is_explained():
     lines = certificates(plans(first, second)[0])
     said = [line.partition(": ")[2] for line in lines if line.startswith("  sheds when omission is not enough")]
     some, others = (
-        "of more than 1000 combinations in a step",
+        "with more than 1000 combinations in a step",
         "with more combinations than can be judged in 500 milliseconds a step",
     )
     assert said == [
-        f"{some}, those of the most productive spreads are judged",
-        f"{others}, some at random are judged",
+        f"{some}, only those of the most productive spreads are judged",
+        f"{others}, only some at random are judged",
     ]
     assert not any("sheds" in line for line in certificates(plans(NO_SHEDDING, NO_SHEDDING)[0]))
 

@@ -74,6 +74,6 @@ def _refuse_unconnected(links: Sequence[Link], pairs: Sequence[NamedPair], scope
     alone = [visible.alias for i, visible in enumerate(scope) if i not in together]
     if alone:
         least = duration_text(min(pair.distance.length for pair in pairs)).upper()
-        hint = f"add for instance {least} BETWEEN {scope[0].alias} AND {alone[0]}"
+        hint = f"add for example {least} BETWEEN {scope[0].alias} AND {alone[0]}"
         message = f"'{alone[0]}' may be at any distance from '{scope[0].alias}'"
         raise QueryError("Q211", message, pairs[0].span.to(pairs[-1].span), hint=hint)

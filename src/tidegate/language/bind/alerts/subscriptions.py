@@ -137,7 +137,7 @@ def _id_column(column: syntax.ColumnReference | None, scope: Scope, statement: C
     if found is None:
         message = f"subscriptions are identified by a column 'id', but '{subscriptions.alias}' has none"
         first = next((own for own, _ in subscriptions), "name")
-        hint = f"name the column that identifies them, for instance ID {subscriptions.alias}.{first}"
+        hint = f"name the column that identifies them, for example ID {subscriptions.alias}.{first}"
         raise QueryError("Q210", message, statement.name.span, hint=hint)
     return found
 

@@ -66,7 +66,7 @@ def _bind_threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, 
         case Operation(operator, arguments) if operator in _THRESHOLDS:
             left, right = (_bind_side(each, scope) for each in arguments)
         case _:
-            hint = "write >, >=, < or <=, for instance WHEN a.value + b.value > 10"
+            hint = "write >, >=, < or <=, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
     comparison = resolve(operator, (left, right), node.span)
     _refuse_single_stream(comparison, scope, node.span)
@@ -88,7 +88,7 @@ def _bind_side(node: syntax.Expression, scope: Scope) -> Expression:
 def _refuse_single_stream(comparison: Expression, scope: Scope, span: Span) -> None:
     match [scope[i].alias for i in source_positions(comparison, scope)]:
         case []:
-            hint = "use columns, for instance WHEN a.value + b.value > 10"
+            hint = "use columns, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
         case [only]:
             hint = "put conditions on one stream into WHERE; a WHEN reads at least two streams"

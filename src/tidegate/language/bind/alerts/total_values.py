@@ -76,7 +76,7 @@ def _evaluate_constant(expression: Expression, what: str, span: Span, *, least: 
 
 def _weight_hint(weight: Expression) -> str:
     if weight.type.is_floating:
-        return f"count in smaller units, for instance TOTAL(CAST(ROUND({to_sql(weight)} * 100) AS BIGINT))"
+        return f"count in smaller units, for example TOTAL(CAST(ROUND({to_sql(weight)} * 100) AS BIGINT))"
     if weight.type is Type.BOOLEAN:
         return "put the condition into WHERE, and write COUNT(*)"
     return "write COUNT(*) to count elements"

@@ -50,7 +50,7 @@ def _make_total(counted: Expression, operator: str, threshold: Expression, when:
             hint = "write >=: a total may pass a number without ever being equal to it"
             raise QueryError("Q213", "an alert waits until a total reaches a threshold", when.span, hint=hint)
         case "<" | "<=":
-            hint = "write >= or >, for instance WHEN TOTAL(t.weight) >= 1000"
+            hint = "write >= or >, for example WHEN TOTAL(t.weight) >= 1000"
             raise QueryError("Q213", "this is true before anything is counted", when.span, hint=hint)
     for each in _totals_in(threshold):
         hint = "compare it with a number, or with a column of a subscription"
@@ -76,7 +76,7 @@ def _weight_of_total(counted: Expression) -> Expression | None:
                 hint = "write the weight of one element into it"
                 raise QueryError("Q213", "a total cannot contain another total", each.span, hint=hint)
             return weight
-    raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for instance TOTAL(t.shares)")
+    raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for example TOTAL(t.shares)")
 
 
 def _refuse_totals_inside(when: Expression) -> None:

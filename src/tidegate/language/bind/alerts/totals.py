@@ -56,7 +56,7 @@ def _require_total(statement: CreateTotalAlert) -> WrittenTotal:
         hint = "for one stream write WHEN TOTAL(…) >= …, or a query: CREATE STREAM name AS SELECT … FROM stream WHERE …"
         raise QueryError("Q212", "an alert needs several streams, or a total", statement.sources[0].span, hint=hint)
     message = "WHEN compares TOTAL(…) or COUNT(*) with a threshold"
-    hint = "write for instance WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
+    hint = "write for example WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
     raise QueryError("Q213", message, statement.when.span, hint=hint)
 
 
@@ -80,7 +80,7 @@ def _window_length(statement: CreateTotalAlert) -> int | None:
         case syntax.EveryPair(distance=distance, centre=None) if not (distance.left_open or distance.right_open):
             if distance.length:
                 return distance.length
-            hint = "write for instance WITHIN 1 HOUR, or remove WITHIN: then all elements count"
+            hint = "write for example WITHIN 1 HOUR, or remove WITHIN: then all elements count"
             raise QueryError("Q211", "WITHIN 0 counts no elements", distance.span, hint=hint)
         case within:
             hint = "write WITHIN and one length of time, such as WITHIN 1 HOUR: elements count for that long"

@@ -151,7 +151,7 @@ def _bind_all(nodes: Iterable[syntax.Expression], context: ExpressionContext) ->
 def _require_boolean(expression: Expression, span: Span) -> Expression:
     if expression.type not in (Type.BOOLEAN, Type.NULL):
         message = f"a condition must be BOOLEAN, but this is {expression.type.name}"
-        raise QueryError("Q113", message, span, hint="compare it with something")
+        raise QueryError("Q113", message, span, hint="compare it with a value")
     return coerce(expression, Type.BOOLEAN, span)
 
 

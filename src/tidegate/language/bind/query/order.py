@@ -21,7 +21,7 @@ def bind_ordered(query: syntax.OrderedQuery, around: BindContext, bind_query: Qu
     if limit is None:
         span = query.order[0].span.to(query.order[-1].span)
         message = "ORDER BY needs a LIMIT: the rows valid at an instant are a set, without an order"
-        raise QueryError("Q204", message, span, hint="add for instance LIMIT 10, or remove ORDER BY")
+        raise QueryError("Q204", message, span, hint="add for example LIMIT 10, or remove ORDER BY")
     if limit.count < 1:
         raise QueryError("Q111", "LIMIT 0 returns no rows", limit.span, hint="write LIMIT 1 or more")
     if limit.ties and not query.order:

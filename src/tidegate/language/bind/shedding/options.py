@@ -89,8 +89,8 @@ def _require_between(number: int, least: int, most: int) -> int:
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "shedding": ("policy", _parse_policy, "on, off or drop"),
-    "target_delay": ("target", _parse_delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
-    "budget": ("budget", _parse_budget, "a whole number of comparisons, for instance 100000, or none"),
+    "target_delay": ("target", _parse_delay, "a length of time in whole units, for example '2 seconds' or '500 ms'"),
+    "budget": ("budget", _parse_budget, "a whole number of comparisons, for example 100000, or none"),
     "approximate": ("approximate", _parse_yes_no, "yes or no"),
 }
 """Options by name: the field of `Shedding`, a function that reads its text, and a hint with a valid value."""

@@ -78,7 +78,7 @@ def _unify_types(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
     if found is Type.REAL:  # as in comparisons, constants are DOUBLE
         return tuple(coerce(each, Type.DOUBLE, span) for each in alike)
     if not (found.is_numeric or found in (Type.STRING, Type.BOOLEAN)):
-        hint = "WORTH takes texts, numbers and truth values: compute one, for instance hour(…) of a time"
+        hint = "WORTH takes texts, numbers and truth values: compute one, for example hour(…) of a time"
         raise QueryError("Q127", f"WORTH takes no values of type {found.name}", span, hint=hint)
     return alike
 
@@ -102,7 +102,7 @@ def _utility_values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_K
             raise QueryError("Q105", "this value is given twice", each.value.span, hint="remove one of them")
         known[key] = utility
     if not known:
-        hint = f"give the worth of values, for instance {_EXAMPLE}"
+        hint = f"give the worth of values, for example {_EXAMPLE}"
         raise QueryError("Q127", "this WORTH names no value", worth[0].span, hint=hint)
     return tuple(known.items()), otherwise or 0.0
 
