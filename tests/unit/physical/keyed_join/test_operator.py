@@ -205,7 +205,10 @@ def test_why_an_order_is_not_made_use_of_is_told(columns):
     declared = tuple(EdgeConstraint(0, kind, Reach(rows=5)) for kind in kinds)
     operator = orders_and_items(Type.STRING, columns, declared)
     order = operator.decide(NO_FACTS, [step(operator, NO_STATE, [], []).report], 0.0)
-    why = {1: "only the order of numbers and times is", 2: "rows are joined by several columns, and the order is"}
+    why = {
+        1: "only the order of numbers and times can be used",
+        2: "rows are joined by several columns, but only one is ordered",
+    }
     assert [each["in_use"].startswith(f"no: {why[columns]}") for each in order["found"]] == [True, True]
     assert order["within"] == {}
 
