@@ -1,7 +1,7 @@
 CREATE STREAM bid (item INT, price DOUBLE, bidder STRING, at TIMESTAMP)
   FROM 'examples/auction/bid.csv'     -- a file, a folder, a glob; CSV, JSON lines or Parquet; or generator://
   TIMESTAMP BY at                     -- application time: TIMESTAMP is ISO 8601, BIGINT is microseconds
-  DELAY 5 SECONDS;                    -- how late an element may come
+  DELAY 5 SECONDS;                    -- how late an element may arrive
 
 CREATE STREAM sold (item INT, at TIMESTAMP)
   FROM 'examples/auction/sold.csv' TIMESTAMP BY at;

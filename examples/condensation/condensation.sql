@@ -1,6 +1,6 @@
--- Two hundred machines, each with sensors of the humidity and the temperature of the air around it and of
--- the temperature of its surface: ten readings a second of each, up to two seconds late. Where a surface is
--- colder than the dew point of the air, water collects on it, and the machine fails.
+-- Two hundred machines, each with three sensors: the humidity and the temperature of the air around it, and
+-- the temperature of its surface. Each sensor sends ten readings a second, up to two seconds late. If a surface
+-- is colder than the dew point of the air, water collects on it, and the machine fails.
 
 CREATE STREAM humidity (machine INT, value DOUBLE CHECK (value BETWEEN 1 AND 100), at TIMESTAMP)
   FROM 'generator://?rows=200000&seed=1&keys=200&interval=500us&disorder=2s&turn=12000&start=2026-01-01T06:00:00&batch=20000&value.min=35&value.max=95'
@@ -19,7 +19,7 @@ CREATE STREAM surface (machine INT, value DOUBLE CHECK (value BETWEEN -40 AND 60
 
 -- The dew point by the Magnus formula, minus the temperature of the surface, of readings that are no more
 -- than ten seconds apart. It rises with humidity and air and falls with surface: `tidegate explain` proves
--- that, and only the readings are kept that are the greatest, or the least, of some ten seconds.
+-- that, and the alert keeps only readings that are the greatest, or the least, of some ten seconds.
 CREATE ALERT condensation
   FROM humidity h, air a, surface s
   WITHIN 10 SECONDS

@@ -1,6 +1,6 @@
 """Water collects on machines whose surface is colder than the dew point of the air: the alert, on Spark.
 
-Runs `condensation.sql`, shows its alarms, and how few of the readings had to be kept for them.
+Run `condensation.sql`, and show its alarms and how few readings were kept.
 
     python examples/condensation/demo.py [--runtime spark|embedded]
 """
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def described(alarms: pa.Table) -> str:
-    """The first alarm of each incident, and how many there are of both."""
+    """Return a text with the first alarm of each incident, and the numbers of alarms and incidents."""
     first = alarms.filter(pc.equal(alarms["alarm"], 1)).sort_by("valid_from")
     dew_point = pc.add(first["s_value"], first["value"])
     table = pa.table(
@@ -72,10 +72,10 @@ def _rounded(column: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:
 
 
 def kept_by_spark(text: str) -> int:
-    """The most readings, after any micro-batch, that a join must keep if it cannot tell which will matter.
+    """Return the most readings that a join must keep after any micro-batch if it cannot know which matter.
 
-    Those that are not older than the watermark minus the distance. It is what Spark's own join keeps at
-    least: as it joins two streams at a time, it would keep pairs of readings besides.
+    These are the readings that are not older than the watermark minus the distance. Spark's own join keeps
+    at least these: it joins two streams at a time, so it also keeps pairs of readings.
     """
     catalog = bind(text).catalog
     streams = [stream for stream in catalog if isinstance(stream, SourceStream)]

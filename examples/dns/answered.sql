@@ -9,7 +9,7 @@ CREATE STREAM response (id BIGINT, code STRING, at TIMESTAMP)
   CONSTRAINT asked_before (id) REFERENCES request (id) WITHIN 0 SECONDS;
 
 -- Which names were asked for, and what was the answer?
-SELECT q.client, q.name, r.code, q.at AS asked, r.at AS told
+SELECT q.client, q.name, r.code, q.at AS asked, r.at AS answered
 FROM request q WINDOW(RANGE 10 MINUTES), response r WINDOW(RANGE 10 MINUTES)
 WHERE q.id = r.id;
 

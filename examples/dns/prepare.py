@@ -1,11 +1,11 @@
-"""Turns a log of DNS transactions, as Zeek writes them, into streams of requests and responses.
+"""Turn a log of DNS transactions, as written by Zeek, into streams of requests and responses.
 
     python examples/dns/prepare.py LOG.csv.gz FOLDER [--files 20]
 
 The log has the columns ts_us, uid, trans_id, rtt (in seconds), query, qtype_name, rcode_name and seq; a line is a
 request and, unless rtt is empty, its response. A client that gets no answer asks again (`attempt`), and where
-traffic is watched on two links, everything is there twice, a few microseconds apart (`link`). The streams are
-request and response; and outer_request, inner_request and inner_response, which are what one link sees of them.
+traffic is watched on two links, everything appears twice, a few microseconds apart (`link`). The streams are
+request and response; and outer_request, inner_request and inner_response, which have what one link sees of them.
 """
 
 from __future__ import annotations

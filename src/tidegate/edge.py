@@ -43,12 +43,12 @@ _MAX_WAITING = 1024
 def sides(window: int, shape: Shape, boundary: Boundary) -> Sides:
     """Return the sides on which an element must be bracketed to be omitted."""
     if shape not in _SIDES:
-        raise QueryError("Q304", f"'{shape}' is no shape of a function", hint=suggest_name(shape, _SIDES))
+        raise QueryError("Q304", f"unknown shape '{shape}'", hint=suggest_name(shape, _SIDES))
     if boundary not in _BOUNDARIES:
-        raise QueryError("Q304", f"'{boundary}' is no kind of boundary", hint=suggest_name(boundary, _BOUNDARIES))
+        raise QueryError("Q304", f"unknown boundary '{boundary}'", hint=suggest_name(boundary, _BOUNDARIES))
     if not 0 < window <= _LONGEST:
         message = f"a window cannot be {window} microseconds long"
-        raise QueryError("Q304", message, hint=f"it is at least 1 and at most {_LONGEST}")
+        raise QueryError("Q304", message, hint=f"it must be at least 1 and at most {_LONGEST}")
     return Sides(bracket_span(window, strict=boundary == "open"), *_SIDES[shape])
 
 
@@ -191,7 +191,7 @@ class ThresholdFilter:
         """Add readings; return the times and values to send now."""
         time, value = _to_microseconds(np.asarray(times)), np.asarray(values, np.float64)
         if time.ndim != 1 or time.shape != value.shape:
-            raise DataError("D105", f"{time.size} times, {value.size} values", hint="one value for each time")
+            raise DataError("D105", f"{time.size} times, {value.size} values", hint="give one value for each time")
         if len(time):
             _check_time(int(time.min()))
             _check_time(int(time.max()))
@@ -256,7 +256,7 @@ def _hold_time(window: int, hold: int | None) -> int:
     if hold is None:
         return window
     if not 0 <= hold <= 2 * _LONGEST:
-        raise QueryError("Q304", f"readings cannot be held for {hold} microseconds", hint="leave it out, or give 0")
+        raise QueryError("Q304", f"readings cannot be held for {hold} microseconds", hint="remove it, or give 0")
     return hold
 
 
@@ -274,7 +274,7 @@ def _to_microseconds(times: npt.NDArray[Any]) -> Times:
 def _check_time(time: int) -> int:
     time = index(time)
     if not EARLIEST < time < LATEST:
-        raise DataError("D105", f"{time} is no time", hint="times are microseconds since 1970")
+        raise DataError("D105", f"{time} is not a time", hint="times are microseconds since 1970")
     return time
 
 

@@ -348,7 +348,7 @@ def _check_settings(runtime: str, buckets: int | None) -> None:
     if runtime not in (known := get_args(RuntimeName)):
         raise QueryError("Q311", f"there is no runtime '{runtime}'", hint=f"available: {', '.join(known)}")
     if buckets is not None and buckets < 1:
-        raise QueryError("Q311", f"a session cannot have {buckets} buckets", hint="give at least 1, or leave it out")
+        raise QueryError("Q311", f"a session cannot have {buckets} buckets", hint="give at least 1, or remove it")
 
 
 def _open_sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:

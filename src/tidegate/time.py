@@ -122,9 +122,9 @@ def parse_duration(text: str) -> int:
     number, unit = text.strip()[:digits], text.strip()[digits:].strip()
     if not number or not unit:
         raise QueryError(
-            "Q110", f"'{text}' is no duration", Span(0, len(text)), text=text, hint="write for instance '5 seconds'"
+            "Q110", f"'{text}' is not a duration", Span(0, len(text)), text=text, hint="write for example '5 seconds'"
         )
     if len(number) > MOST_DIGITS:
-        hint = "the longest is some 73 000 years"
-        raise QueryError("Q111", "this is longer than time itself", Span(0, len(text)), text=text, hint=hint)
+        hint = "the longest is about 73,000 years"
+        raise QueryError("Q111", "this length of time is too long", Span(0, len(text)), text=text, hint=hint)
     return duration(int(number), unit)

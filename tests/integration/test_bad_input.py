@@ -113,11 +113,11 @@ def test_lines_of_csv_that_do_not_parse_are_kept_as_they_came(session, tmp_path)
     assert {letter["row"]: letter["detail"] for letter in found.dead} == {
         bad[0]: "2 fields where 3 belong",
         bad[1]: "4 fields where 3 belong",
-        bad[2]: "column 'k': 'x' is no INT",
-        bad[3]: "a quote is not closed, or is followed by more than a delimiter",
-        bad[4]: "column 'at': 'soon' is no TIMESTAMP",
-        bad[5]: "column 'k': '99999999999' is no INT",
-        bad[6]: "column 'v': '1-2' is no DOUBLE",
+        bad[2]: "column 'k': 'x' is not a valid INT",
+        bad[3]: "a quote is not closed, or is followed by something other than a delimiter",
+        bad[4]: "column 'at': 'soon' is not a valid TIMESTAMP",
+        bad[5]: "column 'k': '99999999999' is not a valid INT",
+        bad[6]: "column 'v': '1-2' is not a valid DOUBLE",
     }
     assert (found.progress.rows_in, found.progress.dead) == (9, {"malformed": 7})
 
@@ -172,9 +172,9 @@ def test_lines_that_are_no_json_object_are_kept_as_they_came(session, tmp_path):
     found = outcome(session, STREAM.format(folder=tmp_path, path="s.jsonl") + "; SELECT k, v FROM s")
     assert found.rows["query_1"] == [(1, 2.0)]
     assert found.letters("reason", "row", "detail") == [
-        ("malformed", "[1]", "the line is no JSON object"),
-        ("malformed", bad[2], "column 'k': 'x' is no INT"),
-        ("malformed", bad[0], "the line is no JSON: Expecting value at character 14"),
+        ("malformed", "[1]", "the line is not a JSON object"),
+        ("malformed", bad[2], "column 'k': 'x' is not a valid INT"),
+        ("malformed", bad[0], "the line is not JSON: Expecting value at character 14"),
     ]
     assert found.progress.dead == {"malformed": 3}
 
@@ -219,7 +219,7 @@ def test_times_out_of_range_are_kept_and_do_not_move_the_watermark(session, tmp_
     found = outcome(session, NUMBERED.format(folder=tmp_path) + "SELECT k FROM s")
     assert found.rows["query_1"] == [(3,)]
     assert found.letters("reason", "detail", "row") == [
-        ("malformed", "column 'at': '9223372036854775808' is no BIGINT", "4,0,,9223372036854775808"),
+        ("malformed", "column 'at': '9223372036854775808' is not a valid BIGINT", "4,0,,9223372036854775808"),
         (
             "time_range",
             f"column 'at': -{2**61} microseconds is too far from 1970 to be a time",
@@ -241,7 +241,7 @@ def test_values_of_parquet_that_do_not_fit_the_declared_type_are_kept(session, t
     found = outcome(session, stream + "SELECT k, v FROM s")
     assert found.rows["query_1"] == [(1, 1.0), (3, 3.0)]
     (letter,) = found.dead
-    assert (letter["reason"], letter["detail"]) == ("malformed", "column 'k': 1099511627776 is no INT")
+    assert (letter["reason"], letter["detail"]) == ("malformed", "column 'k': 1099511627776 is not a valid INT")
     assert letter["row"] == '{"k": 1099511627776, "v": 2, "at": 1767261600000000}'
 
 
@@ -306,7 +306,7 @@ def test_a_sum_that_overflows_is_a_dead_letter_for_as_long_as_it_does(session, t
     (letter,) = found.dead
     assert (letter["origin"], letter["reason"], letter["time"]) == ("query_1", "overflow", 2)
     assert letter["row"] == '{"s.k": 1}'
-    assert letter["detail"] == "the sum is outside of the range of BIGINT"
+    assert letter["detail"] == "the sum is outside the range of BIGINT"
 
 
 # ---- inputs that are wrong as a whole: told in words, on the command line
@@ -343,7 +343,7 @@ COUNT = "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 1 MINUTE) GROUP BY k"
 
 def test_a_missing_file(command):
     assert command(stream("goood.csv") + "SELECT k FROM s") == said(
-        3, "error[D102]: stream 's': there is no data at …/goood.csv"
+        3, "error[D102]: stream 's': no data at …/goood.csv"
     )
 
 
@@ -351,11 +351,11 @@ def test_an_empty_folder(command, tmp_path):
     (tmp_path / "data").mkdir()
     assert command(stream("data") + "SELECT k FROM s") == said(
         3,
-        "error[D102]: stream 's': …/data is empty, so its format is not known",
-        "   = hint: to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'",
+        "error[D102]: stream 's': …/data is empty, so its format is unknown",
+        "   = hint: to wait for the first file, give its format: WITH (format = 'csv'), or FROM '…/*.csv'",
     )
     assert command(stream("data/*.csv") + "SELECT k FROM s") == said(
-        3, "error[D102]: stream 's': there is no data at …/data/*.csv"
+        3, "error[D102]: stream 's': no data at …/data/*.csv"
     )
 
 
@@ -365,7 +365,7 @@ def test_a_folder_without_files_of_the_format(command, tmp_path):
     code, words = command(stream("data") + "SELECT k FROM s")
     assert (code, words) == said(
         3,
-        "error[D101]: stream 's': …/data has no ending that tells its format (good.txt)",
+        "error[D101]: stream 's': …/data has no file ending that gives its format (good.txt)",
         "   = hint: add the option format = 'csv', 'jsonl' or 'parquet'",
     )
 
@@ -420,14 +420,14 @@ def test_a_file_that_is_no_parquet(command, tmp_path):
 def test_an_option_that_does_not_exist(command):
     code, words = command(stream("good.csv").replace(";", " WITH (headers = false);") + "SELECT k FROM s")
     assert (code, words) == said(
-        3, "error[D105]: stream 's': there is no option 'headers' here", "   = hint: did you mean 'header'?"
+        3, "error[D105]: stream 's': unknown option 'headers'", "   = hint: did you mean 'header'?"
     )
 
 
 def test_an_unknown_function(command):
     assert command(stream("good.csv") + "SELECT k,\n       sqr(v) AS root\nFROM s") == said(
         2,
-        "error[Q120]: there is no function 'sqr'",
+        "error[Q120]: unknown function 'sqr'",
         "  --> 3:8",
         "   |        sqr(v) AS root",
         "   |        ^^^",
@@ -449,7 +449,7 @@ def test_an_unknown_column(command):
 def test_a_query_that_would_need_unbounded_state(command):
     assert command(stream("good.csv") + "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k") == said(
         2,
-        "error[Q201]: an aggregate over an unbounded window would have to remember all elements for ever",
+        "error[Q201]: an aggregate over an unbounded window would have to keep all elements for ever",
         "  --> 2:32",
         "   | SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE UNBOUNDED) GROUP BY k",
         "   |                                ^^^^^^^^^^^^^^^^^^^^^^^",

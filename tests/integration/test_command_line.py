@@ -141,7 +141,7 @@ def test_dead_letters_are_shown_on_standard_error_and_by_the_exit_code(folder):
     assert ended.stdout == AS_CSV
     letter, figures, reasons = ended.stderr.splitlines()
     place = f"{folder / 'reading.csv'}:{GOOD.count(chr(10)) + 1}"
-    assert letter == f"dead letter (malformed) {place}: column 'celsius': 'warm' is no DOUBLE: 3,warm,hall,5"
+    assert letter == f"dead letter (malformed) {place}: column 'celsius': 'warm' is not a valid DOUBLE: 3,warm,hall,5"
     assert "4 rows in · 2 rows out" in figures
     assert "1 dead letters" in figures
     assert reasons == "dead letters: 1 malformed"
@@ -263,7 +263,7 @@ def test_results_go_to_a_folder_for_each_query_and_dead_letters_to_one_of_their_
     assert json.loads(letter.read_text()) == {
         "origin": "reading",
         "reason": "malformed",
-        "detail": "column 'celsius': 'warm' is no DOUBLE",
+        "detail": "column 'celsius': 'warm' is not a valid DOUBLE",
         "time": ISO[5],
         "row": "3,warm,hall,5",
         "file": str(folder / "reading.csv"),
@@ -368,7 +368,7 @@ def test_a_wrong_query_ends_with_2_and_wrong_data_with_3(folder):
     (folder / "query.sql").write_text(STREAM.format(path="nothing.csv") + WARM)
     ended = run_embedded(folder)
     assert (ended.stdout, ended.returncode) == ("", 3)
-    assert ended.stderr.startswith("error[D102]: stream 'reading': there is no data at ")
+    assert ended.stderr.startswith("error[D102]: stream 'reading': no data at ")
 
 
 @pytest.fixture

@@ -112,14 +112,14 @@ def test_lines_that_cannot_be_read_go_to_standard_error_with_the_reason():
     assert out == HEADER + lines([ROWS[0]])
     assert sorted(words.splitlines()) == sorted(
         [
-            'line 6: the line is no CSV (unexpected end of data): a,1,1,"open',
+            'line 6: the line is not CSV (unexpected end of data): a,1,1,"open',
             "line 5: the line has 2 fields instead of 4: a,1",
             "line 10: the line is not UTF-8 text: a,1,\ufffd,",
-            "line 2: 'warm' is no number: a,1,warm,",
-            "line 3: 'yesterday' is no time: a,yesterday,1,",
-            "line 4: '' is no time: a,,1,",
-            f"line 7: '{2**62}' is no time: a,{2**62},1,",
-            "line 8: '1_0' is no number: a,1,1_0,",
+            "line 2: 'warm' is not a number: a,1,warm,",
+            "line 3: 'yesterday' is not a time: a,yesterday,1,",
+            "line 4: '' is not a time: a,,1,",
+            f"line 7: '{2**62}' is not a time: a,{2**62},1,",
+            "line 8: '1_0' is not a number: a,1,1_0,",
             "kept 1 of 1 rows; 8 could not be read",
         ]
     )
@@ -130,10 +130,12 @@ def test_json_lines_that_cannot_be_read_are_told():
     options = ("--time", "ts", "--value", "v", "--within", "1 s", "--format", "jsonl")
     code, out, words = edge('{"ts": 1,\n[1]\n{"v": 1}\n{"ts": 1, "v": true}\n{"ts": 1, "v": NaN}\n', *options)
     assert out == '{"ts": 1, "v": NaN}\n'
-    assert [line.rsplit(":", 1)[0].split(" (")[0] for line in words.splitlines()[:1]] == ["line 1: the line is no JSON"]
-    assert "line 2: the line is no JSON object: [1]" in words
-    assert "line 3: '' is no time" in words
-    assert "line 4: 'true' is no number" in words
+    assert [line.rsplit(":", 1)[0].split(" (")[0] for line in words.splitlines()[:1]] == [
+        "line 1: the line is not JSON"
+    ]
+    assert "line 2: the line is not a JSON object: [1]" in words
+    assert "line 3: '' is not a time" in words
+    assert "line 4: 'true' is not a number" in words
     assert code == 3
 
 
@@ -150,8 +152,8 @@ def test_a_byte_order_mark_empty_lines_and_line_ends_of_other_systems_do_no_harm
     ("options", "word"),
     [
         (("--within", "5 parsecs"), "unknown unit of time"),
-        (("--within", "5 s", "--window", "5 s"), "one of --within and --window"),
-        ((), "one of --within and --window"),
+        (("--within", "5 s", "--window", "5 s"), "either --within or --window"),
+        ((), "either --within or --window"),
         (("--window", "0 s"), "a window cannot be 0 microseconds long"),
     ],
 )

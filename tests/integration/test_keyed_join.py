@@ -166,7 +166,7 @@ def test_a_run_that_samples_nothing_says_that_results_may_be_missing(
     (tmp_path / "query.sql").write_text(PROGRAM.format(folder=folder, setting=setting))
     run = ["run", str(tmp_path / "query.sql"), "--runtime", "embedded", "--once", "--out", str(tmp_path / "out")]
     said = CliRunner().invoke(app, run).stderr
-    assert ("not known how many" in said and "because nothing is sampled" in said) == told
+    assert ("number unknown" in said and "because nothing is sampled" in said) == told
 
 
 COUNTED = (

@@ -102,7 +102,7 @@ def test_a_stream_without_its_time_column_is_refused(embedded):
     )
     with pytest.raises(DataError, match="must be a timestamp or integer microseconds"):
         embedded.stream("reading", READINGS, time="celsius")
-    with pytest.raises(QueryError, match="is no duration"):
+    with pytest.raises(QueryError, match="is not a duration"):
         embedded.stream("reading", READINGS, time="at", delay="soon")
 
 

@@ -55,7 +55,7 @@ def describe_wrong_results(plan: Plan) -> list[str]:
         return []
     *words, last = told
     listed = f"{', '.join(words)} and {last}" if words else last
-    return [f"mode lean: where results of a join are missing, those of {listed} above it are wrong, not only fewer"]
+    return [f"mode lean: if the join misses results, the results of {listed} above it are wrong, not only fewer"]
 
 
 def input_names(join: KeyedJoin) -> tuple[str, ...]:
@@ -148,17 +148,17 @@ def _constraint_text(each: EdgeConstraint, parent: str, child: str) -> str:
 def _mode_text(join: KeyedJoin) -> str:
     mode = "exact" if join.settings.exact else "lean"
     if not join.used_constraints and not join.watched:
-        return f"mode {mode}: nothing leaves because of a constraint"
+        return f"mode {mode}: no constraint removes rows early"
     use = "declared or found" if join.settings.use is ConstraintUse.MONITORED else "declared"
-    fate = "stays in cold storage until its window ends" if join.settings.exact else "is forgotten"
-    return f"mode {mode}: what leaves because of a constraint that is {use} {fate}"
+    fate = "stay in cold storage until their window ends" if join.settings.exact else "are forgotten"
+    return f"mode {mode}: rows that a constraint ({use}) removes early {fate}"
 
 
 def _partitioning_text(join: KeyedJoin) -> str:
     if any(count_window_below(each) for each in join.inputs):
-        return "in one bucket: rows of windows are counted, and all of them must be there"
+        return "in one bucket: windows count rows, which needs all of them in one place"
     keys = common_key(len(join.inputs), join.edges)
     columns = [tuple(column_text(plan, name) for name in own) for plan, own in zip(join.inputs, keys, strict=True)]
     if columns[0]:
         return f"hashed by {', '.join(' = '.join(each) for each in zip(*columns, strict=True))}"
-    return "in one bucket: no column of every input is equal in all of them"
+    return "in one bucket: no column is equal in all inputs"

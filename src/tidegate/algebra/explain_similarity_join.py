@@ -45,8 +45,8 @@ def _method_text(likeness: SimilarityCondition | None) -> str:
         case None:
             return "found by comparing every pair"
         case SimilarityCondition(measure=Measure.DISTANCE):
-            return "found in the order of what is compared"
-    return "found by lists of rows by item, those of the rarest items"
+            return "found in the sorted order of the compared values"
+    return "found by an index of the rarest items of each row"
 
 
 def describe_shedding(shedding: Shedding) -> str:
@@ -55,21 +55,21 @@ def describe_shedding(shedding: Shedding) -> str:
     Examples
     --------
     >>> describe_shedding(Shedding(Policy.ON, budget=1000))
-    'of more than 1000 comparisons in a step, the most productive ones are made'
+    'with more than 1000 comparisons in a step, only the most productive ones are made'
     """
     budget = shedding.budget
     too_much = (
-        f"of more than {budget} comparisons in a step"
+        f"with more than {budget} comparisons in a step"
         if budget is not None
-        else f"of more than what can be compared in {duration_text(shedding.target)} a step"
+        else f"with more comparisons than fit in {duration_text(shedding.target)} a step"
     )
     match shedding.policy:
         case Policy.OFF:
             return "nothing is shed"
         case Policy.ON:
-            return f"{too_much}, the most productive ones are made"
+            return f"{too_much}, only the most productive ones are made"
         case Policy.DROP:
-            return f"{too_much}, those of some rows are made, which are chosen at random"
+            return f"{too_much}, only those of some rows, chosen at random, are made"
 
 
 def _utility_text(utility: Utility | None) -> str:
@@ -77,6 +77,6 @@ def _utility_text(utility: Utility | None) -> str:
         return "all pairs are worth the same"
     by = " or ".join(map(to_sql, utility.types))
     values = ", ".join(f"{value} {worth}" for value, worth in utility.by_value)
-    known = f"{values}, others {utility.otherwise}" if values else f"as it says, others {utility.otherwise}"
+    known = f"{values}, others {utility.otherwise}" if values else f"its value, others {utility.otherwise}"
     joint = "the average" if utility.average else "the greater"
-    return f"rows are worth, by {by}: {known}; a pair is worth {joint} of both"
+    return f"worth of a row, by {by}: {known}; a pair is worth {joint} of both"

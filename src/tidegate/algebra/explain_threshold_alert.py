@@ -26,14 +26,15 @@ def _certificate(alert: Alert, join: ThresholdJoin, *, limits: bool) -> Iterator
         yield f"  {member_name(join, member)}: {_demand_text(demand)}"
     if alert.shedding.policy is not Policy.OFF:
         how = _shedding_text(alert.shedding) if limits else alert.shedding.policy.value
-        yield f"  sheds when pruning is not enough: {how}"
+        yield f"  sheds when omission is not enough: {how}"
 
 
 def _shedding_text(shedding: Shedding) -> str:
     which = "some at random" if shedding.policy is Policy.DROP else "those of the most productive spreads"
     if shedding.budget is None:
-        return f"of more than what can be judged in {duration_text(shedding.target)} a step, {which} are judged"
-    return f"of more than {shedding.budget} combinations in a step, {which} are judged"
+        target = duration_text(shedding.target)
+        return f"with more combinations than can be judged in {target} a step, only {which} are judged"
+    return f"with more than {shedding.budget} combinations in a step, only {which} are judged"
 
 
 def member_name(join: ThresholdJoin, which: int) -> str:
@@ -55,9 +56,9 @@ def nearness_text(alert: Alert, labels: list[str]) -> str:
 
 def _distance_text(link: Link) -> str:
     ends = {
-        (True, True): ", ends left out",
-        (True, False): ", the left end left out",
-        (False, True): ", the right end left out",
+        (True, True): ", ends excluded",
+        (True, False): ", left end excluded",
+        (False, True): ", right end excluded",
     }
     open_ends = ends.get((link.open_before, link.open_after), "")
     if link.before == link.after:
@@ -67,10 +68,8 @@ def _distance_text(link: Link) -> str:
 
 def _demand_text(demand: Demand | KeepAll) -> str:
     if isinstance(demand, KeepAll):
-        return f"every element is kept: {demand.why}"
+        return f"keeps every element: {demand.why}"
     what = {(True, False): "greatest", (False, True): "smallest"}.get(
         (demand.above, demand.below), "greatest or smallest"
     )
-    return (
-        f"kept are the {what} {demand.value_text or demand.value} of any {duration_text(demand.window)}: {demand.why}"
-    )
+    return f"keeps the {what} {demand.value_text or demand.value} of any {duration_text(demand.window)}: {demand.why}"

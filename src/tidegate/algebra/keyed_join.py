@@ -46,13 +46,13 @@ def why_unordered(types: Sequence[Type]) -> str | None:
     Examples
     --------
     >>> why_unordered([Type.STRING])
-    'only the order of numbers and times is made use of'
+    'only the order of numbers and times can be used'
     """
     if len(types) > 1:
-        return "rows are joined by several columns, and the order is that of one"
+        return "rows are joined by several columns, but only one is ordered"
     if types[0].is_numeric or types[0] in (Type.TIMESTAMP, Type.INTERVAL):
         return None
-    return "only the order of numbers and times is made use of"
+    return "only the order of numbers and times can be used"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def refuse_unsupported(plan: Plan) -> None:
 def _refuse_unbounded(plan: _Remembering) -> None:
     for each in inputs(plan):
         if not is_bounded(each):
-            message = f"{_operator_name(plan)} over an unbounded window would have to remember all elements for ever"
+            message = f"{_operator_name(plan)} over an unbounded window would have to keep all elements for ever"
             hint = "give the window a RANGE, such as RANGE 1 HOUR"
             raise QueryError("Q201", message, _span_of_unbounded(each), hint=hint)
 
@@ -95,13 +95,15 @@ def _span_of_unbounded(plan: Plan) -> Span:
 
 def _refuse_pieces(source: Plan, length: int, what: str, span: Span) -> None:
     known = validity_extent(source)
-    hint = "take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
+    hint = "read its rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
     if not known.ends:
-        message = f"{what} elements that may be valid for ever would take all instants of that one by one"
+        message = f"{what} elements that may be valid for ever would process every instant one by one"
         raise QueryError("Q202", message, span, hint=hint)
     if known.length is not None and known.length > MOST_PIECES * length:
         pieces = -(-known.length // length)
-        message = f"{what} elements that are valid for up to {duration_text(known.length)} would make {pieces} of each"
+        message = (
+            f"{what} elements that are valid for up to {duration_text(known.length)} would make {pieces} pieces of each"
+        )
         raise QueryError("Q202", message, span, hint=hint)
 
 
@@ -109,8 +111,8 @@ def _refuse_own_times(node: Plan) -> None:
     """Refuse FIRST and LAST over grouped rows: only their relation is defined, not how it is cut in time."""
     if isinstance(node, Aggregate) and sees_own_times(node) and not has_own_times(node.source):
         names = " and ".join(sorted({c.function.upper() for c in node.calls if calls.sees_own_times(c)}))
-        message = f"{names} over rows that were grouped, limited or compared: these have no time of their own"
-        hint = "take its rows when they appear, with ISTREAM(…), and put a window on that; or use ARG_MAX and ARG_MIN"
+        message = f"{names} over rows that were grouped, limited or compared: such rows have no time of their own"
+        hint = "put a window on ISTREAM(…) of the query, or use ARG_MAX and ARG_MIN"
         raise QueryError("Q206", message, node.span, hint=hint)
 
 
@@ -119,11 +121,11 @@ def _refuse_finer(node: Plan) -> None:
     match node:
         case Granularity(source=source, size=size, span=span) if size % granule(source):
             below = duration_text(granule(source))
-            message = f"a granularity of {duration_text(size)} above one of {below} would need instants that are gone"
-            raise QueryError("Q203", message, span, hint=f"take a multiple of {below}")
+            message = f"a granularity of {duration_text(size)} above one of {below} needs instants that are left out"
+            raise QueryError("Q203", message, span, hint=f"use a multiple of {below}")
         case Window(source=source, size=int(size), slide=slide, span=span) if granule(source) > 1 and (
             size % granule(source) or (slide > 1 and slide % granule(source))
         ):
             below = duration_text(granule(source))
-            message = f"a window over a stream of granularity {below} must move in steps of that"
+            message = f"a window over a stream of granularity {below} must move in the same steps"
             raise QueryError("Q203", message, span, hint=f"give it a RANGE and a SLIDE that are multiples of {below}")

@@ -108,7 +108,7 @@ class Catalog:
     def with_function(self, function: UserDefined) -> Catalog:
         """Return the catalog with a user function, which replaces an earlier one with the same name."""
         if function.name in function_names() or aggregate_named(function.name) is not None:
-            raise QueryError("Q122", f"there already is a function '{function.name}'", hint="choose another name")
+            raise QueryError("Q122", f"a function '{function.name}' already exists", hint="choose another name")
         return replace(self, functions=MappingProxyType({**self.functions, function.name: function}))
 
     def with_settings(self, settings: ConstraintSettings) -> Catalog:

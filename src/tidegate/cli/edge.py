@@ -30,14 +30,14 @@ class LineFormat(StrEnum):
 
 def edge(
     time: Annotated[str, typer.Option(metavar="COLUMN", help="Microseconds since 1970, or a timestamp as text.")],
-    value: Annotated[str, typer.Option(metavar="COLUMN", help="What the alert reads.")],
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="Column that the alert reads.")],
     key: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="What the alert matches; can be given several times.")
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column of MATCHING; may be given several times.")
     ] = None,
     within: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The alert's WITHIN, such as '10 seconds'.")
     ] = None,
-    streams: Annotated[int, typer.Option(min=2, help="How many streams the alert joins.")] = 2,
+    streams: Annotated[int, typer.Option(min=2, help="Number of streams that the alert joins.")] = 2,
     window: Annotated[
         str | None, typer.Option(metavar="DURATION", help="The length of a bracket, instead of --within.")
     ] = None,
@@ -49,10 +49,10 @@ def edge(
     ] = Boundary.CLOSED,
     hold: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long to hold a row: unless given, the length of a bracket."),
+        typer.Option(metavar="DURATION", help="How long to hold a row; by default the length of a bracket."),
     ] = None,
     format: Annotated[LineFormat, typer.Option(help="Format of the rows.")] = LineFormat.CSV,  # noqa: A002 - the option's name
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print a summary.")] = False,
 ) -> None:
     """Pass on the rows of standard input that a threshold alert may need, and omit the others.
 
@@ -87,4 +87,4 @@ def _bracket_length(within: str | None, window: str | None, streams: int) -> int
             return parse_duration(within) * (2 if streams == 2 else 1)
         case None, str():
             return parse_duration(window)
-    raise QueryError("Q304", "one of --within and --window is needed", hint="for instance --within '10 seconds'")
+    raise QueryError("Q304", "either --within or --window is needed", hint="for example --within '10 seconds'")

@@ -62,7 +62,7 @@ class CsvReader:
         try:
             cells = _split_csv(line)
         except csv.Error as error:
-            return f"the line is no CSV ({error})"
+            return f"the line is not CSV ({error})"
         if len(cells) != self._width:
             return f"the line has {len(cells)} fields instead of {self._width}"
         time, value, *key = [cells[place] for place in self._places]
@@ -86,11 +86,11 @@ class JsonReader:
         try:
             row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
         except json.JSONDecodeError as error:
-            return f"the line is no JSON ({error.msg} at character {error.pos + 1})"
+            return f"the line is not JSON ({error.msg} at character {error.pos + 1})"
         except RecursionError:
             return "the line is nested too deeply"
         if not isinstance(row, dict):
-            return "the line is no JSON object"
+            return "the line is not a JSON object"
         time, value, *key = (
             _field_text(row.get(name)) for name in (self._columns.time, self._columns.value, *self._columns.key)
         )
@@ -102,7 +102,7 @@ def _field_text(value: Any) -> str | None:
 
 
 def parse_times(texts: list[str | None]) -> list[int | None]:
-    """Parse times, written as integer microseconds since 1970 or as timestamps; None where a text is no valid time."""
+    """Parse times, written as integer microseconds since 1970 or as timestamps; None if a text is not a valid time."""
     found = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
     others = [i for i, time in enumerate(found) if time is None and texts[i] is not None]
     if others:
@@ -113,7 +113,7 @@ def parse_times(texts: list[str | None]) -> list[int | None]:
 
 
 def parse_number(text: str | None) -> float | None:
-    """Parse a number: NaN if there is no text, None if the text is no number.
+    """Parse a number: NaN if there is no text, None if the text is not a number.
 
     Examples
     --------

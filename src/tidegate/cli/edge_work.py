@@ -103,9 +103,9 @@ class EdgeFilter:
         for line, time in zip(lines, parse_times([line.fields.time for line in lines]), strict=True):
             value = parse_number(line.fields.value)
             if time is None:
-                self._report_bad_line(line.number, line.raw, f"'{line.fields.time or ''}' is no time")
+                self._report_bad_line(line.number, line.raw, f"'{line.fields.time or ''}' is not a time")
             elif value is None:
-                self._report_bad_line(line.number, line.raw, f"'{line.fields.value}' is no number")
+                self._report_bad_line(line.number, line.raw, f"'{line.fields.value}' is not a number")
             else:
                 self.read += 1
                 sent += self.rows.offer(_row_key(line.fields), time, value, _Reading(time, line.raw))

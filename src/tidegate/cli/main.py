@@ -31,7 +31,7 @@ RuntimeOption = Annotated[
     Runtime, typer.Option(envvar="TIDEGATE_RUNTIME", help="Where to run: on Spark, or in this process.")
 ]
 Master = Annotated[str, typer.Option(envvar="TIDEGATE_MASTER", help="The Spark master.")]
-Buckets = Annotated[int | None, typer.Option(min=1, help="Parts into which keys are hashed.")]
+Buckets = Annotated[int | None, typer.Option(min=1, help="Number of buckets into which keys are hashed.")]
 
 
 @app.command()
@@ -42,7 +42,7 @@ def run(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state; a run goes on from it."
+            envvar="TIDEGATE_CHECKPOINT", metavar="DIR", help="Folder or URI of the state; a run resumes from it."
         ),
     ] = None,
     out: Annotated[
@@ -60,7 +60,7 @@ def run(
         bool, typer.Option("--once", help="Process all available input, emit every result, then exit.")
     ] = False,
     buckets: Buckets = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
     strict: Strict = False,
 ) -> None:
     """Run the queries in a file.

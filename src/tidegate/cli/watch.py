@@ -82,10 +82,10 @@ def _describe_losses(losses: Losses) -> str:
     >>> _describe_losses(Losses(estimate=12.4, low=3, high=20.5))
     'missing results: about 12, between 3 and 21 (MODE lean)'
     >>> _describe_losses(Losses(estimate=None, low=0, high=1200))
-    'missing results: not known how many, at most 1,200, because nothing is sampled (MODE lean, monitor_sample = 0)'
+    'missing results: number unknown, at most 1,200, because nothing is sampled (MODE lean, monitor_sample = 0)'
     """
     if losses.estimate is None:
-        how_many = f"not known how many, at most {math.ceil(losses.high):,}"
+        how_many = f"number unknown, at most {math.ceil(losses.high):,}"
         return f"missing {losses.of}: {how_many}, because nothing is sampled (MODE lean, monitor_sample = 0)"
     bounds = f"between {math.floor(losses.low):,} and {math.ceil(losses.high):,}"
     return f"missing {losses.of}: about {losses.estimate:,.0f}, {bounds} (MODE lean)"

@@ -48,7 +48,9 @@ class Dialect:
         quote = option(stream, "quote", default='"')
         if not _is_character(delimiter) or (quote and not _is_character(quote)) or quote == delimiter:
             message = f"stream '{stream.name}': delimiter = '{delimiter}', quote = '{quote}'"
-            raise DataError("D105", message, hint="each is one ASCII character, and they differ; quote may be empty")
+            raise DataError(
+                "D105", message, hint="each must be one ASCII character, and they must differ; quote may be empty"
+            )
         return Dialect(
             flag_option(stream, "header", default=True), delimiter, quote, option(stream, "null", default="")
         )
@@ -107,8 +109,8 @@ class CsvParser:
 
     def _describe_fault(self, text: str) -> str:
         if self.dialect.quote and self.dialect.quote in text:
-            return "a quote is not closed, or is followed by more than a delimiter"
-        return "a carriage return stands within the line"
+            return "a quote is not closed, or is followed by something other than a delimiter"
+        return "the line contains a carriage return"
 
     def _split_fields(self, texts: pa.Array, sound: Mask) -> tuple[list[pa.Array], dict[int, str]]:
         """Return the requested fields as texts, with NULL for bad lines, and the errors of lines with a wrong width."""
@@ -222,7 +224,7 @@ class CsvSource:
         return {_HEADER: line.encode()} if self.dialect.header else {}
 
     def _no_header_error(self, place: str) -> DataError:
-        message = f"stream '{self.stream.name}': {place} is empty: there is no header to go by"
+        message = f"stream '{self.stream.name}': {place} is empty and has no header"
         return DataError("D103", message, hint="write the header line, or add the option header = 'false'")
 
     def _check_line(self, file: File, line: str) -> None:
@@ -240,10 +242,10 @@ class CsvSource:
         try:
             self.dialect.fields(line)
         except csv.Error as error:
-            hint, fault = None, f"is no CSV: {error}"
+            hint, fault = None, f"is not CSV: {error}"
             if "\r" in line:
                 hint = (
-                    "lines end in a line feed, with or without a carriage return before it: convert the file, "
+                    "lines must end in a line feed, with or without a carriage return before it: convert the file, "
                     "for example with tr '\\r' '\\n'"
                 )
                 fault = "contains carriage returns"

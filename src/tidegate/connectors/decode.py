@@ -244,7 +244,7 @@ def _details(stream: SourceStream, parsed: ParsedRows, verdict: _Verdict) -> dic
     details: dict[int, str] = {}
     for name, domain, outside in reversed(list(_values_outside_domain(stream, parsed))):
         for row, text in _texts_of(parsed.columns[name].values, outside):
-            details[row] = f"column '{name}': {text} is outside of its domain: {describe_domain(domain)}"
+            details[row] = f"column '{name}': {text} is outside its domain: {describe_domain(domain)}"
     for name, column in reversed(list(parsed.columns.items())):
         details.update(_bad_value_details(name, column))
     details.update(parsed.broken)
@@ -275,7 +275,7 @@ def _bad_value_details(name: str, column: ParsedColumn) -> Iterator[tuple[int, s
     type_, is_text = Type.of_arrow(column.values.type), pa.types.is_string(column.given.type)
     for row, text in _texts_of(column.given, column.bad):
         shown = printable(repr(text) if is_text else text)
-        yield row, f"column '{name}': {shown} is no {type_.name if type_ else ''}"
+        yield row, f"column '{name}': {shown} is not a valid {type_.name if type_ else 'value'}"
 
 
 def _texts_of(values: pa.Array, where: Mask) -> Iterator[tuple[int, str]]:

@@ -136,7 +136,7 @@ class FileSet:
         found = self.files()
         if not found:
             tried = self.tried or (self.location,)
-            message = f"stream '{stream.name}': there is no data at {' nor at '.join(tried)}"
+            message = f"stream '{stream.name}': no data at {' or '.join(tried)}"
             raise DataError("D102", message, hint=_missing_hint(self))
         return found
 
@@ -177,7 +177,7 @@ def _unreadable_error(system: Any, file: File, error: Exception) -> DataError:
     try:
         _read_stored_bytes(system, file)
     except FileNotFoundError:
-        return to_bad_file_error(file, DataError("D104", f"{file.path} is gone"))
+        return to_bad_file_error(file, DataError("D104", f"{file.path} no longer exists"))
     except OSError:
         return failed
     return to_bad_file_error(file, failed)
@@ -228,15 +228,15 @@ def _candidates(stream: SourceStream) -> tuple[str, ...]:
 def _format_inside(stream: SourceStream, files: FileSet) -> Format:
     found = files.files()
     if not found and files.can_wait:
-        message = f"stream '{stream.name}': {files.location} is empty, so its format is not known"
-        hint = "to wait for the first file, say what it will be: WITH (format = 'csv'), or FROM '…/*.csv'"
+        message = f"stream '{stream.name}': {files.location} is empty, so its format is unknown"
+        hint = "to wait for the first file, give its format: WITH (format = 'csv'), or FROM '…/*.csv'"
         raise DataError("D102", message, hint=hint)
     found = files.existing_files(stream)
     kinds = {kind for f in found if (kind := format_of_name(f.name)) is not None}
     if len(kinds) == 1:
         return kinds.pop()
     names = ", ".join(f.name for f in found[:_MAX_NAMES_SHOWN]) + (", …" if len(found) > _MAX_NAMES_SHOWN else "")
-    what = "holds files of several formats" if kinds else "has no ending that tells its format"
+    what = "holds files of several formats" if kinds else "has no file ending that gives its format"
     message = f"stream '{stream.name}': {files.location} {what} ({names})"
     raise DataError("D101", message, hint="add the option format = 'csv', 'jsonl' or 'parquet'")
 
@@ -244,7 +244,7 @@ def _format_inside(stream: SourceStream, files: FileSet) -> Format:
 def _missing_hint(files: FileSet) -> str | None:
     if not is_uri(files.location) and Path(files.location).is_dir():
         endings = ", ".join(files.suffixes)
-        return f"the folder is there, but no file in it ends in {endings}" if endings else "the folder is empty"
+        return f"the folder exists, but no file in it ends in {endings}" if endings else "the folder is empty"
     return None
 
 

@@ -53,9 +53,7 @@ def format_option(stream: SourceStream) -> Format | None:
         return None
     known = {f.value: f for f in SUFFIXES}
     if asked.lower() not in known:
-        raise DataError(
-            "D101", f"stream '{stream.name}': there is no format '{asked}'", hint=suggest_name(asked, known)
-        )
+        raise DataError("D101", f"stream '{stream.name}': unknown format '{asked}'", hint=suggest_name(asked, known))
     return known[asked.lower()]
 
 
@@ -84,7 +82,7 @@ def count_option(stream: SourceStream, name: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise DataError("D105", f"stream '{stream.name}': {name} = '{text}'", hint="write a number from 1 on")
+        raise DataError("D105", f"stream '{stream.name}': {name} = '{text}'", hint="write a whole number of 1 or more")
     return int(text)
 
 
@@ -93,7 +91,7 @@ def check_options(stream: SourceStream, known: Sequence[str]) -> None:
     allowed = (*COMMON_OPTIONS, *known)
     for name, _ in stream.options:
         if name.lower() not in allowed:
-            message = f"stream '{stream.name}': there is no option '{name}' here"
+            message = f"stream '{stream.name}': unknown option '{name}'"
             raise DataError("D105", message, hint=suggest_name(name, allowed))
     count_option(stream, "files_per_batch")
 

@@ -69,13 +69,13 @@ class Recipe:
         given = dict(parse_qsl(urlsplit(stream.location).query, keep_blank_values=True))
         _check_parameters(stream, given)
         if "rows" not in given:
-            hint = "endless generators are not supported yet: add rows=100000, say"
+            hint = "endless generators are not supported yet: add for example rows=100000"
             raise DataError("D105", f"stream '{stream.name}': the generator has no number of rows", hint=hint)
         try:
             return _parse_recipe(stream, _DEFAULTS | given)
         except (ValueError, QueryError) as error:
             message = f"stream '{stream.name}': {stream.location} cannot be understood: {error}"
-            raise DataError("D105", message, hint="for instance " + EXAMPLE) from error
+            raise DataError("D105", message, hint="for example " + EXAMPLE) from error
 
 
 EXAMPLE = "generator://?rows=100000&seed=7&keys=20&interval=100ms&start=2026-01-01T00:00:00&disorder=2s"

@@ -193,7 +193,7 @@ def _load_object(line: str) -> dict[str, Any] | str:
     try:
         value = DECODER.decode(line)
     except json.JSONDecodeError as error:
-        return f"the line is no JSON: {error.msg} at character {error.pos + 1}"
+        return f"the line is not JSON: {error.msg} at character {error.pos + 1}"
     except RecursionError:
         return "the line is nested too deeply"
-    return value if isinstance(value, dict) else "the line is no JSON object"
+    return value if isinstance(value, dict) else "the line is not a JSON object"

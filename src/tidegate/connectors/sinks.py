@@ -105,7 +105,7 @@ class FileSink:
             system, folder = filesystem(self.folder)
             yield system, folder.rstrip("/")
         except OSError as error:
-            hint = "is there space, and may the folder be written to?"
+            hint = "check the free space and the permissions of the folder"
             raise DataError("D106", f"cannot write to {self.folder}: {error}", hint=hint) from error
 
 

@@ -81,7 +81,7 @@ def read_file(source: FileSource, path: str, rows: int, *, columns: frozenset[st
         yield from (batch for batch, _ in read_stream(single, None, rows, columns=columns))
         return
     location = single.files.location
-    bad = BadFileError("D104", f"{location} is gone", name=location, path=location)
+    bad = BadFileError("D104", f"{location} no longer exists", name=location, path=location)
     if source.stream.stops_at_bad_file:
         raise bad
     yield bad_file_batch(bad)
@@ -139,7 +139,7 @@ def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TAB
         case _ if scheme in SCHEMES:
             return _file_source(stream)
     known = (*SCHEMES, "generator")
-    message = f"stream '{stream.name}': nothing can read '{stream.location}'"
+    message = f"stream '{stream.name}': no connector reads '{stream.location}'"
     raise DataError("D101", message, hint=suggest_name(scheme, known))
 
 
@@ -154,7 +154,7 @@ def _file_source(stream: SourceStream) -> Source:
     match kind:
         case Format.CSV:
             dialect = Dialect.of(stream)
-            count_option(stream, MAX_LINE)  # raises an error if it is no number
+            count_option(stream, MAX_LINE)  # raises an error if it is not a number
             return CsvSource(stream, files, dialect)
         case Format.JSONL:
             check_options(stream, (MAX_LINE,))

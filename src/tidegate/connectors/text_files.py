@@ -118,7 +118,7 @@ def _file_batches(
 ) -> Iterator[tuple[pa.RecordBatch, Point, bool]]:
     if not file.is_compressed and file.size <= begin.offset:
         if file.size < begin.offset:
-            message = f"{file.path} has {file.size} bytes, of which {begin.offset} were already read"
+            message = f"{file.path} has {file.size} bytes, but {begin.offset} were already read"
             raise to_bad_file_error(file, DataError("D104", message, hint="write new data to a new file, or append it"))
         return
     if file.is_compressed and not begin.offset:

@@ -149,7 +149,7 @@ def _is_text_constant(expression: Expression) -> bool:
 def _parse_timestamp(text: str, span: Span) -> datetime:
     values, bad = parse_column(pa.array([text], pa.string()), Type.TIMESTAMP)
     if bad[0]:
-        raise QueryError("Q121", f"'{text}' is no timestamp", span, hint="write for instance '2026-08-22 14:30:00Z'")
+        raise QueryError("Q121", f"'{text}' is not a timestamp", span, hint="write for example '2026-08-22 14:30:00Z'")
     try:
         read: datetime = values[0].as_py()
     except (ValueError, OverflowError):
@@ -165,11 +165,11 @@ def _function_hint(source: Type, target: Type) -> str | None:
     if source.is_array and target.is_map:
         return "MAP[keys, values] makes a map of two arrays"
     if source.parts and not target.parts:
-        return "take something that it holds: a[1] of an array, m['key'] of a map"
+        return "read one of its values: a[1] of an array, m['key'] of a map"
     if source in (Type.TIMESTAMP, Type.INTERVAL) and target.is_numeric:
         return "epoch_micros(…) and epoch_seconds(…) give numbers"
     if source.is_numeric and target is Type.TIMESTAMP:
         return "from_epoch_micros(…) gives a timestamp"
     if source.is_numeric and target is Type.INTERVAL:
-        return "multiply an interval, for instance … * INTERVAL 1 SECOND"
+        return "multiply an interval, for example … * INTERVAL 1 SECOND"
     return None

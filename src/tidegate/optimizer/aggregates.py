@@ -48,7 +48,7 @@ def drop_distinct_below_distinct_union(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("δ(S1) op δ(S2) = S1 op S2 for EXCEPT and INTERSECT: they ask only whether a row is there")
+@rule("δ(S1) op δ(S2) = S1 op S2 for EXCEPT and INTERSECT: they ask only whether a row is present")
 def drop_distinct_below_set_operation(plan: Plan) -> Plan | None:
     match plan:
         case SetOperation(left=left, right=right, rule=SetRule.EXCEPT | SetRule.INTERSECT):

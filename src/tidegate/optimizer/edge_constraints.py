@@ -78,7 +78,7 @@ def _declared_constraints(known: GraphInputs, which: int) -> Iterator[EdgeConstr
         match each:
             case Reference(other=other) if other == child.stream:
                 fits = frozenset(zip(each.columns, each.other_columns, strict=True)) == frozenset(pairs)
-                unused = None if fits else f"it refers by ({', '.join(each.columns)}), which is not what is joined"
+                unused = None if fits else f"it refers by ({', '.join(each.columns)}), but these columns are not joined"
                 yield EdgeConstraint(which, ConstraintKind.ARRIVING, _in_steps(each.within, of_child), unused, each)
             case Clustered(columns=columns) if own & frozenset(columns):
                 within = _in_steps(each.within, of_parent)
@@ -102,7 +102,7 @@ def _cluster_misfit(each: Clustered, own: frozenset[str | None]) -> str | None:
     columns = frozenset(each.columns)
     if columns == own or (each.within.time is not None and columns <= own):
         return None  # rows that agree in more columns are fewer, so in time they are no further apart
-    return f"it is by ({', '.join(each.columns)}), and rows are joined by ({', '.join(sorted(map(str, own)))})"
+    return f"it is by ({', '.join(each.columns)}), but rows are joined by ({', '.join(sorted(map(str, own)))})"
 
 
 def _mark_weaker_unused(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
@@ -116,7 +116,7 @@ def _mark_weaker_unused(many: Sequence[EdgeConstraint]) -> list[EdgeConstraint]:
     for each in many:
         winner = best.get((each.edge, each.kind, each.within.rows is None))
         if each.unused is None and winner is not None and each is not winner:
-            left.append(replace(each, unused=f"within {reach_text(winner.within)} holds, too"))
+            left.append(replace(each, unused=f"within {reach_text(winner.within)} also holds"))
         else:
             left.append(each)
     return left
@@ -135,7 +135,7 @@ def _mark_if_too_long(each: EdgeConstraint, known: GraphInputs) -> EdgeConstrain
     removed, counted = (edge.child, edge.parent) if each.kind in _ENDING else (edge.parent, edge.child)
     length, time, name = known.lengths[removed], each.within.time, known.labels[removed]
     if each.unused is None and length is not None and time is not None and time >= length:
-        return replace(each, unused=f"rows of {name} are valid for {duration_text(length)} only")
+        return replace(each, unused=f"rows of {name} are valid for only {duration_text(length)}")
     most, rows = known.rows[removed], each.within.rows
     is_one_stream = known.scans[removed].stream == known.scans[counted].stream
     if each.unused is None and is_one_stream and most is not None and rows is not None and rows >= most:
@@ -169,7 +169,7 @@ def _why_row_must_stay(which: int, known: GraphInputs, ends: set[tuple[int, Cons
         if not joining:
             return f"combinations with {child} may begin at {name}, which does not join it directly"
         if ends is not None and not any((e, kind) in ends for e in joining for kind in _ENDING):
-            return f"{name} joins {child}, too, and nothing tells when no more of its rows come"
+            return f"{name} also joins {child}, and nothing says when its last row has arrived"
     return None
 
 

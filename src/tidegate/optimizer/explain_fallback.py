@@ -23,10 +23,12 @@ def describe_plain_joins(plan: Plan, settings: ConstraintSettings) -> list[str]:
             if isinstance(leaf.origin, str) and not _has_keyed_join(p := leaf.plan)
         ]
         why = refused or "; ".join(f"{plan_name(each)} takes no part, since {reason}" for each, reason in unfit)
-        lines = _describe_inputs(below, why or "no equality with another stream has all columns of a key", settings)
+        lines = _describe_inputs(below, why or "no equality with another stream covers all columns of a key", settings)
         lines += [f"  {line}" for group in found.groups if lines and refused for line in describe_unused(group.join)]
     elif isinstance(plan, Join):
-        lines = _describe_inputs(below, "a condition can fail, and is tried on what this join pairs only", settings)
+        lines = _describe_inputs(
+            below, "a condition can fail, and is evaluated only on the pairs of this join", settings
+        )
     return [*lines, *(line for each in below for line in describe_plain_joins(each, settings))]
 
 
@@ -34,7 +36,7 @@ def _describe_inputs(joined: tuple[Plan, ...], why: str, settings: ConstraintSet
     scans = [node for each in joined for node in walk(each) if isinstance(node, Scan)]
     if not any(scan.key or scan.constraints for scan in scans):
         return []
-    reason = "the use of constraints is off" if settings.use is ConstraintUse.OFF else why
+    reason = "constraints are off" if settings.use is ConstraintUse.OFF else why
     return [f"{', '.join(map(plan_name, joined))}: {reason}"]
 
 

@@ -107,7 +107,7 @@ def push_filter_below_map(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("σp(S1 op S2) = σp(S1) op σp(S2) for −, ∩ and their kin: they look at each row by itself")
+@rule("σp(S1 op S2) = σp(S1) op σp(S2) for −, ∩ and the like: they look at each row separately")
 def push_filter_below_set_operation(plan: Plan) -> Plan | None:
     match plan:
         case Filter(source=SetOperation(left=left, right=right) as both, predicate=predicate) if is_safe(predicate):

@@ -35,7 +35,7 @@ def why_plain_is_cheaper(
     if kept * ROW_COST <= plain:
         return None
     share = round(100 * kept / plain)
-    return f"plain joins are cheaper: {share} % of what they keep would be kept, at {ROW_COST} times the cost of a row"
+    return f"plain joins are cheaper: {share} % of their rows would be kept, at {ROW_COST} times the cost of a row"
 
 
 def _validity_lengths(known: GraphInputs) -> list[float]:

@@ -39,7 +39,7 @@ def _with_demands(join: ThresholdJoin) -> Plan:
 def _add_demands(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
     """Return the alert with a demand for each member; add the columns that demands read to `inputs`."""
     if alert.everything:
-        return replace(alert, demands=(KeepAll("every combination is asked for"),) * len(alert.members))
+        return replace(alert, demands=(KeepAll("EMIT ALL asks for every combination"),) * len(alert.members))
     demands: list[Demand | KeepAll] = []
     for position in range(len(alert.members)):
         alert, demand = _demand_of_member(alert, position, inputs, span)
@@ -82,9 +82,9 @@ def _reliable_shape(verdict: Verdict, alert: Alert, position: int, span: Span, *
     if position not in alert.assumed:
         return KeepAll(verdict.why)
     if is_refuted:
-        message = f"alert '{alert.name}' assumes what is not so: {verdict.why}"
-        raise QueryError("Q231", message, span, hint="leave ASSUME QUASICONVEX out, or declare the domain with CHECK")
-    return Proved(Shape.QUASICONVEX, "assumed to be quasiconvex by whoever wrote the alert")
+        message = f"the assumption of alert '{alert.name}' is false: {verdict.why}"
+        raise QueryError("Q231", message, span, hint="remove ASSUME QUASICONVEX, or declare the domain with CHECK")
+    return Proved(Shape.QUASICONVEX, "assumed to be quasiconvex by the author of the alert")
 
 
 def omission_window(alert: Alert, position: int) -> tuple[int, bool] | KeepAll:
@@ -107,7 +107,7 @@ def omission_window(alert: Alert, position: int) -> tuple[int, bool] | KeepAll:
     lengths = [ends[i].before + ends[i].after for i in ends]
     lengths += [ends[i].after + ends[j].before - between[j, i].after for i, j in pairs]
     if min(lengths) <= 0:
-        return KeepAll("the distances leave elements no time to stand in for each other")
+        return KeepAll("the distances are too short for one element to replace another")
     is_open = any(link.open_before for link in ends.values()) and any(link.open_after for link in ends.values())
     return min(lengths), is_open
 
@@ -134,7 +134,7 @@ def crossing_of(alert: Alert) -> Expression:
 def _value_of_member(alert: Alert, own: frozenset[str]) -> Expression | KeepAll:
     """Return the only number of a member that the threshold depends on, if there is exactly one."""
     if any(columns_of(term) & own for term in conjuncts(alert.condition)[1:]):
-        return KeepAll("a condition beside the threshold reads it, too")
+        return KeepAll("a condition other than the threshold also reads it")
     crossing = crossing_of(alert)
     parts = list(dict.fromkeys(_own_parts(crossing, own)))
     if len(parts) != 1:
@@ -144,7 +144,7 @@ def _value_of_member(alert: Alert, own: frozenset[str]) -> Expression | KeepAll:
                 "the threshold reads several columns of it in several places" if read else "nothing reads it"
             )
         parts = [next(e for e in _columns_in(crossing) if e.name == read[0])]
-    return parts[0] if parts[0].type.is_numeric else KeepAll("what the threshold reads of it is no number")
+    return parts[0] if parts[0].type.is_numeric else KeepAll("the value that the threshold reads of it is not a number")
 
 
 def _own_parts(expression: Expression, own: frozenset[str]) -> list[Expression]:

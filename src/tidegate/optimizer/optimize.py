@@ -42,7 +42,7 @@ STAMPING = plan_rule(
     stamp_own_times,
 )
 OMISSION = plan_rule(
-    "what lies between greater (and smaller) values within the window raises no alarm that they do not",
+    "an element between greater (and smaller) ones within the window raises no alarm that these do not raise",
     omit_what_cannot_alarm,
 )
 PRUNING = plan_rule("π(op(S)) = π(op(π(S))) if the inner π keeps what op reads", prune_columns)
@@ -53,12 +53,12 @@ def phases(
 ) -> tuple[tuple[Rule, ...], ...]:
     """Return all rules in phases: the rules of a phase are applied until none applies, then the next phase begins."""
     keyed_joins = plan_rule(
-        "S1 ⋈ … ⋈ Sn = the same along edges from many rows to one, if the equal columns have a key of that one",
+        "S1 ⋈ … ⋈ Sn = their keyed join, if the equal columns of each pair contain a key of one",
         find_keyed_joins,
         settings,
     )
     similarity_joins = plan_rule(
-        "S1 ⋈ S2 = their similarity join, if the condition says that rows are alike; less, if it may be shed",
+        "S1 ⋈ S2 = their similarity join, if the condition requires similar rows; a part of it, if it may shed",
         find_similarity_joins,
         shedding,
     )

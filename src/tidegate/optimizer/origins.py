@@ -52,13 +52,13 @@ def find_origin(plan: Plan) -> Origin | str:
         case Window(source=source) if is_chronon(source) or isinstance(find_origin(source), str):
             return find_origin(source)
         case Window():
-            return "its window takes every instant of a row by itself"
+            return "its window extends every instant of a row separately"
         case CountWindow(source=source) if isinstance(find_origin(source), str):
             return find_origin(source)
         case CountWindow():
             return _origin_of_count_window(plan)
         case KeyedJoin():
-            return "it is a keyed join by itself"
+            return "it is itself a keyed join"
     return "it is computed"
 
 
@@ -77,11 +77,13 @@ def source_text(plan: Plan, expression: Expression) -> str:
 def _origin_of_count_window(window: CountWindow) -> Origin | str:
     """Return the origin of a window of the last rows of a stream; other count windows have none."""
     if window.keys:
-        return "its window counts the rows of each group by themselves"
+        return "its window counts the rows of each group separately"
     if window.slide != 1:
         return "its window of rows moves in steps"
     if window.rows is None:
         return "its window has all rows"
     return (
-        find_origin(window.source) if is_chronon(window.source) else "its window takes every instant of a row by itself"
+        find_origin(window.source)
+        if is_chronon(window.source)
+        else "its window extends every instant of a row separately"
     )

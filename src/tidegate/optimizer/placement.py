@@ -51,7 +51,7 @@ def drop_inner_recut(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("ω(ζ(S)) = ω(S): a window takes each instant by itself", scope=Scope.TIME)
+@rule("ω(ζ(S)) = ω(S): a window takes each instant separately", scope=Scope.TIME)
 def drop_coalesce_below_window(plan: Plan) -> Plan | None:
     match plan:
         case Window(source=Coalesce(source=source)):
@@ -67,7 +67,7 @@ def merge_granularities(plan: Plan) -> Plan | None:
     return None
 
 
-@rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant by itself", scope=Scope.TIME)
+@rule("Γ(op(S…)) = op(Γ(S)…) for operators that look at each instant separately", scope=Scope.TIME)
 def push_granularity_down(plan: Plan) -> Plan | None:
     # Near the sources it saves the operators above it most instants. Filters save even more, so they go below it.
     match plan:

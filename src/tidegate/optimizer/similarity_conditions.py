@@ -75,7 +75,7 @@ def find_similarity(join: Join | SimilarityJoin) -> SimilarityTerm | str | None:
         # A failure is a dead letter even if another term is NULL; but rows with NULL are similar to no others, and
         # the kernels never compare them.
         if term not in known and not is_safe(term):
-            return f"{to_sql(term)} can fail, also where it is not known whether rows are alike"
+            return f"{to_sql(term)} can fail, even on rows that are not similar"
     return min(found, key=lambda each: each.measure is Measure.DISTANCE)
 
 
@@ -100,7 +100,7 @@ def _read_comparison(
         case Call("abs", (Call("-", (a, b), type_),)) if comparison in _AT_MOST:
             measure, strict = Measure.DISTANCE, _AT_MOST[comparison]
             if not _is_difference_safe(a, b, type_, join):
-                return f"{to_sql(Call('-', (a, b), type_))} can overflow, as far as declared domains tell"
+                return f"{to_sql(Call('-', (a, b), type_))} can overflow within the declared domains"
         case _:
             return None
     number = _constant_number(bound)

@@ -58,7 +58,7 @@ class Checkpoint:
         if self.identity() is not None:
             self.check(identity)
         elif self._steps():
-            message = f"the checkpoint {self.root} lacks the file {IDENTITY}, which says whose it is"
+            message = f"the checkpoint {self.root} lacks the file {IDENTITY}, which identifies its program"
             raise DataError("D301", message, hint=RESTORE)
         else:
             self._write(IDENTITY, identity)

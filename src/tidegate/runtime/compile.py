@@ -90,7 +90,7 @@ def _idle_warning(asking: str, idle: Sequence[CompiledQuery]) -> TidegateWarning
     )
     reasons = "; ".join(dict.fromkeys(why)) or "there is no join"
     message = f"{asking} turns shedding on, but nothing can be shed: {reasons}"
-    hint = "leave shedding out: all results are made, whatever the load"
+    hint = "remove shedding: all results are made, whatever the load"
     return TidegateWarning("W201", message, idle[0].query.shedding.span, hint=hint)
 
 
@@ -137,7 +137,7 @@ def program_identity(program: Program) -> dict[str, object]:
 def _source_stream(program: Program, name: str) -> SourceStream:
     stream = program.catalog.find(name)
     if not isinstance(stream, SourceStream):
-        raise InternalError("I301", f"'{name}' is read as a source stream but is none")
+        raise InternalError("I301", f"'{name}' is read as a source stream but is not one")
     return stream
 
 

@@ -55,7 +55,7 @@ def _describe_partitioning(stage: Stage) -> str:
         case ():
             return "one bucket"
         case _ if _has_all_in_every_bucket(stage):
-            return "all in every bucket, which makes a part of the results"
+            return "all rows in every bucket, each bucket makes a part of the results"
         case keys:
             return "buckets by " + ", ".join(k or "a dropped column" for k in keys)
 

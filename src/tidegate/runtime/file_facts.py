@@ -149,7 +149,7 @@ class FileWatch:
         for column in facts.lacking if facts.is_whole else ():
             if self._is_new(stream, column):
                 message = f"stream '{stream}': no row of {name} has the key '{column}', so the column is NULL there"
-                yield TidegateWarning("W311", message, hint="is the name of the column spelt as in the file?")
+                yield TidegateWarning("W311", message, hint="check that the column is spelt as in the file")
 
     def _is_new(self, *what: str) -> bool:
         is_new = what not in self._warned

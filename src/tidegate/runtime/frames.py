@@ -59,7 +59,7 @@ def source_stream(frame: Frame, schema: Schema, location: str) -> SourceStream:
 def _check_time_type(frame: Frame, type_: Type) -> None:
     if type_ is Type.TIMESTAMP and frame.unit is not None:
         message = f"the time column '{frame.time}' has timestamps, which have no unit"
-        raise DataError("D105", message, hint="leave out `unit`")
+        raise DataError("D105", message, hint="remove `unit`")
     if type_ in (Type.TIMESTAMP, Type.BIGINT) or (type_ is Type.INT and frame.unit is not None):
         return
     message = f"the time column '{frame.time}' must be a timestamp or integer microseconds"
@@ -96,7 +96,7 @@ def _usable_schema(arrow: pa.Schema, name: str) -> Schema:
     found = [(f.name, _language_type(f.type)) for f in arrow]
     fields = tuple(Field(n, t) for n, t in found if t is not None)
     if not fields:
-        raise DataError("D105", f"stream '{name}' has no column of a type that can be used")
+        raise DataError("D105", f"stream '{name}' has no column of a supported type")
     return Schema(fields)
 
 
@@ -105,7 +105,7 @@ def _column_warnings(arrow: pa.Schema, name: str) -> Iterator[TidegateWarning]:
     for each in arrow:
         if _language_type(each.type) is None:
             message = f"stream '{name}': column '{each.name}' is left out: no query can read a column of {each.type}"
-            yield TidegateWarning("W313", message, hint="drop it, or cast it to a type of the language before")
+            yield TidegateWarning("W313", message, hint="drop it, or cast it to a type of the language first")
         elif _has_decimals(each.type):
             message = f"stream '{name}': column '{each.name}' of {each.type} is read as DOUBLE, which may round values"
             hint = "cast it to DOUBLE, or to BIGINT in the smallest unit, such as cents, to keep exact values"

@@ -142,7 +142,7 @@ class RunningQuery:
         if self._once and self.state is QueryState.STOPPED:
             message = f"{', '.join(self.names)} was stopped before it had read all of its input"
             raise QueryError(
-                "Q313", message, hint="wait() before it is stopped, or read what there is with partial=True"
+                "Q313", message, hint="call wait() before stopping it, or read the results so far with partial=True"
             )
 
     def _pass_on_warnings(self) -> None:

@@ -61,7 +61,7 @@ def other_format_error(path: str) -> DataError:
 def unreadable_file_error(path: str, error: OSError) -> DataError:
     """Return the error for a file that exists but cannot be read."""
     message = f"the file {path} of the checkpoint cannot be read: {error}"
-    return DataError("D308", message, hint="is it a file, and may it be read?")
+    return DataError("D308", message, hint="check that it is a file, and that you may read it")
 
 
 def _enclose(format_: int, content: bytes) -> bytes:

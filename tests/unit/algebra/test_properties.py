@@ -176,8 +176,8 @@ def test_the_refusal_of_too_many_pieces_says_what_to_write() -> None:
     with pytest.raises(QueryError) as caught:
         refuse_unsupported(Window(counted(windowed(HOUR)), 5))
     assert str(caught.value) == snapshot("""\
-error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 of each
-   = hint: take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
+error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 pieces of each
+   = hint: read its rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
 """)
 
 

@@ -75,7 +75,7 @@ def test_no_column_at_all_still_gives_elements():
 def test_an_empty_field_is_null_and_a_quoted_one_is_empty():
     out = decoder().decode(raw("1,,", '2,"",3', '3,"",""'), BEGINNING)
     assert rows(out) == [(1, None, None), (2, "", 3.0)]
-    assert dead(out) == [("malformed", "column 'price': '' is no DOUBLE", 3, '3,"",""')]
+    assert dead(out) == [("malformed", "column 'price': '' is not a valid DOUBLE", 3, '3,"",""')]
 
 
 def test_an_empty_last_field_is_null_after_a_quoted_one():
@@ -87,7 +87,7 @@ def test_quotes_protect_delimiters_and_are_doubled_inside():
     assert [name for _, name, _ in rows(out)] == ["a,b", 'say "hi"', '5" pipe', 'x""']
 
 
-UNCLOSED = "a quote is not closed, or is followed by more than a delimiter"
+UNCLOSED = "a quote is not closed, or is followed by something other than a delimiter"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ UNCLOSED = "a quote is not closed, or is followed by more than a delimiter"
         ('1,"open,1', UNCLOSED),
         ('1,"a"b,1', UNCLOSED),
         ('x"y,"z,1', UNCLOSED),
-        ("1,a\rb,1", "a carriage return stands within the line"),
+        ("1,a\rb,1", "the line contains a carriage return"),
         ('1,2",3"\n', UNCLOSED),
     ],
 )
@@ -119,8 +119,8 @@ def test_a_value_of_another_type_is_malformed_with_column_value_and_type():
     out = decoder().decode(raw("1,a,cheap", "soon,b,1", "2,c,1"), BEGINNING)
     assert rows(out) == [(2, "c", 1.0)]
     assert dead(out) == [
-        ("malformed", "column 'price': 'cheap' is no DOUBLE", 1, "1,a,cheap"),
-        ("malformed", "column 't': 'soon' is no BIGINT", None, "soon,b,1"),
+        ("malformed", "column 'price': 'cheap' is not a valid DOUBLE", 1, "1,a,cheap"),
+        ("malformed", "column 't': 'soon' is not a valid BIGINT", None, "soon,b,1"),
     ]
 
 
@@ -276,7 +276,7 @@ def test_a_file_without_any_line_has_no_header_to_go_by(tmp_path):
     path = tmp_path / "a.csv"
     path.touch()
     assert failure(path) == (
-        f"error[D103]: stream 'bid': {path} is empty: there is no header to go by\n"
+        f"error[D103]: stream 'bid': {path} is empty and has no header\n"
         "   = hint: write the header line, or add the option header = 'false'"
     )
     open_source(stream(path, header="false")).check()
@@ -287,14 +287,14 @@ def test_a_file_with_lone_carriage_returns_is_an_error_that_says_how_to_convert_
     path.write_bytes(b"t,name,price\r1,a,1\r2,b,2\r")
     assert failure(path) == (
         f"error[D109]: the first line of {path} contains carriage returns\n"
-        "   = hint: lines end in a line feed, with or without a carriage return before it: "
+        "   = hint: lines must end in a line feed, with or without a carriage return before it: "
         "convert the file, for example with tr '\\r' '\\n'"
     )
 
 
 def test_a_header_field_that_is_too_long_for_csv_is_an_error_of_ours(tmp_path):
     (tmp_path / "a.csv").write_text(f"t,name,{'x' * 200_000}\n")
-    assert failure(tmp_path / "a.csv").startswith(f"error[D109]: the first line of {tmp_path}/a.csv is no CSV: ")
+    assert failure(tmp_path / "a.csv").startswith(f"error[D109]: the first line of {tmp_path}/a.csv is not CSV: ")
 
 
 def test_an_empty_file_beside_others_is_no_error(tmp_path):

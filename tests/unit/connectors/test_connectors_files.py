@@ -60,14 +60,14 @@ def failure(location: str | Path, **options: str) -> str:
 
 def test_an_unknown_scheme_is_explained():
     assert failure("hdsf://host/a.csv") == (
-        "error[D101]: stream 's': nothing can read 'hdsf://host/a.csv'\n   = hint: did you mean 'hdfs'?"
+        "error[D101]: stream 's': no connector reads 'hdsf://host/a.csv'\n   = hint: did you mean 'hdfs'?"
     )
 
 
 def test_an_unknown_ending_is_explained(tmp_path):
     (tmp_path / "a.txt").write_text("t,v\n")
     assert failure(tmp_path / "a.txt") == (
-        f"error[D101]: stream 's': {tmp_path}/a.txt has no ending that tells its format (a.txt)\n"
+        f"error[D101]: stream 's': {tmp_path}/a.txt has no file ending that gives its format (a.txt)\n"
         "   = hint: add the option format = 'csv', 'jsonl' or 'parquet'"
     )
 
@@ -83,21 +83,21 @@ def test_a_folder_of_several_formats_is_refused(tmp_path):
 
 def test_an_unknown_format_and_an_unknown_option_are_explained(tmp_path):
     assert failure(tmp_path, format="cvs") == (
-        "error[D101]: stream 's': there is no format 'cvs'\n   = hint: did you mean 'csv'?"
+        "error[D101]: stream 's': unknown format 'cvs'\n   = hint: did you mean 'csv'?"
     )
     for name in ("a.csv", "a.jsonl", "a.parquet"):
         assert failure(tmp_path / name, formats="x") == (
-            "error[D105]: stream 's': there is no option 'formats' here\n   = hint: did you mean 'format'?"
+            "error[D105]: stream 's': unknown option 'formats'\n   = hint: did you mean 'format'?"
         )
         assert failure(tmp_path / name, Files_Per_Batch="0") == (
-            "error[D105]: stream 's': files_per_batch = '0'\n   = hint: write a number from 1 on"
+            "error[D105]: stream 's': files_per_batch = '0'\n   = hint: write a whole number of 1 or more"
         )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_a_limit_for_lines_that_is_no_number_is_refused(tmp_path, name):
     assert failure(tmp_path / name, max_line_bytes="10 MB") == (
-        "error[D105]: stream 's': max_line_bytes = '10 MB'\n   = hint: write a number from 1 on"
+        "error[D105]: stream 's': max_line_bytes = '10 MB'\n   = hint: write a whole number of 1 or more"
     )
 
 
@@ -105,19 +105,19 @@ def test_a_missing_file_names_the_absolute_paths_tried(tmp_path, monkeypatch):
     here, base = tmp_path / "here", tmp_path / "base"
     here.mkdir()
     monkeypatch.chdir(here)
-    assert failure("data/a.csv") == f"error[D102]: stream 's': there is no data at {here}/data/a.csv"
+    assert failure("data/a.csv") == f"error[D102]: stream 's': no data at {here}/data/a.csv"
     assert failure("data/a.csv", base=str(base)) == (
-        f"error[D102]: stream 's': there is no data at {here}/data/a.csv nor at {base}/data/a.csv"
+        f"error[D102]: stream 's': no data at {here}/data/a.csv or {base}/data/a.csv"
     )
 
 
 def test_an_empty_glob_and_an_empty_folder_are_missing_data(tmp_path):
-    assert "there is no data at" in failure(tmp_path / "*.csv")
+    assert "no data at" in failure(tmp_path / "*.csv")
     assert failure(tmp_path, format="csv") == (
-        f"error[D102]: stream 's': there is no data at {tmp_path}\n   = hint: the folder is empty"
+        f"error[D102]: stream 's': no data at {tmp_path}\n   = hint: the folder is empty"
     )
     (tmp_path / "out.csv").mkdir()
-    assert failure(tmp_path / "out.csv").endswith("hint: the folder is there, but no file in it ends in .csv, .csv.gz")
+    assert failure(tmp_path / "out.csv").endswith("hint: the folder exists, but no file in it ends in .csv, .csv.gz")
 
 
 def test_an_unknown_dataframe_is_missing_data():
@@ -238,7 +238,7 @@ def test_a_file_that_shrank_is_an_error(tmp_path):
     source = open_source(stream(path))
     _, position = read_on(source, None)
     path.write_text("1\n")
-    with pytest.raises(DataError, match="has 2 bytes, of which 4 were already read") as caught:
+    with pytest.raises(DataError, match="has 2 bytes, but 4 were already read") as caught:
         read_on(source, position)
     assert caught.value.code == "D104"
 

@@ -134,7 +134,7 @@ def test_the_example_of_the_documentation_is_valid():
             "error[D105]: stream 'g': generator://?rows=many cannot be understood: invalid literal for int()",
         ),
         ("rows=1&keys=0", "rows must be at least 0; keys, turn and batch at least 1"),
-        ("rows=1&interval=soon", "'soon' is no duration"),
+        ("rows=1&interval=soon", "'soon' is not a duration"),
         ("rows=1&start=soon", "Invalid isoformat string: 'soon'"),
         ("rows=999999999999&interval=9h", "its times are too far from 1970"),
         ("rows=1&value.min=3&value.max=2", "value cannot lie between 3.0 and 2.0"),
@@ -148,5 +148,5 @@ def test_what_makes_no_sense_is_refused(query, message):
 
 
 def test_options_that_mean_nothing_are_refused():
-    with pytest.raises(DataError, match="there is no option 'header'"):
+    with pytest.raises(DataError, match="unknown option 'header'"):
         open_source(stream(header="false")).check()

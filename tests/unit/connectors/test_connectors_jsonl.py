@@ -65,7 +65,7 @@ def test_numbers_of_any_form_fit_if_their_value_does():
     ]
     assert dead(of_column("i", "1.5", "3000000000", "1e400", "true"))[0][:3] == (
         "malformed",
-        "column 'i': '1.5' is no INT",
+        "column 'i': '1.5' is not a valid INT",
         1,
     )
     assert len(dead(of_column("i", "1.5", "3000000000", "1e400", "true"))) == 4
@@ -75,8 +75,8 @@ def test_strings_are_read_like_fields_of_a_csv_file():
     assert values(of_column("i", '"7"', '" +8 "')) == [7, 8]
     assert values(of_column("b", '"true"', "false", '"F"')) == [True, False, False]
     assert [letter[1] for letter in dead(of_column("d", '"x"', '""'))] == [
-        "column 'd': 'x' is no DOUBLE",
-        "column 'd': '' is no DOUBLE",
+        "column 'd': 'x' is not a valid DOUBLE",
+        "column 'd': '' is not a valid DOUBLE",
     ]
 
 
@@ -104,18 +104,18 @@ def test_numbers_that_json_does_not_know_are_read_as_python_writes_them():
 def test_half_a_surrogate_pair_is_no_text():
     out = of_column("s", '"\\ud800"', '"\\ud83d\\ude00"')
     assert values(out) == ["\U0001f600"]
-    assert dead(out) == [("malformed", "column 's': '\\\\ud800' is no STRING", 1, '{"t": 1, "s": "\\ud800"}')]
+    assert dead(out) == [("malformed", "column 's': '\\\\ud800' is not a valid STRING", 1, '{"t": 1, "s": "\\ud800"}')]
 
 
 @pytest.mark.parametrize(
     ("line", "detail"),
     [
-        ('{"t": 1', "the line is no JSON: Expecting ',' delimiter at character 8"),
-        ("[1]", "the line is no JSON object"),
-        ("7", "the line is no JSON object"),
-        ('{"t": 1} {"t": 2}', "the line is no JSON: Extra data at character 10"),
-        ('{"t": 1}\0}', "the line is no JSON: Extra data at character 9"),
-        ("t,s", "the line is no JSON: Expecting value at character 1"),
+        ('{"t": 1', "the line is not JSON: Expecting ',' delimiter at character 8"),
+        ("[1]", "the line is not a JSON object"),
+        ("7", "the line is not a JSON object"),
+        ('{"t": 1} {"t": 2}', "the line is not JSON: Extra data at character 10"),
+        ('{"t": 1}\0}', "the line is not JSON: Extra data at character 9"),
+        ("t,s", "the line is not JSON: Expecting value at character 1"),
     ],
 )
 def test_a_line_that_is_no_object_is_malformed_alone(line, detail):
@@ -138,7 +138,7 @@ def test_times_that_are_missing_or_late_are_set_aside_as_json():
         ("no_time", "the time column 't' is empty", None, '{"t": null, "s": null}'),
         ("no_time", "the time column 't' is empty", None, '{"t": null, "s": null}'),
         ("late", "late by 2 seconds: the time 3 is before the watermark 2000003", 3, '{"t": 3, "s": "b\\""}'),
-        ("malformed", "column 't': '1e30' is no BIGINT", None, '{"t": 1e30}'),
+        ("malformed", "column 't': '1e30' is not a valid BIGINT", None, '{"t": 1e30}'),
     ]
 
 

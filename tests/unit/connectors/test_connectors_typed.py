@@ -121,7 +121,7 @@ def test_rows_that_cannot_take_part_are_shown_as_json():
     out = source.decoder(EVERY).decode(batch, 5)
     assert (out.batch.columns.to_pylist(), out.latest, position) == ([{"t": 5, "v": 1, "s": "a"}], 6, {"row": 4})
     assert dead(out) == [
-        ("malformed", "column 'v': 1099511627776 is no INT", 6, '{"t": 6, "v": 1099511627776, "s": "b\\""}'),
+        ("malformed", "column 'v': 1099511627776 is not a valid INT", 6, '{"t": 6, "v": 1099511627776, "s": "b\\""}'),
         ("no_time", "the time column 't' is empty", None, '{"t": null, "v": 3, "s": "c"}'),
         ("late", "late by 4 microseconds: the time 1 is before the watermark 5", 1, '{"t": 1, "v": 4, "s": "d"}'),
     ]
@@ -135,8 +135,8 @@ def test_a_value_beyond_all_times_is_shown_as_it_is():
     )
     out = typed_decoder(stream(schema=schema), frozenset(schema.names)).decode(raw, BEGINNING)
     assert [letter[1] for letter in dead(out)] == [
-        "column 'z': 4611686018427387904 is no TIMESTAMP",
-        "column 'v': 4611686018427387904 is no INTERVAL",
+        "column 'z': 4611686018427387904 is not a valid TIMESTAMP",
+        "column 'v': 4611686018427387904 is not a valid INTERVAL",
     ]
 
 

@@ -52,7 +52,7 @@ def decoded(source: Source, **options):
     return rows, dead
 
 
-UNCLOSED = "a quote is not closed, or is followed by more than a delimiter"
+UNCLOSED = "a quote is not closed, or is followed by something other than a delimiter"
 MULTILINE = 't,name,price\n1,"two\nlines",1\n2,plain,2\n3,"three ""\n\nlines""",3\n'
 
 

@@ -67,9 +67,9 @@ def test_a_column_may_be_called_unit():
             "at TIMESTAMP",
             "Q109",
             "'at' is a TIMESTAMP, which has no UNIT",
-            "leave UNIT",
+            "remove UNIT",
         ),
-        ("VALID FROM a TO b UNIT SECONDS", "a BIGINT, b TIMESTAMP", "Q109", "'b' is a TIMESTAMP", "leave UNIT out"),
+        ("VALID FROM a TO b UNIT SECONDS", "a BIGINT, b TIMESTAMP", "Q109", "'b' is a TIMESTAMP", "remove UNIT"),
         (
             "TIMESTAMP BY at UNIT MINUTES",
             "at BIGINT",
@@ -78,8 +78,8 @@ def test_a_column_may_be_called_unit():
             "SECONDS, MILLISECONDS",
         ),
         ("UNIT SECONDS", "at BIGINT", "Q109", "UNIT needs a TIMESTAMP BY or VALID FROM", "TIMESTAMP BY"),
-        ("TIMESTAMP BY at UNIT SECONDS UNIT SECONDS", "at BIGINT", "Q105", "UNIT is given twice", "leave one"),
-        ("TIMESTAMP BY at", "at INT", "Q109", "column 'at' is INT, which is no time", "UNIT SECONDS"),
+        ("TIMESTAMP BY at UNIT SECONDS UNIT SECONDS", "at BIGINT", "Q105", "UNIT is given twice", "remove one"),
+        ("TIMESTAMP BY at", "at INT", "Q109", "column 'at' is INT, which is not a time", "UNIT SECONDS"),
         ("TIMESTAMP BY at UNIT SECONDS", "at DOUBLE", "Q109", "'at' is DOUBLE", "BIGINT with UNIT"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_table_whose_times_are_seconds_is_a_stream(type_):
 @pytest.mark.parametrize(
     ("column", "unit", "error", "hint"),
     [
-        (pa.array([0], pa.timestamp("us")), "seconds", DataError, "leave out `unit`"),
+        (pa.array([0], pa.timestamp("us")), "seconds", DataError, "remove `unit`"),
         (pa.array([0], pa.int32()), None, DataError, 'unit="seconds"'),
         (pa.array([0.5]), "seconds", DataError, "pandas.to_datetime"),
         (pa.array([0]), "minutes", QueryError, "available: seconds, milliseconds, microseconds, nanoseconds"),

@@ -118,9 +118,9 @@ def test_settings_that_mean_nothing_are_refused(settings):
 
 def test_times_that_are_none_are_refused():
     outbox = ThresholdFilter(10)
-    with pytest.raises(DataError, match="is no time"):
+    with pytest.raises(DataError, match="is not a time"):
         outbox.offer(2**61, 1.0)
-    with pytest.raises(DataError, match="is no time"):
+    with pytest.raises(DataError, match="is not a time"):
         outbox.offer_many([0, -(2**61)], [1.0, 1.0])
     with pytest.raises(DataError, match="2 times, 1 values"):
         outbox.offer_many([0, 1], [1.0])

@@ -240,9 +240,9 @@ def test_arguments_may_be_computed() -> None:
         ("QUANTILE(x, 0.1234567891)", "Q121", "the share has more than nine decimals",
          "QUANTILE takes a number and a constant share from 0 to 1"),
         ("ARG_MAX(x)", "Q107", "ARG_MAX takes 2 arguments, not 1",
-         "it takes a value, and another that is to be the greatest"),
+         "it takes the value to return, and the value to maximise"),
         ("MIN(x, v)", "Q107", "MIN takes one argument, not 2", "LEAST compares several values of one row"),
-        ("MEDIAN(FIRST(x))", "Q107", "an aggregate cannot stand in another aggregate",
+        ("MEDIAN(FIRST(x))", "Q107", "an aggregate is not allowed in another aggregate",
          "aggregate first in a subquery in FROM"),
     ],
 )  # fmt: skip

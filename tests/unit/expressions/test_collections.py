@@ -151,12 +151,12 @@ def test_fields_of_csv_are_json(tmp_path):
         (None, None, None, None),
     ]
     assert details == [
-        "column 'a': '[1,' is no ARRAY<INT>",
-        "column 'a': '[2.5]' is no ARRAY<INT>",
-        "column 'm': '{\"x\": []}' is no MAP<STRING, DOUBLE>",
-        "column 'n': '{\"x\": 1}' is no MAP<INT, BIGINT>",
-        "column 'a': '7' is no ARRAY<INT>",
-        "column 'n': '{\"1\": 1, \"01\": 2}' is no MAP<INT, BIGINT>",
+        "column 'a': '[1,' is not a valid ARRAY<INT>",
+        "column 'a': '[2.5]' is not a valid ARRAY<INT>",
+        "column 'm': '{\"x\": []}' is not a valid MAP<STRING, DOUBLE>",
+        "column 'n': '{\"x\": 1}' is not a valid MAP<INT, BIGINT>",
+        "column 'a': '7' is not a valid ARRAY<INT>",
+        "column 'n': '{\"1\": 1, \"01\": 2}' is not a valid MAP<INT, BIGINT>",
     ]
 
 
@@ -174,7 +174,7 @@ def test_lines_of_json_hold_them_as_they_are(tmp_path):
     assert rows[3]["s"] == ['{"b": 1.50}']
     assert math.isnan(rows[3]["m"][0][1])
     assert rows[3]["n"] == [(1, 2)]
-    assert details == ["column 'a': '[true]' is no ARRAY<INT>"]
+    assert details == ["column 'a': '[true]' is not a valid ARRAY<INT>"]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_row_is_bad_if_an_entry_is(tmp_path):
     pq.write_table(pa.table({"t": [1, 2], "n": twice}), tmp_path / "a.parquet")
     rows, details = read(tmp_path / "a.parquet", Schema.of(t=Type.BIGINT, n=Type.MAP_INT_BIGINT))
     assert rows == [{"t": 2, "n": [(1, 7)]}]
-    assert details == ['column \'n\': {"1": 5, "1": 6} is no MAP<INT, BIGINT>']
+    assert details == ['column \'n\': {"1": 5, "1": 6} is not a valid MAP<INT, BIGINT>']
 
 
 def test_generators_make_them_the_same_however_they_are_cut():

@@ -78,9 +78,9 @@ def test_tables_may_have_checks_and_scans_know_them():
 @pytest.mark.parametrize(
     ("declaration", "message"),
     [
-        ("STRING CHECK (x > 'a')", "a CHECK is for numbers, and column 'x' is STRING"),
-        ("TIMESTAMP CHECK (x > 3)", "a CHECK is for numbers, and column 'x' is TIMESTAMP"),
-        ("BOOLEAN CHECK (x)", "a CHECK is for numbers, and column 'x' is BOOLEAN"),
+        ("STRING CHECK (x > 'a')", "a CHECK is for numbers, but column 'x' is STRING"),
+        ("TIMESTAMP CHECK (x > 3)", "a CHECK is for numbers, but column 'x' is TIMESTAMP"),
+        ("BOOLEAN CHECK (x)", "a CHECK is for numbers, but column 'x' is BOOLEAN"),
         ("DOUBLE CHECK (y > 0)", "a CHECK compares its own column, 'x', with numbers"),
         ("DOUBLE CHECK (s.x > 0)", "a CHECK compares its own column, 'x', with numbers"),
         ("DOUBLE CHECK (x > x)", "a CHECK compares its own column, 'x', with numbers"),
@@ -124,7 +124,7 @@ def test_values_outside_are_dead_letters_and_null_is_nowhere_outside():
         (
             "s",
             "outside_domain",
-            f"column 'x': {text} is outside of its domain: at least 0.0, at most 100.0",
+            f"column 'x': {text} is outside its domain: at least 0.0, at most 100.0",
             time,
             json.dumps({"x": shown, "t": time}),
         )
@@ -208,7 +208,7 @@ def test_every_format_sets_rows_outside_aside(tmp_path, ending, write):
         assert [(row["x"], row["y"]) for row in running.finish().to_pylist()] == [(50.0, 1), (None, 3)]
         letters = in_micros(running.dead_letters()).to_pylist()
     assert [(letter["origin"], letter["reason"], letter["time"], letter["detail"]) for letter in letters] == [
-        ("s", "outside_domain", time, f"column 'x': {text} is outside of its domain: more than 0.0, at most 100.0")
+        ("s", "outside_domain", time, f"column 'x': {text} is outside its domain: more than 0.0, at most 100.0")
         for time, text in ((1, "150"), (3, "0"))
     ]
     assert [json.loads(letter["row"]) for letter in letters] == [ROWS[1], ROWS[3]]

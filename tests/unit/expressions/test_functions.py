@@ -101,15 +101,15 @@ def test_a_text_beside_a_timestamp_is_read_as_one():
 
 def test_a_text_beside_a_timestamp_that_is_none_is_an_error():
     assert error_of("=", T, text("noon")) == snapshot("""\
-error[Q121]: 'noon' is no timestamp
-   = hint: write for instance '2026-08-22 14:30:00Z'\
+error[Q121]: 'noon' is not a timestamp
+   = hint: write for example '2026-08-22 14:30:00Z'\
 """)
     assert "out of range" in error_of("=", T, text("-0001-01-01"))
 
 
 def test_an_unknown_function_hints_at_what_was_meant():
     assert error_of("uper", S) == snapshot("""\
-error[Q120]: there is no function 'uper'
+error[Q120]: unknown function 'uper'
    = hint: did you mean 'upper'?\
 """)
     assert "did you mean 'count'?" in error_of("coun", S)
@@ -143,7 +143,7 @@ error[Q121]: '=' does not take (INT, STRING)
         (
             ("date_trunc", text("fortnight"), T),
             snapshot("""\
-error[Q121]: 'fortnight' is no unit of time
+error[Q121]: 'fortnight' is not a unit of time
    = hint: available: day, hour, microsecond, millisecond, minute, month, quarter, second, week, year\
 """),
         ),

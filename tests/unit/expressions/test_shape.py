@@ -232,7 +232,7 @@ def test_what_is_not_understood_is_undecided(text, bounds, variable):
             {"x": (0, 5)},
             (
                 "1.0 / (x - 3.0) may have no value: x - 3.0 must be other than 0, but can be anything in [-3, 2]; "
-                "a declared domain of x that makes it so would help: CHECK (… BETWEEN … AND …)"
+                "a declared domain of x that ensures this would help: CHECK (… BETWEEN … AND …)"
             ),
         ),
     ],

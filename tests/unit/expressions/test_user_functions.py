@@ -185,8 +185,8 @@ def test_a_function_can_fail_is_shown_as_written_and_never_pushed_to_spark() -> 
 @pytest.mark.parametrize(
     ("name", "arguments", "result", "message"),
     [
-        ("abs", ["DOUBLE"], "DOUBLE", "there already is a function 'abs'"),
-        ("Median", ["DOUBLE"], "DOUBLE", "there already is a function 'median'"),
+        ("abs", ["DOUBLE"], "DOUBLE", "a function 'abs' already exists"),
+        ("Median", ["DOUBLE"], "DOUBLE", "a function 'median' already exists"),
         ("a b", ["DOUBLE"], "DOUBLE", "cannot be the name of a function"),
         ("f", ["DUOBLE"], "DOUBLE", "unknown type 'DUOBLE'"),
     ],
@@ -198,7 +198,7 @@ def test_declarations_that_mean_nothing_are_refused(session, name, arguments, re
 
 def test_a_name_that_is_nearly_right_is_hinted_at(session: Session) -> None:
     session.function("dol_to_euro", lambda p: p, arguments=["DOUBLE"], result="DOUBLE")
-    with pytest.raises(QueryError, match="there is no function 'dol_to_eur'") as caught:
+    with pytest.raises(QueryError, match="unknown function 'dol_to_eur'") as caught:
         session.sql("SELECT dol_to_eur(price) FROM bid")
     assert caught.value.hint == "did you mean 'dol_to_euro'?"
 

@@ -64,7 +64,7 @@ def test_only_keys_and_what_is_read_above_is_read() -> None:
 
 def test_an_equality_with_a_part_of_a_key_makes_none() -> None:
     text = P + stream("o", "KEY (pid, oid)") + P_TO_O
-    assert why_plain(text) == ["p, o: no equality with another stream has all columns of a key"]
+    assert why_plain(text) == ["p, o: no equality with another stream covers all columns of a key"]
 
 
 def test_all_equalities_between_two_streams_are_one_edge() -> None:
@@ -162,7 +162,7 @@ def test_groups_that_no_edge_connects_are_joined_plainly() -> None:
         ("o WINDOW(ROWS 5 SLIDE 2)", "o takes no part, since its window of rows moves in steps"),
         (
             "o WINDOW(PARTITION BY oid ROWS 5)",
-            "o takes no part, since its window counts the rows of each group by themselves",
+            "o takes no part, since its window counts the rows of each group separately",
         ),
         ("(SELECT DISTINCT pid FROM o WINDOW(RANGE 5)) o", "o takes no part, since it is computed"),
     ],
@@ -187,9 +187,7 @@ Map p.note AS note
       Rename to o
         Scan o\
 """)
-    assert (
-        describe_join_graphs(plan)[-1] == "  in one bucket: rows of windows are counted, and all of them must be there"
-    )
+    assert describe_join_graphs(plan)[-1] == "  in one bucket: windows count rows, which needs all of them in one place"
 
 
 def test_a_filter_below_a_window_of_rows_stays_there() -> None:
@@ -203,12 +201,12 @@ def test_a_filter_below_a_window_of_rows_stays_there() -> None:
 
 def test_a_condition_that_can_fail_stays_where_it_is() -> None:
     text = query("p", "o", where="p.pid = o.pid AND 1 / (p.size - o.size) > 1")
-    reason = "p, o: a condition can fail, and is tried on what this join pairs only"
+    reason = "p, o: a condition can fail, and is evaluated only on the pairs of this join"
     assert why_plain(P + O_KEYED + text) == [reason]
 
 
 def test_constraints_can_be_off() -> None:
-    assert why_plain(P + O_KEYED + P_TO_O, OFF) == ["p, o: the use of constraints is off"]
+    assert why_plain(P + O_KEYED + P_TO_O, OFF) == ["p, o: constraints are off"]
 
 
 def test_nothing_is_said_of_streams_of_which_nothing_is_declared() -> None:
@@ -221,7 +219,7 @@ def test_nothing_is_said_of_streams_of_which_nothing_is_declared() -> None:
 def test_without_constraints_two_sources_keep_all_that_plain_joins_keep() -> None:
     (why,) = why_plain(P + Q + O_KEYED + TO_O)
     assert why == snapshot(
-        "p, o, q: plain joins are cheaper: 75 % of what they keep would be kept, at 1.5 times the cost of a row"
+        "p, o, q: plain joins are cheaper: 75 % of their rows would be kept, at 1.5 times the cost of a row"
     )
 
 

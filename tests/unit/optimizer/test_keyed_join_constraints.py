@@ -58,23 +58,23 @@ def test_constraints_on_the_columns_of_an_edge_are_made_use_of(parent: str, chil
         (
             "CONSTRAINT (oid) REFERENCES o (pid) WITHIN 5 ROWS",
             "p.pid = o.pid",
-            "it refers by (oid), which is not what is joined",
+            "it refers by (oid), but these columns are not joined",
         ),
         (
             "CONSTRAINT (pid) REFERENCES o (pid) WITHIN 10 MINUTES",
             "p.pid = o.pid",
-            "rows of p are valid for 10 minutes only",
+            "rows of p are valid for only 10 minutes",
         ),
-        ("CLUSTERED BY (pid) WITHIN 11 MINUTES", "p.pid = o.pid", "rows of o are valid for 10 minutes only"),
+        ("CLUSTERED BY (pid) WITHIN 11 MINUTES", "p.pid = o.pid", "rows of o are valid for only 10 minutes"),
         (
             "CLUSTERED BY (pid) WITHIN 5 ROWS",
             "p.pid = o.pid AND p.oid = o.oid",
-            "it is by (pid), and rows are joined by (oid, pid)",
+            "it is by (pid), but rows are joined by (oid, pid)",
         ),
         (
             "ORDERED BY (pid) WITHIN 5 ROWS",
             "p.pid = o.pid AND p.oid = o.oid",
-            "rows are joined by several columns, and the order is that of one",
+            "rows are joined by several columns, but only one is ordered",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_of_constraints_in_one_unit_the_shortest_counts() -> None:
     by = {"pid": "9 SECONDS", "pid, oid": "5 SECONDS", "oid, pid": "3 ROWS"}
     said = " ".join(f"CLUSTERED BY ({columns}) WITHIN {reach}" for columns, reach in by.items())
     found = constraints(said, where="p.pid = o.pid AND p.oid = o.oid")
-    assert [unused for _, unused in found] == ["within 5 seconds holds, too", None, None]
+    assert [unused for _, unused in found] == ["within 5 seconds also holds", None, None]
 
 
 def test_of_texts_only_clusters_are_watched() -> None:
@@ -123,7 +123,7 @@ def test_what_is_declared_and_used_is_not_watched() -> None:
 
 def test_rows_stay_while_another_source_may_join_them() -> None:
     text = stream("p", "CLUSTERED BY (pid) WITHIN 5 ROWS") + Q + O_KEYED + TO_O
-    why = "q joins o, too, and nothing tells when no more of its rows come"
+    why = "q also joins o, and nothing says when its last row has arrived"
     assert why_plain(text)[1] == f"  not used: p of one o arrive within 5 rows of each other, because {why}"
     assert not [each for each in the_join(text, MONITORED).constraints if each.unused]
     assert joins(
@@ -173,7 +173,7 @@ def test_the_graph_and_the_constraints_are_explained() -> None:
     assert graph(text, replace(MONITORED, exact=False)) == snapshot("""\
 c, b, o: cyclic, covered by {c}
   c → b on c.pid = b.pid
-    not used: b arrives within 1 hour after c, because rows of c are valid for 10 minutes only
+    not used: b arrives within 1 hour after c, because rows of c are valid for only 10 minutes
     used: c of one b arrive within 10 rows of each other
     watched: how late b arrives after c
     watched: how far c is out of order
@@ -184,17 +184,17 @@ c, b, o: cyclic, covered by {c}
   o → b on o.pid = b.pid
     watched: how late b arrives after o
     watched: how far b is out of order
-  mode lean: what leaves because of a constraint that is declared or found is forgotten
+  mode lean: rows that a constraint (declared or found) removes early are forgotten
   hashed by c.pid = b.pid = o.pid\
 """)
     assert graph(text) == snapshot("""\
 c, b, o: tree, covered by {c}
   c → b on c.pid = b.pid
-    not used: b arrives within 1 hour after c, because rows of c are valid for 10 minutes only
+    not used: b arrives within 1 hour after c, because rows of c are valid for only 10 minutes
     used: c of one b arrive within 10 rows of each other
   b → o on b.pid = o.pid
     used: o arrives within 5 seconds after b
-  mode exact: what leaves because of a constraint that is declared stays in cold storage until its window ends
+  mode exact: rows that a constraint (declared) removes early stay in cold storage until their window ends
   hashed by c.pid = b.pid = o.pid\
 """)
 
@@ -205,8 +205,8 @@ def test_a_join_without_a_common_column_is_in_one_bucket() -> None:
 p, o, s: tree, covered by {p}
   p → o on p.pid = o.pid
   o → s on o.oid = s.oid
-  mode exact: nothing leaves because of a constraint
-  in one bucket: no column of every input is equal in all of them\
+  mode exact: no constraint removes rows early
+  in one bucket: no column is equal in all inputs\
 """)
 
 
@@ -238,7 +238,7 @@ JOINED, OTHERS = f"SELECT p.pid {FROM}", "SELECT q.pid FROM q WINDOW(RANGE 10 MI
     ],
 )
 def test_what_is_wrong_above_a_join_that_misses_results_is_said(above: str, what: str) -> None:
-    said = f"mode lean: where results of a join are missing, those of {what} above it are wrong, not only fewer"
+    said = f"mode lean: if the join misses results, the results of {what} above it are wrong, not only fewer"
     assert describe_wrong_results(optimized(REFERRING + above, LEAN)) == [said]
     assert describe_wrong_results(optimized(REFERRING + above)) == []
     explained = explain_program(bind("SET constraints = declared MODE lean;" + REFERRING + above), ExplainFormat.TEXT)

@@ -224,5 +224,5 @@ def test_where_nothing_is_sampled_it_is_told_that_nobody_knows_what_is_missing()
     progress = Progress(control={f"{place}/0": each for place, each in enumerate(records)})
     assert progress.losses == Losses(None, 0, 1030)
     assert summary(progress, None).splitlines()[1:] == [
-        "missing results: not known how many, at most 1,030, because nothing is sampled (MODE lean, monitor_sample = 0)"
+        "missing results: number unknown, at most 1,030, because nothing is sampled (MODE lean, monitor_sample = 0)"
     ]

@@ -42,7 +42,7 @@ def test_explain_shows_formulas_of_alerts_as_they_were_written():
     assert "Threshold join a when l.v * 2.0 + ln(r.v) > 36.87" in lines  # before the optimiser
     assert "Threshold join a when (l.v * 2.0) + ln(r.v) > 36.87" in lines
     assert "Map l.k AS k, l.v AS l_v, l.t AS l_t, r.id AS r_id, r.v AS r_v, r.t AS r_t, value, incident, alarm" in lines
-    assert "omit elements that stand between greater l.v * 2.0 within 3 minutes" in lines
+    assert "omit elements that lie between two greater values of l.v * 2.0 within 3 minutes" in lines
     assert "from stage 1: r.id, r.k, r.v, r.t, ln(r.v)" in lines
 
 

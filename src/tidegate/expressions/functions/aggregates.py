@@ -221,14 +221,14 @@ _TABLE = (
         "arg_max",
         _type_if_by_ordered,
         lambda live, x, by: _argument_of_extreme(live, x, by, greatest=True),
-        "a value, and another that is to be the greatest",
+        "the value to return, and the value to maximise",
         arguments=2,
     ),
     AggregateFunction(
         "arg_min",
         _type_if_by_ordered,
         lambda live, x, by: _argument_of_extreme(live, x, by, greatest=False),
-        "a value, and another that is to be the smallest",
+        "the value to return, and the value to minimise",
         arguments=2,
     ),
 )

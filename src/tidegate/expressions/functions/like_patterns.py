@@ -35,7 +35,7 @@ def find_misuse(pattern: str, escape: str) -> str | None:
     characters = iter(pattern)
     for character in characters:
         if character == escape and next(characters, None) not in (ANY, ONE, escape):
-            return f"in a LIKE pattern, '{escape}' must stand before %, _ or itself"
+            return f"in a LIKE pattern, '{escape}' must be followed by %, _ or itself"
     return None
 
 

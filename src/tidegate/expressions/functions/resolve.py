@@ -35,7 +35,7 @@ def resolve(name: str, arguments: Sequence[Expression], span: Span) -> Expressio
         return user_call(user, tuple(arguments), span)
     function = FUNCTIONS.get(ALIASES.get(name.lower(), name.lower()))
     if function is None:
-        raise QueryError("Q120", f"there is no function '{name}'", span, hint=_suggest_name(name))
+        raise QueryError("Q120", f"unknown function '{name}'", span, hint=_suggest_name(name))
     given = tuple(arguments)
     if special := _SPECIAL.get(function.name):
         return special(function, given, span)
@@ -143,7 +143,7 @@ def _compare(function: Function, arguments: Arguments, span: Span) -> Expression
 
 def _refuse_unordered(function: Function, type_: Type, span: Span) -> None:
     if not type_.is_ordered:
-        hint = "arrays and maps can be equal, but none is less than another"
+        hint = "arrays and maps have no order; compare them with = or <>"
         raise QueryError("Q121", f"{_display_name(function)} does not take {type_.name}", span, hint=hint)
 
 
@@ -194,8 +194,8 @@ def _like(function: Function, arguments: Arguments, span: Span) -> Expression:
 def _array(function: Function, arguments: Arguments, span: Span) -> Expression:
     same = _unify_or_refuse(function, arguments, span) if arguments else ()
     if not same or same[0].type is Type.NULL:
-        hint = "write for instance CAST('[]' AS ARRAY<INT>)" if not same else "CAST one of them"
-        raise QueryError("Q121", "the type of this array's elements is not known", span, hint=hint)
+        hint = "write for example CAST('[]' AS ARRAY<INT>)" if not same else "CAST one of them"
+        raise QueryError("Q121", "the type of this array's elements is unknown", span, hint=hint)
     type_ = Type.of_parts(same[0].type)
     if type_ is None:
         raise QueryError("Q121", f"an array cannot hold {same[0].type.name}", span, hint="arrays hold plain values")
@@ -233,7 +233,7 @@ def _date_trunc(function: Function, arguments: Arguments, span: Span) -> Express
 
 def _check_word(word: str, words: Mapping[str, object], what: str, span: Span) -> str:
     if word.lower() not in words:
-        raise QueryError("Q121", f"'{word}' is no {what}", span, hint=suggest_name(word, words))
+        raise QueryError("Q121", f"'{word}' is not a {what}", span, hint=suggest_name(word, words))
     return word.lower()
 
 

@@ -56,7 +56,7 @@ def certify(expression: Expression, variable: str, domains: Mapping[str, Domain]
     if variable not in columns_of(expression):
         return Proved(Shape.RISING, f"constant: nothing reads {variable}")
     if strange := _unknown_part(expression, variable):
-        return Undecided(f"nothing is known of the shape of {to_sql(strange)}")
+        return Undecided(f"nothing is known about the shape of {to_sql(strange)}")
     with np.errstate(all="ignore"):
         box = box_of(expression, domains)
         return _decide_shape(expression, variable, box.with_column(variable, box[variable]))

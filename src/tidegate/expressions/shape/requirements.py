@@ -67,7 +67,7 @@ def _advice(need: Requirement) -> str:
     if isinstance(need.argument, Column) and need.text[:1] in "<>":
         return f"declare CHECK ({to_sql(need.argument)} {need.text})"
     names = ", ".join(sorted(columns_of(need.argument)))
-    return f"a declared domain of {names} that makes it so would help: CHECK (… BETWEEN … AND …)"
+    return f"a declared domain of {names} that ensures this would help: CHECK (… BETWEEN … AND …)"
 
 
 def requirements_of(expression: Expression, variable: str) -> Iterator[Requirement]:

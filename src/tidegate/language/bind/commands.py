@@ -78,7 +78,7 @@ def refuse_unknown_query(name: Name, catalog: Catalog, queries: Sequence[Query])
         raise QueryError("Q101", f"'{name.text}' is {with_article(kind_of(stream))}", name.span, hint=hint)
     if not any(is_same_name(query.name, name.text) for query in queries):
         known = [query.name for query in queries]
-        hint = suggest_name(name.text, known) or "SHOW QUERIES lists those that there are"
+        hint = suggest_name(name.text, known) or "SHOW QUERIES lists the queries"
         raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
 
 
@@ -88,10 +88,10 @@ def _refuse_used(kind: ObjectKind, name: Name, users: Sequence[str], does: str, 
         return
     listed = ", ".join(f"'{user}'" for user in users)
     verb = does if len(users) == 1 else do
-    hint = f"drop what {does} it first: " + ", ".join(users)
+    hint = f"first drop what {does} it: " + ", ".join(users)
     raise QueryError("Q118", f"{kind.value} '{name.text}' is in use: {listed} {verb} it", name.span, hint=hint)
 
 
 def _unknown_object(what: str, name: Name, known: Iterable[str]) -> QueryError:
-    hint = suggest_name(name.text, known) or f"there is no {what} at all"
+    hint = suggest_name(name.text, known) or f"no {what} exists"
     return QueryError("Q101", f"there is no {what} '{name.text}'", name.span, hint=hint)

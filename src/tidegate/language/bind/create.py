@@ -39,7 +39,7 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
 
 def refuse_known(name: Name, catalog: Catalog) -> None:
     if (known := catalog.find(name.text)) is not None:
-        message = f"there already is {with_article(kind_of(known))} '{name.text}'"
+        message = f"{with_article(kind_of(known))} '{name.text}' already exists"
         raise QueryError("Q105", message, name.span, hint="choose another name")
 
 
@@ -63,7 +63,7 @@ def _schema(statement: CreateSource) -> Schema:
     for column in statement.columns:
         if any(is_same_name(field.name, column.name.text) for field in fields):
             message = f"there are two columns '{column.name.text}'"
-            raise QueryError("Q105", message, column.name.span, hint="rename one of them; case does not count")
+            raise QueryError("Q105", message, column.name.span, hint="rename one of them; names are case-insensitive")
         fields.append(Field(column.name.text, find_type(column.type)))
     return Schema(tuple(fields))
 
@@ -86,18 +86,18 @@ def _time_column(statement: CreateSource, wanted: Name | None, schema: Schema) -
 
 def _check_time_type(field: Field, wanted: Name, unit: Name | None) -> None:
     if field.type is Type.TIMESTAMP and unit is not None:
-        hint = f"leave UNIT out, or declare '{field.name}' BIGINT if its values are whole numbers"
+        hint = f"remove UNIT, or declare '{field.name}' BIGINT if its values are whole numbers"
         raise QueryError("Q109", f"column '{field.name}' is a TIMESTAMP, which has no UNIT", unit.span, hint=hint)
     if field.type in (Type.TIMESTAMP, Type.BIGINT) or (field.type is Type.INT and unit is not None):
         return
-    message = f"column '{field.name}' is {field.type.name}, which is no time"
+    message = f"column '{field.name}' is {field.type.name}, which is not a time"
     raise QueryError("Q109", message, wanted.span, hint=_TIME_HINTS.get(field.type, _TIME_HINT))
 
 
 _TIME_HINT = "a time is a TIMESTAMP, or a BIGINT of microseconds since 1970"
 _TIME_HINTS = {
-    Type.INT: "if it is a time, say what it counts since 1970, for example UNIT SECONDS",
-    Type.DOUBLE: "fractions of a second are not exact in a DOUBLE: let the data have whole milliseconds or "
+    Type.INT: "if it is a time, add its unit, for example UNIT SECONDS",
+    Type.DOUBLE: "fractions of a second are not exact in a DOUBLE: use whole milliseconds or "
     "microseconds (BIGINT with UNIT), or ISO 8601 (TIMESTAMP)",
 }
 

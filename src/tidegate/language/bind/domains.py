@@ -20,15 +20,15 @@ def domain_of(column: ColumnDefinition, type_: Type) -> Domain | None:
     if column.check is None:
         return None
     if not type_.is_numeric:
-        message = f"a CHECK is for numbers, and column '{column.name.text}' is {type_.name}"
-        hint = "leave it out, and let a derived stream select the rows: CREATE STREAM … AS SELECT … WHERE …"
+        message = f"a CHECK is for numbers, but column '{column.name.text}' is {type_.name}"
+        hint = "remove it, and select the rows in a derived stream: CREATE STREAM … AS SELECT … WHERE …"
         raise QueryError("Q123", message, column.check.span, hint=hint)
     domain = Domain()
     for term in _terms(column.check):
         for operator, bound in _comparisons(term, column):
             domain = _narrow_domain(domain, operator, bound, type_)
     if domain.low > domain.high:
-        hint = "exchange the bounds, or leave one of them out"
+        hint = "swap the bounds, or remove one of them"
         raise QueryError("Q123", "no number can pass this CHECK", column.check.span, hint=hint)
     return domain
 
@@ -77,7 +77,7 @@ def _constant_number(node: Expression, column: ColumnDefinition) -> float:
 
 def _unsupported_check(column: ColumnDefinition, span: Span) -> QueryError:
     name = column.name.text
-    hint = f"write for instance CHECK ({name} BETWEEN -40 AND 60), or CHECK ({name} > 0 AND {name} <= 100)"
+    hint = f"write for example CHECK ({name} BETWEEN -40 AND 60), or CHECK ({name} > 0 AND {name} <= 100)"
     return QueryError("Q123", f"a CHECK compares its own column, '{name}', with numbers", span, hint=hint)
 
 

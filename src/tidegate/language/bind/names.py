@@ -79,8 +79,8 @@ def find_type(name: Name) -> Type:
 
 
 _COLLECTIONS = {
-    "ARRAY": "write for instance ARRAY<BIGINT>: the elements are of any plain type",
-    "MAP": "write for instance MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
+    "ARRAY": "write for example ARRAY<BIGINT>: the elements are of any plain type",
+    "MAP": "write for example MAP<STRING, DOUBLE>: keys are INT, BIGINT or STRING, values INT, BIGINT or DOUBLE",
 }
 
 
@@ -91,10 +91,10 @@ def find_visible(scope: Scope, qualifier: Name) -> VisibleStream:
         case [one]:
             return one
         case [first, second, *_]:
-            both = f"it may be {first.alias} or {second.alias}"
+            both = f"it may mean {first.alias} or {second.alias}"
             raise QueryError("Q103", f"'{qualifier.text}' is ambiguous", qualifier.span, hint=both)
     hint = suggest_name(qualifier.text, (visible.alias for visible in scope))
-    raise QueryError("Q101", f"there is no '{qualifier.text}' in FROM", qualifier.span, hint=hint)
+    raise QueryError("Q101", f"FROM has no '{qualifier.text}'", qualifier.span, hint=hint)
 
 
 def find_column(scope: Scope, reference: syntax.ColumnReference) -> Column:

@@ -11,17 +11,17 @@ MOST_DEEP = 400
 MOST_OPERATORS = 20_000
 """Greatest number of operators; a stream that is read twice counts twice."""
 
-_HINT = "write a stream in between to files with INSERT INTO, and read it from there"
+_HINT = "write an intermediate stream to files with INSERT INTO, and read it from there"
 
 
 def refuse_too_large(plan: Plan, span: Span) -> None:
     """Refuse a plan that is too deep or has too many operators, including those of the streams that it reads."""
     depth, size = _measure(plan)
     if depth > MOST_DEEP:
-        message = f"this is nested too deeply: {depth:,} operators, of which at most {MOST_DEEP} are possible"
+        message = f"this is nested too deeply: {depth:,} operators, but at most {MOST_DEEP} are possible"
         raise QueryError("Q003", message, span, hint=_HINT)
     if size > MOST_OPERATORS:
-        message = f"this is too large: {size:,} operators, of which at most {MOST_OPERATORS:,} are possible"
+        message = f"this is too large: {size:,} operators, but at most {MOST_OPERATORS:,} are possible"
         raise QueryError("Q003", message, span, hint=_HINT)
 
 

@@ -207,7 +207,7 @@ def _alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[Quer
     refuse_known(statement.name, around.catalog)
     name = statement.name.text
     if _is_known(statement.name, known):
-        raise QueryError("Q105", f"there already is a query '{name}'", statement.name.span, hint="choose another name")
+        raise QueryError("Q105", f"a query '{name}' already exists", statement.name.span, hint="choose another name")
     making = replace(around, making=name)
     plan = bind_alert(statement, making) if isinstance(statement, CreateAlert) else bind_total(statement, making)
     refuse_unsupported(plan)

@@ -28,7 +28,7 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
     if name.text.lower() not in {*_MONITORING, *SETTINGS}:
         raise _unknown_setting(name)
     if mode is not None:
-        hint = "write it behind SET constraints = declared, or behind SET constraints = monitored"
+        hint = "write it after SET constraints = declared, or after SET constraints = monitored"
         raise QueryError("Q125", f"{name.text} has no MODE", mode.span, hint=hint)
     if name.text.lower() in SETTINGS:
         return catalog.with_shedding(with_shedding_setting(catalog.shedding, name, value))
@@ -37,8 +37,8 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
 
 def refuse_after_query(statement: SetStatement) -> None:
     """Refuse a SET after the first query."""
-    hint = "one SET holds for all queries of a text: write it before the first of them"
-    raise QueryError("Q125", "SET stands behind a query", statement.span, hint=hint)
+    hint = "a SET applies to all queries of a text: move it before the first one"
+    raise QueryError("Q125", "SET must come before the first query", statement.span, hint=hint)
 
 
 def _parse_use(value: Name) -> ConstraintUse:
@@ -54,7 +54,7 @@ def _is_exact(mode: Name | None) -> bool:
         return True
     if mode.text.lower() not in _MODES:
         hint = suggest_name(mode.text, _MODES)
-        raise QueryError("Q125", f"there is no MODE '{mode.text}'", mode.span, hint=hint)
+        raise QueryError("Q125", f"unknown MODE '{mode.text}'", mode.span, hint=hint)
     return is_same_name(mode.text, "exact")
 
 
@@ -64,7 +64,7 @@ def _unknown_setting(name: Name) -> QueryError:
         hint = "write SET constraints = declared MODE lean"
     if is_same_name(name.text, "budget"):
         hint = "did you mean 'shedding_budget'?"
-    return QueryError("Q125", f"there is no setting '{name.text}'", name.span, hint=hint)
+    return QueryError("Q125", f"unknown setting '{name.text}'", name.span, hint=hint)
 
 
 # ---- monitoring
@@ -102,10 +102,10 @@ def _require_between(number: _Number, least: _Number, most: _Number) -> _Number:
 
 
 _MONITORING: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "monitor_factor": ("factor", _parse_factor, "a number of 1 or more, for instance 1.2"),
-    "monitor_sample": ("sample", _parse_share, "a share from 0 to 1, for instance 0.01"),
-    "monitor_events": ("events", _parse_count, "a whole number of 1 or more, for instance 50"),
-    "monitor_window": ("window", _parse_count, "a whole number of 1 or more, for instance 1000"),
-    "monitor_threshold": ("threshold", _parse_rows, "a whole number of rows, for instance 10000, or none"),
+    "monitor_factor": ("factor", _parse_factor, "a number of 1 or more, for example 1.2"),
+    "monitor_sample": ("sample", _parse_share, "a share from 0 to 1, for example 0.01"),
+    "monitor_events": ("events", _parse_count, "a whole number of 1 or more, for example 50"),
+    "monitor_window": ("window", _parse_count, "a whole number of 1 or more, for example 1000"),
+    "monitor_threshold": ("threshold", _parse_rows, "a whole number of rows, for example 10000, or none"),
 }
 """Settings by name: the field of `Monitoring`, a function that reads its text, and a hint with a valid value."""

@@ -39,7 +39,7 @@ def advise(error: QueryError, text: str) -> QueryError:
 
     Examples
     --------
-    >>> advise(QueryError("Q120", "there is no function 'nvl'", Span(7, 10)), "SELECT nvl(a, 0) FROM s").hint
+    >>> advise(QueryError("Q120", "unknown function 'nvl'", Span(7, 10)), "SELECT nvl(a, 0) FROM s").hint
     'write coalesce(a, b)'
     """
     if error.code in _ADVICE_BY_CODE:
@@ -74,7 +74,7 @@ def _advise_on_late_window(error: QueryError, text: str) -> QueryError | None:
         if found.start("words") <= error.span.start:
             following = " ".join(found["next"].upper().split())
             hint = f"write FROM {found['source']} WINDOW{found['frame']} {following} …"
-            message = "a window stands directly after its stream"
+            message = "a window must directly follow its stream"
             return _improve_error(error, message=message, span=Span(*found.span("words")), hint=hint)
     return None
 

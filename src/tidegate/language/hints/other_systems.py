@@ -14,10 +14,10 @@ _NO_CLOCK = (
     "a query reads no clock, so that its result depends on the data alone: use a time column, "
     "or a stream without TIMESTAMP BY, whose rows get the time of their arrival"
 )
-_OWN_FUNCTION = "there is none; register your own in Python: session.function(…)"
-_OWN_AGGREGATE = "there is none; register your own in Python: session.aggregate(…)"
+_OWN_FUNCTION = "not available; register your own in Python: session.function(…)"
+_OWN_AGGREGATE = "not available; register your own in Python: session.aggregate(…)"
 _WINDOW = (
-    "a window stands after its stream: FROM {stream} WINDOW(RANGE {size} SLIDE {slide}); "
+    "write the window after its stream: FROM {stream} WINDOW(RANGE {size} SLIDE {slide}); "
     "the result of a window is valid from the window's end"
 )
 _SESSION = (
@@ -25,7 +25,7 @@ _SESSION = (
     "is valid from the first row of a session until {size} after its last"
 )
 _CUMULATE = "there are no cumulative windows; FROM {stream} WINDOW(RANGE {size}) has the last {size} at every instant"
-_BOUNDS = "leave it out: every result row has valid_from and valid_to, and valid_from is the end of a window with SLIDE"
+_BOUNDS = "remove it: every result row has valid_from and valid_to, and valid_from is the end of a window with SLIDE"
 _TOP = "for the first n rows of every instant write ORDER BY {order} LIMIT n{per}"
 _BEFORE = (
     "join the stream with itself: FROM {stream} WINDOW(PARTITION BY {partition} ROWS 2) o, {stream} n "
@@ -35,11 +35,11 @@ _OVER = "give the stream a window and aggregate it: FROM {stream} WINDOW({frame}
 _NEWEST = "join with the newest row of each key: JOIN {stream} WINDOW(PARTITION BY {key} ROWS 1)"
 _GROUPINGS = "write a query for each grouping, with UNION ALL between them"
 _PATTERNS = (
-    "there are no patterns; join the stream with itself, each with a window, "
+    "there is no pattern matching; join the stream with itself, each with a window, "
     "or watch for combinations with CREATE ALERT … WITHIN"
 )
 _NO_REGEX = "LIKE has % and _; for regular expressions register a function in Python: session.function(…)"
-_NO_JSON = "JSON is read where it comes in: declare a column of type MAP<STRING, DOUBLE>, ARRAY<STRING> or the like"
+_NO_JSON = "JSON is parsed when it is read: declare a column of type MAP<STRING, DOUBLE>, ARRAY<STRING> or the like"
 
 _FUNCTIONS = {
     _NO_CLOCK: "now proctime sysdate getdate clock_timestamp unix_timestamp current_row_timestamp current_watermark",
@@ -105,7 +105,7 @@ _FUNCTIONS = {
     "write BOOL_AND(x)": "every",
     _TOP: "row_number rank dense_rank percent_rank cume_dist ntile topk nth_value",
     _BEFORE: "lag",
-    "a later row is not known yet; start from the later one: " + _BEFORE: "lead",
+    "later rows are not known yet; start from the later row: " + _BEFORE: "lead",
     _WINDOW: "tumble hop window tumbling hopping",
     _SESSION: "session session_window",
     _CUMULATE: "cumulate",
@@ -135,7 +135,7 @@ _TYPES = {
     "write BIGINT": "int8 int64 bigserial uint32 uint64 unsigned hugeint",
     "write STRING": "char character nchar nvarchar varchar2 bpchar clob str enum uuid",
     "write STRING, or declare a MAP<STRING, DOUBLE> or ARRAY<STRING>": "json jsonb variant object",
-    "there are no bytes; write STRING": "bytes bytea binary varbinary blob",
+    "there is no type for bytes; write STRING": "bytes bytea binary varbinary blob",
     "write TIMESTAMP: a day is its first instant, 2026-01-01 is read as midnight UTC": "date",
     "write TIMESTAMP, which is in UTC": (
         "datetime datetime2 timestamptz timestamp_ltz timestamp_ntz timestamp_tz timestamp_ms datetime64"
@@ -143,7 +143,7 @@ _TYPES = {
     "write INTERVAL, or TIMESTAMP with the day": "time timetz",
     "write BOOLEAN": "bit",
     "declare a column for each field": "row struct record tuple nested",
-    "write ARRAY<T>, for instance ARRAY<INT>": "list multiset",
+    "write ARRAY<T>, for example ARRAY<INT>": "list multiset",
 }
 
 TYPES = {name: advice for advice, names in _TYPES.items() for name in names.split()}
@@ -155,9 +155,7 @@ COLUMNS = {
     ),
     **dict.fromkeys(("proctime", "rowtime", "_rowtime", "kafka_timestamp"), "use the column that TIMESTAMP BY names"),
     **dict.fromkeys(("window_start", "window_end", "window_time", "windowstart", "windowend", "window"), _BOUNDS),
-    **dict.fromkeys(
-        ("valid_from", "valid_to"), "every result row has it by itself; inside of a query use a time column"
-    ),
+    **dict.fromkeys(("valid_from", "valid_to"), "every result row has it; inside a query use a time column"),
     "rownum": "write ORDER BY … LIMIT n",
     "all": "write the columns to group by",
 }
@@ -227,8 +225,8 @@ CLAUSES = (
         "PRIMARY KEY", r"(?P<column>\w+) \w+ (?P<words>primary key)(?=\s*[,)])", "write KEY ({column}) after FROM '…'"
     ),
     _clause("PRIMARY KEY", r"(?P<words>primary key)\s*(?P<columns>\([^()]*\))?", "write KEY {columns} after FROM '…'"),
-    _clause("NOT NULL", r"\w+ \w+ (?P<words>not null)", "leave it out; WHERE x IS NOT NULL leaves out rows"),
-    _clause("DEFAULT", r"\w+ \w+ (?P<words>default)\b", "leave it out; coalesce(x, 0) replaces NULL"),
+    _clause("NOT NULL", r"\w+ \w+ (?P<words>not null)", "remove it; WHERE x IS NOT NULL leaves out rows"),
+    _clause("DEFAULT", r"\w+ \w+ (?P<words>default)\b", "remove it; coalesce(x, 0) replaces NULL"),
     _symbol_clause(
         "a computed column", r"[(,]\s*\w+ (?P<words>as)\b", "compute it in a query: CREATE STREAM … AS SELECT …"
     ),
@@ -254,9 +252,13 @@ CLAUSES = (
         r"(?P<words>create table) (?P<name>\w+) as\b",
         "write CREATE STREAM {name} AS SELECT …",
     ),
-    _clause("{words}", r"(?P<words>if (not )?exists)\b", "leave it out; DROP a stream before another takes its name"),
     _clause(
-        "OR REPLACE", r"create (?P<words>or replace)\b", "leave it out; DROP a stream before another takes its name"
+        "{words}", r"(?P<words>if (not )?exists)\b", "remove it; DROP a stream before creating another with its name"
+    ),
+    _clause(
+        "OR REPLACE",
+        r"create (?P<words>or replace)\b",
+        "remove it; DROP a stream before creating another with its name",
     ),
     _clause(
         "a sink with a name",
@@ -279,7 +281,7 @@ CLAUSES = (
     _clause(
         "{words}",
         r"(?P<words>emit (on window close|final))\b",
-        "leave it out: a value is reported once, when its end is known",
+        "remove it: a value is reported once, when its end is known",
     ),
     _clause("MATCH_RECOGNIZE", r"(?P<words>match_recognize)\s*\(", _PATTERNS),
     _clause("FOR SYSTEM_TIME", r"(?P<stream>\w+)( as \w+)? (?P<words>for system_time( as of)?)", _NEWEST),
@@ -300,7 +302,7 @@ CLAUSES = (
     _clause(
         "LATERAL",
         r"(?P<words>lateral)\b\s*\(?",
-        "the WHERE of a query inside of WHERE or SELECT may read the query around it",
+        "the WHERE of a query inside WHERE or SELECT may read the query around it",
     ),
     _clause("UNNEST", r"(?P<words>unnest)\s*\(", FUNCTIONS["unnest"]),
     _clause("TABLESAMPLE", r"(?P<words>tablesample)\b\s*\(?", "write a condition such as WHERE mod(id, 10) = 0"),

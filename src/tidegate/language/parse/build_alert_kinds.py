@@ -11,9 +11,7 @@ from tidegate.language.parse.build_clauses import CreateClause
 from tidegate.language.syntax import Name, Source, Statement
 from tidegate.language.syntax.totals import is_total
 
-_FOR_SUBSCRIPTIONS = (
-    "it is about subscriptions: write CREATE ALERTS name FROM stream t, subscription r …, or leave it out"
-)
+_FOR_SUBSCRIPTIONS = "it is for subscriptions: write CREATE ALERTS name FROM stream t, subscription r …, or remove it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +38,15 @@ def joining_alert(written: AlertParts) -> Statement:
     """Return an alert on a function of elements of several streams."""
     said = written.contents
     if written.within is None:
-        hint = "write behind FROM how near to each other their times must be, for instance WITHIN 5 SECONDS"
-        raise QueryError("Q210", "this alert does not say which elements meet", _place_of_within(written), hint=hint)
+        hint = "add WITHIN after FROM, for example WITHIN 5 SECONDS"
+        raise QueryError(
+            "Q210",
+            "this alert has no WITHIN: it must say how near in time elements are",
+            _place_of_within(written),
+            hint=hint,
+        )
     _refuse_without_when(written, "WHEN a.value + b.value > 10")
-    hint = "it is for alerts on totals: write WHEN TOTAL(…) >= …, or leave it out"
+    hint = "it is for alerts on totals: write WHEN TOTAL(…) >= …, or remove it"
     _refuse_clauses(written, ("REPEAT", "ID", "TERMINATE WHEN"), "an alert that joins streams", hint)
     return syntax.CreateAlert(
         written.name,
@@ -66,9 +69,9 @@ def total_alert(written: AlertParts) -> Statement:
     _refuse_without_when(
         written, "WHEN TOTAL(t.weight) >= r.threshold" if written.many else "WHEN TOTAL(weight) >= 1000"
     )
-    hint = "leave it out: a total is exact, there is one alarm when it is reached, and with REPEAT one each time"
+    hint = "remove it: a total is exact and raises one alarm when it is reached, with REPEAT one each time"
     _refuse_clauses(written, ("EMIT ALL", "ASSUME QUASICONVEX"), "an alert on a total", hint)
-    hint = "leave it out: a total makes no comparisons that could be left out"
+    hint = "remove it: a total makes no comparisons that could be shed"
     _refuse_clauses(written, ("WITH",), "an alert on a total", hint)
     subscribing = syntax.SubscriptionClauses(said.get("ID"), said.get("TERMINATE WHEN")) if written.many else None
     if subscribing is None:
@@ -89,8 +92,8 @@ def total_alert(written: AlertParts) -> Statement:
 
 def _refuse_without_when(written: AlertParts, instance: str) -> None:
     if "WHEN" not in written.contents:
-        message = "this alert does not say when there is an alarm"
-        raise QueryError("Q210", message, written.name.span, hint=f"write for instance {instance}")
+        message = "this alert has no WHEN: it must say when to raise an alarm"
+        raise QueryError("Q210", message, written.name.span, hint=f"write for example {instance}")
 
 
 def _refuse_clauses(written: AlertParts, words: tuple[str, ...], kind: str, hint: str) -> None:

@@ -56,18 +56,18 @@ class AlertBuilder(QueryBuilder):
         self, meta: Meta, distance: Distance, ends: Token | None, left: Name, right: Name, later: Token | None
     ) -> syntax.NamedPair:
         if ends is not None and later is not None:
-            raise QueryError("Q105", "OPEN is given twice", span_of(later), hint="leave one of them out")
+            raise QueryError("Q105", "OPEN is given twice", span_of(later), hint="remove one of them")
         return syntax.NamedPair(_with_open_ends(distance, ends or later), left, right, span_of(meta))
 
     def hops(self, meta: Meta, length: Distance, slide: Distance | None) -> syntax.Within:
         slide = slide or length
         for word, each in (("WINDOWS OF", length), ("SLIDE", slide)):
             if each.length == 0:
-                hint = f"write for instance {word} 10 SECONDS"
+                hint = f"write for example {word} 10 SECONDS"
                 raise QueryError("Q211", f"{word} must be longer than zero", each.span, hint=hint)
         if slide.length > length.length:
-            hint = "let windows move by at most their length; without SLIDE they follow each other"
-            raise QueryError("Q211", "elements between two windows would meet nobody", slide.span, hint=hint)
+            hint = "use a SLIDE of at most the length of the windows; without SLIDE they follow each other"
+            raise QueryError("Q211", "elements between two windows would meet no others", slide.span, hint=hint)
         return syntax.Hops(length.length, slide.length, span_of(meta))
 
     # ---- other clauses
@@ -110,7 +110,7 @@ def _with_open_ends(distance: Distance, ends: Token | None) -> Distance:
     if ends is None:
         return distance
     if distance.length == 0:
-        hint = "leave OPEN out for elements of the same instant, or write a longer distance"
-        raise QueryError("Q211", "no two elements are less than nothing apart", span_of(ends), hint=hint)
+        hint = "remove OPEN for elements of the same instant, or write a longer distance"
+        raise QueryError("Q211", "no two elements are less than 0 apart", span_of(ends), hint=hint)
     word = ends.lower()
     return replace(distance, left_open=not word.startswith("right"), right_open=not word.startswith("left"))

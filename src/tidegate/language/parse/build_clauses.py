@@ -21,6 +21,6 @@ def contents_by_keywords(clauses: Iterable[CreateClause]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for clause in clauses:
         if clause.keywords in said:
-            raise QueryError("Q105", f"{clause.keywords} is given twice", clause.span, hint="leave one of them out")
+            raise QueryError("Q105", f"{clause.keywords} is given twice", clause.span, hint="remove one of them")
         said[clause.keywords] = clause.content
     return said

@@ -46,7 +46,7 @@ class ConstraintBuilder(AlertBuilder):
 
     def ordered_clause(self, meta: Meta, columns: Names, within: Reach | None) -> CreateClause:
         if len(columns) > 1:
-            hint = "write one of them, or an ORDERED BY for each that is ordered by itself"
+            hint = "write one of them, or a separate ORDERED BY for each"
             raise QueryError("Q124", "ORDERED BY takes a single column", columns[1].span, hint=hint)
         if within is None:  # another spelling of TIMESTAMP BY
             return CreateClause("ORDERED BY", columns[0], span_of(meta))
@@ -59,7 +59,7 @@ class ConstraintBuilder(AlertBuilder):
             raise QueryError("Q124", "a constraint cannot hold within less than 0", span, hint=f"write {written}")
         if unit is None:
             hint = f"write WITHIN {number} ROWS, or a unit of time: WITHIN {number} SECONDS"
-            raise QueryError("Q124", f"WITHIN {number} does not say of what", span, hint=hint)
+            raise QueryError("Q124", f"WITHIN {number} has no unit", span, hint=hint)
         if unit.lower() in ("row", "rows"):
             return Reach(rows=_parse_rows(number, span))
         return Reach(time=_parse_time(number, unit))
@@ -76,9 +76,9 @@ class ConstraintBuilder(AlertBuilder):
 
 def _parse_rows(number: Token, span: Span) -> int:
     if not number.isdigit():
-        raise QueryError("Q124", "rows are counted in whole numbers", span, hint="write for instance WITHIN 10 ROWS")
+        raise QueryError("Q124", "rows are counted in whole numbers", span, hint="write for example WITHIN 10 ROWS")
     if int(number) > LATEST:
-        hint = "leave the constraint out: it would say nothing"
+        hint = "remove the constraint: it would have no effect"
         raise QueryError("Q124", "no stream has that many rows", span, hint=hint)
     return int(number)
 

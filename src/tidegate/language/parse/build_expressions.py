@@ -73,7 +73,7 @@ def microseconds(number: Token, unit: Token | None) -> int:
 
 def _check_time_range(amount: int, span: Span) -> int:
     if amount > LATEST:
-        raise QueryError("Q111", "this is longer than time itself", span, hint="the longest is some 73 000 years")
+        raise QueryError("Q111", "this length of time is too long", span, hint="the longest is about 73,000 years")
     return amount
 
 
@@ -109,8 +109,8 @@ class ExpressionBuilder(Transformer[Token, Any]):
         try:
             value = datetime.fromisoformat(unquote(token))
         except ValueError:
-            hint = "write for instance TIMESTAMP '2026-01-31 12:00:00'"
-            raise QueryError("Q111", f"{token} is no point in time", span_of(token), hint=hint) from None
+            hint = "write for example TIMESTAMP '2026-01-31 12:00:00'"
+            raise QueryError("Q111", f"{token} is not a point in time", span_of(token), hint=hint) from None
         return syntax.Constant(value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC), span_of(meta))
 
     def interval(self, meta: Meta, amount: Token, unit: Token | None) -> Expression:

@@ -187,8 +187,8 @@ def _split_source_parts(
     """Return the window, alias and granularity after a source, in any order."""
     aliases = [p for p in parts if isinstance(p, Name)]
     if len(aliases) > 1:
-        hint = "an alias stands before or after the window"
-        raise QueryError("Q105", f"'{aliases[0].text}' already is the alias here", aliases[1].span, hint=hint)
+        hint = "write one alias, before or after the window"
+        raise QueryError("Q105", f"'{aliases[0].text}' is already the alias here", aliases[1].span, hint=hint)
     window = next((p for p in parts if isinstance(p, (syntax.WindowClause, syntax.RowsClause))), None)
     granularity = next((p for p in parts if isinstance(p, syntax.GranularityClause)), None)
     return window, aliases[0] if aliases else None, granularity

@@ -97,7 +97,7 @@ class StatementBuilder(ConstraintBuilder):
 
     def idle_clause(self, meta: Meta, amount: AmountWithUnit) -> CreateClause:
         if amount.microseconds <= 0:
-            hint = "write for instance IDLE AFTER 30 SECONDS"
+            hint = "write for example IDLE AFTER 30 SECONDS"
             raise QueryError("Q114", "IDLE AFTER must be longer than zero", amount.span, hint=hint)
         return CreateClause("IDLE AFTER", amount.microseconds, span_of(meta))
 
@@ -107,7 +107,7 @@ class StatementBuilder(ConstraintBuilder):
     def bad_file_clause(self, meta: Meta, word: Name) -> CreateClause:
         if word.text.lower() not in ("stop", "continue"):
             hint = "write ON BAD FILE STOP, or ON BAD FILE CONTINUE, which is the default"
-            raise QueryError("Q109", f"a run cannot '{word.text}' on a bad file", word.span, hint=hint)
+            raise QueryError("Q109", f"unknown action '{word.text}' for a bad file", word.span, hint=hint)
         return CreateClause("ON BAD FILE", word.text.lower() == "stop", span_of(meta))
 
     def options_clause(self, meta: Meta, *options: tuple[str, str]) -> CreateClause:
@@ -157,11 +157,11 @@ def _refuse_contradictions(clauses: list[CreateClause], *, is_table: bool) -> No
             raise QueryError("Q109", f"a table has no {word}", clause.span, hint=_table_clause_hint(word))
     if {"TIMESTAMP BY", "ORDERED BY"} <= about.keys():
         hint = (
-            "ORDERED BY alone means the same as TIMESTAMP BY; for a constraint say how far: ORDERED BY … WITHIN 10 ROWS"
+            "ORDERED BY alone means the same as TIMESTAMP BY; for a constraint add WITHIN: ORDERED BY … WITHIN 10 ROWS"
         )
         raise QueryError("Q105", "TIMESTAMP BY is given twice", about["ORDERED BY"].span, hint=hint)
     if "VALID FROM" in about and len(_TIMES & about.keys()) > 1:
-        hint = "VALID FROM says both when a row begins and when it ends; leave TIMESTAMP BY out"
+        hint = "VALID FROM gives both the beginning and the end of a row; remove TIMESTAMP BY"
         raise QueryError("Q109", "a stream has either TIMESTAMP BY or VALID FROM", about["VALID FROM"].span, hint=hint)
     if "DELAY" in about and not _TIMES & about.keys():
         hint = "without TIMESTAMP BY, elements have the time of their arrival, and are never late"
@@ -173,7 +173,7 @@ def _refuse_contradictions(clauses: list[CreateClause], *, is_table: bool) -> No
 
 def _table_clause_hint(word: str) -> str:
     if word == "ON BAD FILE":
-        return "a table is read as a whole: a file that cannot be read always stops the run; leave it out"
+        return "a table is read as a whole: a file that cannot be read always stops the run; remove the clause"
     if word in _TIMES or word in ("DELAY", "IDLE AFTER", "UNIT"):
         return "rows of a table are valid while they are in it; write CREATE STREAM for rows that have a time"
-    return "keys and constraints say how the rows of a stream arrive, and a table is there as a whole; leave it out"
+    return "keys and constraints describe how the rows of a stream arrive, but a table is read as a whole; remove it"

@@ -111,7 +111,7 @@ def _slide_rows(slide: AmountWithUnit | None) -> int:
 
 def _positive_duration(word: str, amount: AmountWithUnit) -> int:
     if amount.microseconds <= 0:
-        hint = f"write for instance {word} 10 SECONDS"
+        hint = f"write for example {word} 10 SECONDS"
         raise QueryError("Q114", f"{word} must be longer than zero", amount.span, hint=hint)
     return amount.microseconds
 
@@ -122,11 +122,11 @@ def _positive_count(word: str, amount: AmountWithUnit) -> int:
         hint = f"write {word} {amount.number}, or a window by time: RANGE {amount.number} {amount.unit}"
         raise QueryError("Q114", f"{word} of a window of ROWS counts elements, not time", amount.span, hint=hint)
     if not amount.number.isdigit() or int(amount.number) < 1:
-        hint = f"write for instance {word} 10"
+        hint = f"write for example {word} 10"
         raise QueryError("Q114", f"{word} takes a whole number of elements, at least 1", amount.span, hint=hint)
     return int(amount.number)
 
 
 def _refuse_reversed(least: int, most: int, span: Span, message: str) -> None:
     if least > most:
-        raise QueryError("Q114", message, span, hint="exchange the two")
+        raise QueryError("Q114", message, span, hint="swap the two")

@@ -24,7 +24,7 @@ _NOT_YET = {
         "statements are CREATE STREAM, CREATE TABLE, CREATE ALERT, SELECT, INSERT, …",
     ),
     "OTHER_TABLE": ("CREATE TABLE … AS is", "a query with a name is CREATE STREAM … AS SELECT …"),
-    "RECURSIVE": ("WITH RECURSIVE is", "write WITH name AS (…), without reading name inside of it"),
+    "RECURSIVE": ("WITH RECURSIVE is", "write WITH name AS (…), without reading name inside it"),
     "OTHER_CLAUSE": ("{word} is", "write LIMIT n for the first rows of every instant"),
     "OTHER_JOIN": ("{word} is", "write JOIN … ON, JOIN … USING, or WHERE EXISTS (…)"),
     "OTHER_CALL": ("{word} after a function is", "group a stream that has a WINDOW instead"),
@@ -74,17 +74,17 @@ _RARE = frozenset(
 
 
 _INCOMPLETE = {
-    "WITHIN": ("_WITHIN", "write for instance WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
-    "MATCHING": ("_MATCHING", "write the columns behind it that are to be equal: MATCHING machine"),
-    "ID": ("_ID", "write the column behind it that names a subscription: ID r.name"),
-    "TERMINATE": ("_TERMINATE_WHEN", "write which rows end a subscription: TERMINATE WHEN r.gone"),
+    "WITHIN": ("_WITHIN", "write for example WITHIN 5 SECONDS, or WITHIN WINDOWS OF 1 MINUTE"),
+    "MATCHING": ("_MATCHING", "add the columns that must be equal: MATCHING machine"),
+    "ID": ("_ID", "add the column that identifies a subscription: ID r.name"),
+    "TERMINATE": ("_TERMINATE_WHEN", "add the condition of rows that end a subscription: TERMINATE WHEN r.gone"),
     "ASSUME": ("_ASSUME_QUASICONVEX", "write ASSUME QUASICONVEX, or ASSUME QUASICONVEX IN x"),
     "EMIT": ("_EMIT_ALL", "write EMIT ALL"),
-    "NOTIFY": ("_NOTIFY", "write in quotes who is told: NOTIFY '…'"),
+    "NOTIFY": ("_NOTIFY", "write the recipient in quotes: NOTIFY '…'"),
     "WITH": ("_WITH", "write its options in parentheses: WITH (name = value)"),
-    "UTILITY": ("_UTILITY_BY", "write what the worth of results depends on: UTILITY BY x.level"),
-    "WORTH": ("_WORTH", "write what values are worth in parentheses: WORTH ('gold' = 10, ELSE = 1)"),
-    "CHECK": ("_CHECK", "write what it checks in parentheses: CHECK (value > 0)"),
+    "UTILITY": ("_UTILITY_BY", "add the expression that gives the utility: UTILITY BY x.level"),
+    "WORTH": ("_WORTH", "write the worth of values in parentheses: WORTH ('gold' = 10, ELSE = 1)"),
+    "CHECK": ("_CHECK", "write the condition in parentheses: CHECK (value > 0)"),
     "KEY": ("_KEY", "write its columns in parentheses: KEY (id)"),
 }
 """Words that are keywords only before what must follow: the expected terminal, and a hint."""
@@ -154,7 +154,7 @@ def _make_refusal(name: str) -> Callable[[Token], Token]:
 
 def _refuse_unclosed(token: Token) -> Token:
     span = Span(span_of(token).start, span_of(token).start + 1)
-    what, hint = "quote", f"end it with {token[0]}; inside of it, write {token[0] * 2} for one"
+    what, hint = "quote", f"end it with {token[0]}; inside it, write {token[0] * 2} for one"
     if token.type == "UNCLOSED_COMMENT":
         what, hint = "comment", "end it with */"
     raise QueryError("Q001", f"this {what} is never closed", span, hint=hint)
@@ -183,7 +183,7 @@ def _explain_error(error: UnexpectedInput, text: str) -> QueryError:
         case UnexpectedCharacters(pos_in_stream=position):
             place = position or 0
             return QueryError("Q001", f"unexpected character '{text[place]}'", Span(place, place + 1))
-    return QueryError("Q001", "this is no statement")
+    return QueryError("Q001", "this is not a statement")
 
 
 def _unexpected_token_error(token: Token, expected: set[str], text: str) -> QueryError:
@@ -196,9 +196,9 @@ def _unexpected_token_error(token: Token, expected: set[str], text: str) -> Quer
     if token.upper() == "WITHIN":
         advice = _within_hint(token, expected) or advice
     if wanted in expected or token.type == "_WITHIN":
-        return QueryError("Q001", f"'{token}' is not complete, or not in its place", span_of(token), hint=advice)
+        return QueryError("Q001", f"'{token}' is incomplete, or in the wrong place", span_of(token), hint=advice)
     if token.upper() == "SELECT" and words.startswith("an expression"):
-        hint = "a query inside of an expression has parentheses of its own: f((SELECT …))"
+        hint = "a query inside an expression needs its own parentheses: f((SELECT …))"
     return QueryError("Q001", f"unexpected '{token}': expected {words}", span_of(token), hint=hint)
 
 
@@ -217,13 +217,13 @@ def _missing_semicolon_error(token: Token, expected: set[str], text: str) -> Que
 
 def _within_hint(token: Token, expected: set[str]) -> str | None:
     if expected == {"LPAR"}:
-        return "write the columns of the other stream behind its name: REFERENCES other (id) WITHIN 5 SECONDS"
+        return "write the columns of the other stream after its name: REFERENCES other (id) WITHIN 5 SECONDS"
     if token.type == "_WITHIN" and "_KEY" in expected:
-        return "WITHIN stands right behind the columns of REFERENCES, CLUSTERED BY or ORDERED BY"
+        return "WITHIN must come right after the columns of REFERENCES, CLUSTERED BY or ORDERED BY"
     if token.type == "_WITHIN":
-        return "WITHIN stands right behind FROM, before the other clauses"
+        return "WITHIN must come right after FROM, before the other clauses"
     if "_WITHIN" in expected and "_MATCHING" not in expected:
-        return "write for instance WITHIN 5 SECONDS, or WITHIN 10 ROWS"
+        return "write for example WITHIN 5 SECONDS, or WITHIN 10 ROWS"
     return None
 
 

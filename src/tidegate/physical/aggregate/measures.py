@@ -40,7 +40,7 @@ class LiveElements:
         whole, fits = integer_sums(numbers, spans, self.slots.total)
         if fits.all():
             return SlotValues(pa.array(whole, mask=empty))
-        text = pa.scalar("the sum is outside of the range of BIGINT")
+        text = pa.scalar("the sum is outside the range of BIGINT")
         details = pa.repeat(text, len(fits)).to_numpy(zero_copy_only=False)
         return SlotValues(pa.array(whole, mask=empty | ~fits), Reason.OVERFLOW.value, pa.array(details, mask=fits))
 

@@ -175,7 +175,7 @@ def _dead_letter_rows(operator: AggregateOperator, done: AdvanceResult) -> Itera
             yield {
                 "origin": f"SUM({call.column})",
                 "reason": Reason.OVERFLOW.value,
-                "detail": "the sum is outside of the range of BIGINT",
+                "detail": "the sum is outside the range of BIGINT",
                 "time": int(pieces.start[piece]),
                 "row": row,
             }

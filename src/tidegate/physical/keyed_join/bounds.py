@@ -45,7 +45,7 @@ class EdgeKnowledge:
         if self._usable_part(each.edge, each.kind, Bound(each.within.rows, each.within.time)) != Bound():
             return None
         reason = self.layout.unordered[each.edge] if each.kind in _ORDERED else None
-        return reason or "rows of what is joined are not counted"
+        return reason or "the rows of a join result are not counted"
 
     def declared_bounds(self) -> dict[tuple[int, ConstraintKind], Bound]:
         """Return the bounds that are declared and used."""

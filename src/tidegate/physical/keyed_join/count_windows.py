@@ -70,7 +70,7 @@ def counted_input(plan: Plan) -> CountedInput | None:
     if window is None:
         return None
     if window.rows is None or window.slide != 1 or window.keys:
-        raise InternalError("I343", "a keyed join takes no windows but those of the last so many rows of a stream")
+        raise InternalError("I343", "a keyed join takes count windows over the last rows of a stream only")
     steps: list[FilterOperator | MapOperator] = []
     above = plan
     while isinstance(above, Filter | Map):

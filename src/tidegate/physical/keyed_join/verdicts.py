@@ -213,17 +213,17 @@ def _why_unused(
         return f"it holds within {rows:.0f} rows, more than monitor_threshold = {settings.monitoring.threshold}"
     alone = each.kind not in ENDING_KINDS or _is_covered(choice.graph, choice.edges[each.edge].child, known)
     if not alone:
-        return f"rows of {choice.names[saved.stream]} must be kept for other streams, of which not as much is known"
+        return f"rows of {choice.names[saved.stream]} must be kept for other streams, about which less is known"
     all_bytes = _kept_bytes(choice, pace) + saved.rows * choice.row_bytes[saved.stream]
     part = _net_bytes(each, choice, saved) / all_bytes if all_bytes else 0.0
     if part < (LEAST_SHARE_IN_USE if before else LEAST_SAVED_SHARE):
-        return f"it would save {saved.rows:.0f} rows of {choice.names[saved.stream]}, too few for what it costs"
+        return f"it would save {saved.rows:.0f} rows of {choice.names[saved.stream]}, too few for its cost"
     return None
 
 
 def _why_unknown(each: Candidate, settings: ConstraintSettings) -> str:
     if each.tracker.is_exceeded:
-        return "it has been exceeded, and is watched anew"
+        return "it was exceeded, and is being watched again"
     in_rows = each.watch is not None and each.watch.in_rows
     missing = _missing_observations(each.tracker, settings.monitoring.events, in_rows=in_rows)
     return f"not enough is known yet: {', '.join(missing)}"

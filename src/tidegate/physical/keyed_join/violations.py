@@ -88,7 +88,7 @@ def mark_broken(
     marked = []
     for candidate, verdict in zip(candidates, verdicts, strict=True):
         rows = late.get(candidate.name, 0)
-        why = f"{rows} row{'' if rows == 1 else 's'} came too late" if rows else "results are missing"
+        why = f"{rows} row{'' if rows == 1 else 's'} arrived too late" if rows else "results are missing"
         is_declared_and_used = verdict.reach is not None and candidate.declared is not None
         is_broken = is_declared_and_used and (rows or is_missing)
         note = f"{USED}, but it was broken: {why}"

@@ -36,7 +36,7 @@ class SplitOperator:
             return Step(NO_STATE, batch.filter(batch.start < batch.end), watermarks[0])
         if batch.start.min() <= BEGINNING or batch.end.max() >= FOREVER:
             message = "a row that is valid for ever cannot be split into the instants that a window over it needs"
-            hint = "give every row an end, or leave out the window"
+            hint = "give every row an end, or remove the window"
             raise DataError("D120", message, hint=hint)
         rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
         return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])

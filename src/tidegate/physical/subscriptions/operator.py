@@ -68,7 +68,7 @@ class SubscriptionsOperator:
     @property
     def _method_text(self) -> str:
         if self.waiting.within is not None:
-            return f"by adding up batches and taking off what is older than {duration_text(self.waiting.within)}"
+            return f"by adding up batches and subtracting elements older than {duration_text(self.waiting.within)}"
         return "by adding up batches"
 
     @property
@@ -209,8 +209,8 @@ class SubscriptionsOperator:
             memory.keys = memory.keys.restrict_to(memory.registry.groups())
 
     def _dead_letters(self, rows: Batch, refused: Mask, is_end: Mask) -> pa.RecordBatch:
-        twice = "a subscription with this id is registered already; it goes on as it was"
-        nobody = "no subscription with this id is registered: it was never, is complete, or was terminated before"
+        twice = "a subscription with this id is already registered; it stays unchanged"
+        nobody = "no subscription with this id is registered: it never was, is complete, or was terminated earlier"
         return concat_columns(
             [
                 dead_letters_of(rows.filter(refused & ~is_end), Reason.REGISTERED_TWICE, twice, self.waiting.name),

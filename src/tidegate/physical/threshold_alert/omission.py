@@ -50,9 +50,9 @@ class OmitOperator:
 
 def describe_demand(demand: Demand) -> str:
     """Return a phrase that says which elements a demand allows to omit."""
-    sides = [name for name, asked in (("greater", demand.above), ("smaller", demand.below)) if asked]
+    sides = [name for name, asked in (("two greater", demand.above), ("two smaller", demand.below)) if asked]
     length = f"{'less than ' if demand.strict else ''}{duration_text(demand.window)}"
-    return f"stand between {' and between '.join(sides)} {demand.value_text or demand.value} within {length}"
+    return f"lie between {' and between '.join(sides)} values of {demand.value_text or demand.value} within {length}"
 
 
 def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:

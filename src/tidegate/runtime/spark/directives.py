@@ -79,7 +79,7 @@ def read_announcement() -> StepDirective:
     text = task_context().getLocalProperty(_DIRECTIVE)
     if text is None:
         hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
-        raise InternalError("I303", "the directive of the step did not reach a task of Spark", hint=hint)
+        raise InternalError("I303", "the directive of the step did not reach a Spark task", hint=hint)
     return from_json(StepDirective, json.loads(text))
 
 

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from tidegate.errors import DataError, InternalError, TidegateError
 from tidegate.runtime.spark.gateway import has_lost_java, java_process
 
-RESTART_HINT = "start the same command again: with --checkpoint it goes on where it was"
+RESTART_HINT = "start the same command again: with --checkpoint it resumes where it stopped"
 
 UNEXPLAINED = "D401"
 """Code for an error of Spark whose cause is unknown."""
@@ -48,7 +48,7 @@ def java_ended_error() -> DataError:
     process = java_process()
     status = "" if process is None else f" ({_exit_status_text(process.returncode)})"
     message = f"the Java process of Spark ended while the query ran{status}; the checkpoint is intact"
-    return DataError("D402", message, hint=f"{RESTART_HINT}. Was it killed for want of memory?")
+    return DataError("D402", message, hint=f"{RESTART_HINT}. Did it run out of memory?")
 
 
 def missing_tidegate_error() -> DataError:
@@ -62,7 +62,7 @@ def missing_tidegate_error() -> DataError:
 
 def not_started_error(master: str, reason: str) -> DataError:
     """Return the error for Spark not starting."""
-    hint = "is the address right, and does the master run? --master 'local[*]' runs on this machine"
+    hint = "is the address right, and is the master running? --master 'local[*]' runs on this machine"
     return DataError("D403", f"Spark did not start on {master}: {reason}", hint=hint)
 
 

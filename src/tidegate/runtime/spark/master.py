@@ -61,7 +61,7 @@ def check_master(master: str) -> None:
     """Refuse an invalid master, and a standalone one that cannot be reached: Spark would try for a minute."""
     if not _MASTER.match(master):
         hint = "available: local[*], local[N], spark://host:port, yarn, k8s://address"
-        raise DataError("D403", f"'{master}' is no master of Spark", hint=hint)
+        raise DataError("D403", f"'{master}' is not a Spark master", hint=hint)
     if not is_standalone(master):
         return
     failures = []
@@ -91,7 +91,7 @@ def wait_for_executor(spark: SparkSession, master: str) -> None:
     until = time.monotonic() + SECONDS_TO_GRANT
     while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # noqa: SLF001 - the driver is one of them
         if time.monotonic() > until:
-            hint = "has it workers with free cores and memory? Its web page shows who uses them"
+            hint = "does it have workers with free cores and memory? Its web page shows who uses them"
             raise DataError("D406", f"{master} has granted no executor in {SECONDS_TO_GRANT:.0f} seconds", hint=hint)
         time.sleep(0.1)
 
@@ -99,7 +99,7 @@ def wait_for_executor(spark: SparkSession, master: str) -> None:
 def _failure_to_connect(address: str) -> str | None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        return f"'{address}' is no host:port"
+        return f"'{address}' is not host:port"
     try:
         connection = socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT)
     except TimeoutError:

@@ -85,7 +85,7 @@ class SparkRun(BackgroundRun):
             one = travelling_rows(self.spark, self.job, self.setup, stream)
             rows = one if rows is None else rows.union(one)
         if rows is None:
-            message = "all that is read are tables: there is no stream that would make time go on"
+            message = "the query reads only tables: without a stream, time does not advance"
             raise DataError("D107", message, hint="run it with --runtime embedded")
         if self.job.idle_after and not self.settings.once:
             rows = rows.union(heartbeats(self.spark, self.job.buckets))

@@ -139,7 +139,7 @@ def removed_source_error(job: Job) -> DataError | None:
     for name, source in job.sources.items():
         if isinstance(source, FileSource) and not _has_files(source.files):
             message = f"stream '{name}': {source.files.location} was removed while the query ran"
-            hint = "put it back and start again: with --checkpoint the query goes on where it was"
+            hint = "put it back and start again: with --checkpoint the query resumes where it stopped"
             return DataError("D408", message, hint=hint)
     return None
 

@@ -235,7 +235,7 @@ Map b.itemID AS itemID
 
 def test_a_join_condition_sees_only_what_it_joins() -> None:
     assert error("SELECT 1 FROM Bid b, OpenAuction o JOIN ClosedAuction c ON b.itemID = c.itemID") == snapshot("""\
-error[Q101]: there is no 'b' in FROM
+error[Q101]: FROM has no 'b'
   --> 1:60
    | SELECT 1 FROM Bid b, OpenAuction o JOIN ClosedAuction c ON b.itemID = c.itemID
    |                                                            ^
@@ -438,21 +438,21 @@ error[Q102]: Bid has no column 'itemIDs'
    = hint: did you mean 'itemID'?\
 """)
     assert error("SELECT x.itemID FROM Bid b") == snapshot("""\
-error[Q101]: there is no 'x' in FROM
+error[Q101]: FROM has no 'x'
   --> 1:8
    | SELECT x.itemID FROM Bid b
    |        ^
    = hint: available: b\
 """)
     assert error("SELECT x.* FROM Bid b") == snapshot("""\
-error[Q101]: there is no 'x' in FROM
+error[Q101]: FROM has no 'x'
   --> 1:8
    | SELECT x.* FROM Bid b
    |        ^
    = hint: available: b\
 """)
     assert error("SELECT ruond(bid_price) FROM Bid") == snapshot("""\
-error[Q120]: there is no function 'ruond'
+error[Q120]: unknown function 'ruond'
   --> 1:8
    | SELECT ruond(bid_price) FROM Bid
    |        ^^^^^
@@ -477,7 +477,7 @@ error[Q101]: unknown stream 'late'
   --> 1:15
    | SELECT a FROM late; CREATE STREAM late AS SELECT itemID AS a FROM Bid
    |               ^^^^
-   = hint: it is created further below; streams come before their readers\
+   = hint: it is created further below; move it before this query\
 """)
 
 
@@ -494,20 +494,20 @@ error[Q103]: 'Bid' is ambiguous
   --> 1:8
    | SELECT Bid.itemID FROM Bid x, Bid y
    |        ^^^
-   = hint: it may be x or y\
+   = hint: it may mean x or y\
 """)
 
 
 def test_names_that_are_taken_are_refused() -> None:
     assert error("CREATE STREAM BID AS SELECT 1 FROM Bid") == snapshot("""\
-error[Q105]: there already is a stream 'BID'
+error[Q105]: a stream 'BID' already exists
   --> 1:15
    | CREATE STREAM BID AS SELECT 1 FROM Bid
    |               ^^^
    = hint: choose another name\
 """)
     assert error("CREATE STREAM bid (t TIMESTAMP) FROM 'x' TIMESTAMP BY t") == snapshot("""\
-error[Q105]: there already is a stream 'bid'
+error[Q105]: a stream 'bid' already exists
   --> 1:15
    | CREATE STREAM bid (t TIMESTAMP) FROM 'x' TIMESTAMP BY t
    |               ^^^
@@ -518,7 +518,7 @@ error[Q105]: there are two columns 'A'
   --> 1:25
    | CREATE STREAM s (a INT, A INT) FROM 'x' TIMESTAMP BY a
    |                         ^
-   = hint: rename one of them; case does not count\
+   = hint: rename one of them; names are case-insensitive\
 """)
     assert error("SELECT 1 FROM Bid, bid") == snapshot("""\
 error[Q105]: there are two 'bid' in this FROM
@@ -556,11 +556,11 @@ error[Q102]: stream 's' has no column 'tz'
    = hint: available: a, ts\
 """)
     assert error("CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a") == snapshot("""\
-error[Q109]: column 'a' is INT, which is no time
+error[Q109]: column 'a' is INT, which is not a time
   --> 1:61
    | CREATE STREAM s (a INT, ts TIMESTAMP) FROM 'x' TIMESTAMP BY a
    |                                                             ^
-   = hint: if it is a time, say what it counts since 1970, for example UNIT SECONDS\
+   = hint: if it is a time, add its unit, for example UNIT SECONDS\
 """)
 
 
@@ -573,7 +573,7 @@ error[Q113]: a condition must be BOOLEAN, but this is INT
   --> 1:30
    | SELECT itemID FROM Bid WHERE itemID
    |                              ^^^^^^
-   = hint: compare it with something\
+   = hint: compare it with a value\
 """)
     assert error("SELECT CASE WHEN TRUE THEN 1 ELSE 'x' END FROM Bid") == snapshot("""\
 error[Q115]: the branches of this CASE have no common type
@@ -642,7 +642,7 @@ error[Q106]: column 'Bid.itemID' is neither grouped nor aggregated
    = hint: add it to GROUP BY, or aggregate it: MIN, MAX, …\
 """)
     assert error("SELECT itemID FROM Bid [RANGE 1 HOUR] GROUP BY 2") == snapshot("""\
-error[Q106]: there is no column 2 in this SELECT
+error[Q106]: this SELECT has no column 2
   --> 1:48
    | SELECT itemID FROM Bid [RANGE 1 HOUR] GROUP BY 2
    |                                                ^
@@ -652,25 +652,25 @@ error[Q106]: there is no column 2 in this SELECT
 
 def test_misplaced_aggregates_are_refused() -> None:
     assert error("SELECT itemID FROM Bid WHERE COUNT(*) > 1") == snapshot("""\
-error[Q107]: an aggregate cannot stand in WHERE
+error[Q107]: an aggregate is not allowed in WHERE
   --> 1:30
    | SELECT itemID FROM Bid WHERE COUNT(*) > 1
    |                              ^^^^^^^^
-   = hint: conditions on aggregates stand in HAVING\
+   = hint: put conditions on aggregates into HAVING\
 """)
     assert error("SELECT SUM(COUNT(*)) FROM Bid [RANGE 1 HOUR]") == snapshot("""\
-error[Q107]: an aggregate cannot stand in another aggregate
+error[Q107]: an aggregate is not allowed in another aggregate
   --> 1:12
    | SELECT SUM(COUNT(*)) FROM Bid [RANGE 1 HOUR]
    |            ^^^^^^^^
    = hint: aggregate first in a subquery in FROM\
 """)
     assert error("SELECT COUNT(*) AS n FROM Bid [RANGE 1 HOUR] GROUP BY n") == snapshot("""\
-error[Q107]: an aggregate cannot stand in GROUP BY
+error[Q107]: an aggregate is not allowed in GROUP BY
   --> 1:55
    | SELECT COUNT(*) AS n FROM Bid [RANGE 1 HOUR] GROUP BY n
    |                                                       ^
-   = hint: group by columns of the streams; conditions on aggregates stand in HAVING\
+   = hint: group by columns of the streams; put conditions on aggregates into HAVING\
 """)
     assert error("SELECT MAX(itemID, bidderID) FROM Bid [RANGE 1 HOUR]") == snapshot("""\
 error[Q107]: MAX takes one argument, not 2
@@ -693,21 +693,21 @@ error[Q107]: SUM does not take a '*'
 
 def test_state_without_bound_is_refused() -> None:
     assert error("SELECT COUNT(*) FROM Bid WINDOW(RANGE UNBOUNDED)") == snapshot("""\
-error[Q201]: an aggregate over an unbounded window would have to remember all elements for ever
+error[Q201]: an aggregate over an unbounded window would have to keep all elements for ever
   --> 1:26
    | SELECT COUNT(*) FROM Bid WINDOW(RANGE UNBOUNDED)
    |                          ^^^^^^^^^^^^^^^^^^^^^^^
    = hint: give the window a RANGE, such as RANGE 1 HOUR\
 """)
     assert error("SELECT DISTINCT itemID FROM Bid [RANGE UNBOUNDED]") == snapshot("""\
-error[Q201]: DISTINCT over an unbounded window would have to remember all elements for ever
+error[Q201]: DISTINCT over an unbounded window would have to keep all elements for ever
   --> 1:33
    | SELECT DISTINCT itemID FROM Bid [RANGE UNBOUNDED]
    |                                 ^^^^^^^^^^^^^^^^^
    = hint: give the window a RANGE, such as RANGE 1 HOUR\
 """)
     assert error("SELECT 1 FROM Bid b, OpenAuction [RANGE UNBOUNDED] o WHERE b.itemID = o.itemID") == snapshot("""\
-error[Q201]: a join over an unbounded window would have to remember all elements for ever
+error[Q201]: a join over an unbounded window would have to keep all elements for ever
   --> 1:34
    | SELECT 1 FROM Bid b, OpenAuction [RANGE UNBOUNDED] o WHERE b.itemID = o.itemID
    |                                  ^^^^^^^^^^^^^^^^^
@@ -721,11 +721,11 @@ def test_an_unbounded_window_without_state_is_fine() -> None:
 
 def test_a_window_over_long_windows_is_refused() -> None:
     assert error("SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s") == snapshot("""\
-error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 of each
+error[Q202]: a window over elements that are valid for up to 1 hour would make 3600000000 pieces of each
   --> 1:55
    | SELECT * FROM (SELECT itemID FROM Bid [RANGE 1 HOUR]) [RANGE 1 DAY] s
    |                                                       ^^^^^^^^^^^^^
-   = hint: take its rows when they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
+   = hint: read its rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))\
 """)
 
 
@@ -734,7 +734,7 @@ def test_an_error_in_a_stream_of_another_text_is_shown_where_it_is_read() -> Non
     with pytest.raises(QueryError) as caught:
         bind("SELECT DISTINCT e.itemID FROM ever e", ever)
     assert caught.value.render() == snapshot("""\
-error[Q201]: DISTINCT over an unbounded window would have to remember all elements for ever
+error[Q201]: DISTINCT over an unbounded window would have to keep all elements for ever
   --> 1:31
    | SELECT DISTINCT e.itemID FROM ever e
    |                               ^^^^^^

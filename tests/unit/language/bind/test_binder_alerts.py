@@ -155,13 +155,13 @@ def test_a_stream_may_be_joined_with_a_table_below_an_alert():
     ("sources", "message"),
     [
         ("humidity h, place a", "Q212: an alert cannot read the table 'place': its rows have no times"),
-        ("humidity h", "Q212: an alert is about several streams, or about a total"),
-        ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert has no window of its own"),
-        ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert has no window of its own"),
-        ("humidity h CROSS JOIN air a", "Q212: the streams of an alert are not joined in FROM"),
+        ("humidity h", "Q212: an alert needs several streams, or a total"),
+        ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert cannot have a window"),
+        ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert cannot have a window"),
+        ("humidity h CROSS JOIN air a", "Q212: the streams of an alert cannot be joined in FROM"),
         (
             "humidity h, (SELECT DISTINCT value FROM air WINDOW(RANGE 1 MINUTE)) a",
-            "Q212: WITHIN is about the times of elements, and 'a' has elements that last",
+            "Q212: WITHIN compares the times of elements, but 'a' has elements that last",
         ),
         ("humidity h, airs a", "Q101: unknown stream 'airs'"),
         ("humidity h, air h", "Q105: there are two 'h' in this FROM"),
@@ -196,7 +196,7 @@ def test_an_alert_takes_the_queries_that_the_page_of_the_language_names(source, 
     if is_taken:
         assert len(join(text).inputs) == 2
     else:
-        assert refused(text) == "Q212: WITHIN is about the times of elements, and 'a' has elements that last"
+        assert refused(text) == "Q212: WITHIN compares the times of elements, but 'a' has elements that last"
 
 
 # ---- WITHIN
@@ -242,10 +242,10 @@ def test_elements_of_one_hopping_window_are_less_than_its_length_apart():
 @pytest.mark.parametrize(
     ("within", "message"),
     [
-        ("5 OF x", "Q101: there is no 'x' in FROM"),
-        ("5 BETWEEN h AND x", "Q101: there is no 'x' in FROM"),
+        ("5 OF x", "Q101: FROM has no 'x'"),
+        ("5 BETWEEN h AND x", "Q101: FROM has no 'x'"),
         ("5 BETWEEN h AND humidity", "Q211: 'h' is always near itself"),
-        ("5 BETWEEN h AND a, 6 BETWEEN a AND h", "Q211: how near 'a' and 'h' are is said twice"),
+        ("5 BETWEEN h AND a, 6 BETWEEN a AND h", "Q211: the distance between 'a' and 'h' is given twice"),
         ("5 BETWEEN h AND a", "Q211: 's' may be at any distance from 'h'"),
         ("5 BETWEEN a AND s", "Q211: 'a' may be at any distance from 'h'"),
     ],
@@ -320,11 +320,11 @@ def test_conditions_on_no_stream_are_kept():
         ("MATCHING sensor", "Q102: 'h' has no column 'sensor'"),
         ("MATCHING value", "Q214: 'value' is DOUBLE in 'h' and REAL in 's'"),
         ("MATCHING at, AT", "Q105: 'AT' is in MATCHING twice"),
-        ("WHERE x.value > 1", "Q101: there is no 'x' in FROM"),
+        ("WHERE x.value > 1", "Q101: FROM has no 'x'"),
         ("WHERE h.value", "Q113: a condition must be BOOLEAN, but this is DOUBLE"),
-        ("WHERE MAX(h.value) > 1", "Q107: an aggregate cannot stand in the WHERE of an alert"),
-        ("WHERE h.machine IN (SELECT machine FROM place)", "Q116: a query cannot stand in the WHERE of an alert"),
-        ("ASSUME QUASICONVEX IN x", "Q101: there is no 'x' in FROM"),
+        ("WHERE MAX(h.value) > 1", "Q107: an aggregate is not allowed in the WHERE of an alert"),
+        ("WHERE h.machine IN (SELECT machine FROM place)", "Q116: a query is not allowed in the WHERE of an alert"),
+        ("ASSUME QUASICONVEX IN x", "Q101: FROM has no 'x'"),
     ],
 )
 def test_clauses_name_what_there_is(clauses, message):
@@ -366,13 +366,13 @@ def test_the_condition_is_the_comparison_as_it_is_written():
         ("NOT h.value > a.value", "Q213: WHEN compares a value with a threshold"),
         ("h.value > a.value OR h.value > 3", "Q213: WHEN compares a value with a threshold"),
         ("h.value > a.value AND h.value > 3", "Q213: WHEN takes one comparison"),
-        ("h.value > 3", "Q213: this WHEN reads 'h' alone"),
+        ("h.value > 3", "Q213: this WHEN reads 'h' only"),
         ("1 > 3", "Q213: this WHEN reads no stream"),
-        ("h.at > a.at", "Q213: a threshold is about a number, and this is TIMESTAMP"),
-        ("h.value + a.value > NULL", "Q213: a threshold is about a number, and this is NULL"),
-        ("MAX(h.value) > a.value", "Q107: an aggregate cannot stand in the WHEN of an alert"),
+        ("h.at > a.at", "Q213: a threshold is a number, but this is TIMESTAMP"),
+        ("h.value + a.value > NULL", "Q213: a threshold is a number, but this is NULL"),
+        ("MAX(h.value) > a.value", "Q107: an aggregate is not allowed in the WHEN of an alert"),
         ("COUNT(*) > 3", "Q212: an alert on a total reads one stream"),
-        ("h.value > (SELECT MAX(value) FROM air)", "Q116: a query cannot stand in the WHEN of an alert"),
+        ("h.value > (SELECT MAX(value) FROM air)", "Q116: a query is not allowed in the WHEN of an alert"),
         ("h.values > a.value", "Q102: humidity has no column 'values'"),
         ("value > 3", "Q103: column 'value' is ambiguous"),
     ],
@@ -387,12 +387,12 @@ DAMP = f"{TWO} WITHIN 5 MATCHING machine WHEN h.value > a.value"
 
 
 def test_names_of_alerts_are_taken():
-    assert refused(f"{DAMP}; {DAMP}") == "Q105: there already is an alert 'damp'"
-    assert refused(DAMP.replace("damp", "AIR")) == "Q105: there already is a stream 'AIR'"
-    assert refused(f"{DAMP}; CREATE STREAM damp AS SELECT value FROM air") == "Q105: there already is an alert 'damp'"
+    assert refused(f"{DAMP}; {DAMP}") == "Q105: an alert 'damp' already exists"
+    assert refused(DAMP.replace("damp", "AIR")) == "Q105: a stream 'AIR' already exists"
+    assert refused(f"{DAMP}; CREATE STREAM damp AS SELECT value FROM air") == "Q105: an alert 'damp' already exists"
     [running] = bind("SELECT value FROM air", CATALOG).queries
     taken = DAMP.replace("damp", "query_1")
-    assert refused(taken, CATALOG, (running,)) == "Q105: there already is a query 'query_1'"
+    assert refused(taken, CATALOG, (running,)) == "Q105: a query 'query_1' already exists"
     assert [q.name for q in bind(f"SELECT value FROM air; {taken}", CATALOG).queries] == ["query_1_2", "query_1"]
 
 
@@ -407,7 +407,7 @@ def test_alarms_are_a_stream_that_others_can_read():
 
 def test_an_alert_cannot_read_alarms_as_if_they_were_instants():
     text = f"{DAMP}; CREATE ALERT more FROM damp d, air a WITHIN 5 WHEN d.value > a.value"
-    assert refused(text) == "Q212: WITHIN is about the times of elements, and 'd' has elements that last"
+    assert refused(text) == "Q212: WITHIN compares the times of elements, but 'd' has elements that last"
 
 
 def test_alerts_are_shown_apart_from_streams_and_queries():

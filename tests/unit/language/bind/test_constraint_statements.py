@@ -139,7 +139,7 @@ def test_a_later_text_may_create_what_a_stream_refers_to_but_not_something_else(
     with pytest.raises(QueryError, match="stream 'later' has no column 'id'") as caught:
         bind("CREATE STREAM later (i INT) FROM 'l'", waiting)
     assert caught.value.span.start == len("CREATE STREAM ")
-    with pytest.raises(QueryError, match="'b' refers to 'later', which is not there"):
+    with pytest.raises(QueryError, match="'b' refers to 'later', which does not exist"):
         bind("SELECT pid FROM b", waiting)
 
 

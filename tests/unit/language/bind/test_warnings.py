@@ -140,10 +140,10 @@ MINUTE = "make the window at least as long as the granularity: WINDOW(RANGE 1 MI
 @pytest.mark.parametrize(
     ("source", "kept"),
     [
-        ("bid", "valid for one instant seldom are valid at a whole multiple of 1 minute: almost all rows are left out"),
+        ("bid", "valid for one instant are seldom valid at a whole multiple of 1 minute: almost all rows are left out"),
         ("bid WINDOW(NOW)", "almost all rows are left out"),
         ("(SELECT * FROM bid) b", "almost all rows are left out"),
-        ("bid WINDOW(RANGE 15 SECONDS)", "valid for 15 seconds seldom are valid at a whole multiple of 1 minute: only"),
+        ("bid WINDOW(RANGE 15 SECONDS)", "valid for 15 seconds are seldom valid at a whole multiple of 1 minute: only"),
         ("bid WINDOW(RANGE 15 SECONDS)", "only about 25 % of the rows remain"),
     ],
 )
@@ -166,17 +166,17 @@ def test_a_granularity_that_leaves_out_no_row_or_nobody_knows_how_many_is_not_wa
     [
         (
             "bid WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS)",
-            "MIN has no effect: the window always is as long as MAX says",
+            "MIN has no effect: the window is always as long as MAX",
             "write WINDOW(RANGE 2 HOURS)",
         ),
         (
             "bid WINDOW(ROWS MIN 5, MAX 10)",
-            "MIN has no effect: the window always has as many rows as MAX says",
+            "MIN has no effect: the window always has MAX rows",
             "write WINDOW(ROWS 10)",
         ),
         (
             f"bid {HOUR} GRANULARITY(COARSEST 1 HOUR, FINEST 1 MINUTE)",
-            "COARSEST has no effect: time always goes in steps of FINEST",
+            "COARSEST has no effect: time always moves in steps of FINEST",
             "write GRANULARITY(1 MINUTE)",
         ),
     ],

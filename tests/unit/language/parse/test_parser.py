@@ -386,7 +386,7 @@ error[Q001]: this quote is never closed
   --> 1:8
    | SELECT 'abc FROM s
    |        ^
-   = hint: end it with '; inside of it, write '' for one\
+   = hint: end it with '; inside it, write '' for one\
 """)
     assert error("SELECT a /* b FROM s") == snapshot("""\
 error[Q001]: this comment is never closed
@@ -400,7 +400,7 @@ error[Q001]: this quote is never closed
   --> 1:8
    | SELECT "a FROM s
    |        ^
-   = hint: end it with "; inside of it, write "" for one\
+   = hint: end it with "; inside it, write "" for one\
 """)
 
 
@@ -435,14 +435,14 @@ error[Q114]: RANGE must be longer than zero
   --> 1:30
    | SELECT a FROM s WINDOW(RANGE 0 SECONDS)
    |                              ^^^^^^^^^
-   = hint: write for instance RANGE 10 SECONDS\
+   = hint: write for example RANGE 10 SECONDS\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 5 SECONDS SLIDE 0)") == snapshot("""\
 error[Q114]: SLIDE must be longer than zero
   --> 1:46
    | SELECT a FROM s WINDOW(RANGE 5 SECONDS SLIDE 0)
    |                                              ^
-   = hint: write for instance SLIDE 10 SECONDS\
+   = hint: write for example SLIDE 10 SECONDS\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 1.5 HOURS)") == snapshot("""\
 error[Q111]: '1.5' is not a whole number
@@ -459,39 +459,39 @@ error[Q110]: unknown unit of time 'SECNODS'
    = hint: did you mean 'second'?\
 """)
     assert error("SELECT a FROM s WINDOW(RANGE 99999999999999999999 DAYS)") == snapshot("""\
-error[Q111]: this is longer than time itself
+error[Q111]: this length of time is too long
   --> 1:30
    | SELECT a FROM s WINDOW(RANGE 99999999999999999999 DAYS)
    |                              ^^^^^^^^^^^^^^^^^^^^^^^^^
-   = hint: the longest is some 73 000 years\
+   = hint: the longest is about 73,000 years\
 """)
     assert error("SELECT TIMESTAMP 'yesterday' FROM s") == snapshot("""\
-error[Q111]: 'yesterday' is no point in time
+error[Q111]: 'yesterday' is not a point in time
   --> 1:18
    | SELECT TIMESTAMP 'yesterday' FROM s
    |                  ^^^^^^^^^^^
-   = hint: write for instance TIMESTAMP '2026-01-31 12:00:00'\
+   = hint: write for example TIMESTAMP '2026-01-31 12:00:00'\
 """)
     assert error("SELECT INTERVAL 'soon' FROM s") == snapshot("""\
-error[Q110]: 'soon' is no duration
+error[Q110]: 'soon' is not a duration
   --> 1:17
    | SELECT INTERVAL 'soon' FROM s
    |                 ^^^^^^
-   = hint: write for instance '5 seconds'\
+   = hint: write for example '5 seconds'\
 """)
     assert error("SELECT a FROM s x WINDOW(NOW) y") == snapshot("""\
-error[Q105]: 'x' already is the alias here
+error[Q105]: 'x' is already the alias here
   --> 1:31
    | SELECT a FROM s x WINDOW(NOW) y
    |                               ^
-   = hint: an alias stands before or after the window\
+   = hint: write one alias, before or after the window\
 """)
     assert error("CREATE STREAM s (a INT) FROM 'x' DELAY 1 HOUR TIMESTAMP BY a DELAY 2 HOURS") == snapshot("""\
 error[Q105]: DELAY is given twice
   --> 1:62
    | CREATE STREAM s (a INT) FROM 'x' DELAY 1 HOUR TIMESTAMP BY a DELAY 2 HOURS
    |                                                              ^^^^^^^^^^^^^
-   = hint: leave one of them out\
+   = hint: remove one of them\
 """)
 
 

@@ -158,17 +158,20 @@ def test_hopping_windows_have_a_length_and_a_slide():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"CREATE ALERT g FROM a, b {WHEN}", "Q210: this alert does not say which elements meet"),
-        (BEGIN, "Q210: this alert does not say when there is an alarm"),
+        (
+            f"CREATE ALERT g FROM a, b {WHEN}",
+            "Q210: this alert has no WITHIN: it must say how near in time elements are",
+        ),
+        (BEGIN, "Q210: this alert has no WHEN: it must say when to raise an alarm"),
         (f"{BEGIN} {WHEN} EMIT ALL EMIT ALL", "Q105: EMIT ALL is given twice"),
         (f"{BEGIN} {WHEN} NOTIFY 'a' NOTIFY 'b'", "Q105: NOTIFY is given twice"),
         (f"CREATE ALERT g FROM a, b WITHIN - 5 {WHEN}", "Q211: a distance cannot be negative"),
-        (f"CREATE ALERT g FROM a, b WITHIN 0 LEFT OPEN {WHEN}", "Q211: no two elements are less than nothing apart"),
+        (f"CREATE ALERT g FROM a, b WITHIN 0 LEFT OPEN {WHEN}", "Q211: no two elements are less than 0 apart"),
         (f"CREATE ALERT g FROM a, b WITHIN 1.5 SECONDS {WHEN}", "Q111: '1.5' is not a whole number"),
-        (f"CREATE ALERT g FROM a, b WITHIN 99999999 WEEKS {WHEN}", "Q111: this is longer than time itself"),
+        (f"CREATE ALERT g FROM a, b WITHIN 99999999 WEEKS {WHEN}", "Q111: this length of time is too long"),
         (
             f"CREATE ALERT g FROM a, b WITHIN WINDOWS OF 5 SLIDE 6 {WHEN}",
-            "Q211: elements between two windows would meet nobody",
+            "Q211: elements between two windows would meet no others",
         ),
         (f"CREATE ALERT g FROM a, b WITHIN WINDOWS OF 5 SLIDE 0 {WHEN}", "Q211: SLIDE must be longer than zero"),
     ],

@@ -184,8 +184,8 @@ def test_within_is_written_as_in_other_alerts():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ONE, "Q210: this alert does not say when there is an alarm"),
-        (MANY, "Q210: this alert does not say when there is an alarm"),
+        (ONE, "Q210: this alert has no WHEN: it must say when to raise an alarm"),
+        (MANY, "Q210: this alert has no WHEN: it must say when to raise an alarm"),
         (f"{ONE} {TOTAL} REPEAT REPEAT", "Q105: REPEAT is given twice"),
         (f"{ONE} MATCHING a {TOTAL} MATCHING b", "Q105: MATCHING is given twice"),
         (f"{MANY} ID r.a {TOTAL} ID r.b", "Q105: ID is given twice"),
@@ -196,11 +196,14 @@ def test_within_is_written_as_in_other_alerts():
         (f"{ONE} {TOTAL} TERMINATE WHEN t.x", "Q215: CREATE ALERT has no TERMINATE WHEN"),
         ("CREATE ALERT g FROM a, b WITHIN 5 WHEN a.x > b.x REPEAT", "Q215: an alert that joins streams has no REPEAT"),
         ("CREATE ALERT g FROM a, b WITHIN 5 WHEN a.x > b.x ID a.k", "Q215: an alert that joins streams has no ID"),
-        (f"{ONE} REPEAT WITHIN 5 {TOTAL}", "Q001: 'WITHIN' is not complete, or not in its place"),
-        (f"{ONE} {TOTAL} WITHIN 5", "Q001: 'WITHIN' is not complete, or not in its place"),
-        (f"{MANY} ID {TOTAL}", "Q001: 'ID' is not complete, or not in its place"),
-        (f"{MANY} MATCHING {TOTAL}", "Q001: 'MATCHING' is not complete, or not in its place"),
-        ("CREATE ALERT g FROM a, b WHEN a.x > b.x MATCHING k", "Q210: this alert does not say which elements meet"),
+        (f"{ONE} REPEAT WITHIN 5 {TOTAL}", "Q001: 'WITHIN' is incomplete, or in the wrong place"),
+        (f"{ONE} {TOTAL} WITHIN 5", "Q001: 'WITHIN' is incomplete, or in the wrong place"),
+        (f"{MANY} ID {TOTAL}", "Q001: 'ID' is incomplete, or in the wrong place"),
+        (f"{MANY} MATCHING {TOTAL}", "Q001: 'MATCHING' is incomplete, or in the wrong place"),
+        (
+            "CREATE ALERT g FROM a, b WHEN a.x > b.x MATCHING k",
+            "Q210: this alert has no WITHIN: it must say how near in time elements are",
+        ),
     ],
 )
 def test_what_no_alert_can_mean_is_refused(text, message):

@@ -63,7 +63,7 @@ def test_what_is_broken_on_one_edge_is_broken(tmp_path):
     first = tmp_path / "b/0.csv"
     first.write_text(first.read_text().replace("\n1,1,", "\n0,1,"))
     (line,) = shown(b + c + joined()).values()
-    assert line["in_use"] == "yes, but it was broken: 1 row came too late"
+    assert line["in_use"] == "yes, but it was broken: 1 row arrived too late"
 
 
 @pytest.mark.parametrize("windows", [(LONG, SHORT), (SHORT, LONG)])
@@ -76,7 +76,7 @@ def test_what_one_query_makes_use_of_is_in_use_whatever_is_said_of_another(tmp_p
 def test_where_nobody_makes_use_of_it_a_reason_is_shown(tmp_path):
     text = stream(tmp_path, "b", "KEY (pid)") + stream(tmp_path, "c", f"{REFERS} 1 HOUR")
     (line,) = shown(text + joined() + joined(window=SHORT)).values()
-    assert line["in_use"] == "no: rows of c are valid for 10 minutes only"
+    assert line["in_use"] == "no: rows of c are valid for only 10 minutes"
 
 
 def test_a_declaration_may_have_columns_in_another_order_than_the_key(tmp_path):
@@ -95,8 +95,8 @@ def test_a_declaration_that_is_not_about_what_is_joined_has_its_reason(tmp_path)
     lines = shown(text + joined("b.pid = c.pid AND b.size = 3"))
     assert {line["constraint"]: line["in_use"] for line in lines.values()} == {
         "arrived: (pid) references b (pid)": "yes",
-        "two: (pid, size) references b (pid, size)": "no: it refers by (pid, size), which is not what is joined",
-        "clustered by pid, size": "no: it is by (pid, size), and rows are joined by (pid)",
+        "two: (pid, size) references b (pid, size)": "no: it refers by (pid, size), but these columns are not joined",
+        "clustered by pid, size": "no: it is by (pid, size), but rows are joined by (pid)",
     }
 
 
@@ -154,7 +154,7 @@ STREAMS = SHOW.streams
 ORDERED = declaration_identity(STREAMS[0].constraints[0])
 USED = ConstraintFinding("B", "ordered by pid", in_use="yes", saves="about 5 rows", declaration=ORDERED, rows=5)
 UNUSED = ConstraintFinding("b", "ordered by pid", in_use="no: so", declaration=ORDERED)
-BROKEN = replace(USED, in_use="yes, but it was broken: 2 rows came too late", late=2, rows=4)
+BROKEN = replace(USED, in_use="yes, but it was broken: 2 rows arrived too late", late=2, rows=4)
 
 
 def line(*found: ConstraintFinding) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def line(*found: ConstraintFinding) -> tuple[str, ...]:
         ([USED, UNUSED], "yes", "about 5 rows"),
         ([UNUSED, USED, USED], "yes", "about 10 rows"),
         ([USED, BROKEN, UNUSED], BROKEN.in_use, "about 9 rows"),
-        ([replace(BROKEN, in_use="yes, but it was broken: 1 row came too late", late=1), BROKEN], BROKEN.in_use,
+        ([replace(BROKEN, in_use="yes, but it was broken: 1 row arrived too late", late=1), BROKEN], BROKEN.in_use,
          "about 8 rows"),
     ],
 )  # fmt: skip

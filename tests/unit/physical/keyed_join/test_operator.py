@@ -209,7 +209,10 @@ def test_why_an_order_is_not_made_use_of_is_told(columns):
     declared = tuple(EdgeConstraint(0, kind, Reach(rows=5)) for kind in kinds)
     operator = orders_and_items(Type.STRING, columns, declared)
     record = operator.decide(None, [step(operator, NO_STATE, [], []).report], 0.0)
-    why = {1: "only the order of numbers and times is", 2: "rows are joined by several columns, and the order is"}
+    why = {
+        1: "only the order of numbers and times can be used",
+        2: "rows are joined by several columns, but only one is ordered",
+    }
     assert [each.in_use.startswith(f"no: {why[columns]}") for each in record.found] == [True, True]
     assert record.directive.within == {}
 
@@ -364,7 +367,7 @@ def broken_after(operator):
 @pytest.mark.parametrize("reach", [Reach(time=3), Reach(rows=3)])
 def test_a_declared_constraint_says_that_it_was_broken(reach):
     record = broken_after(orders_and_items(constraints=(EdgeConstraint(0, ARRIVING, reach),)))
-    assert [each.in_use for each in record.found] == ["yes, but it was broken: 1 row came too late"]
+    assert [each.in_use for each in record.found] == ["yes, but it was broken: 1 row arrived too late"]
 
 
 def test_a_reference_that_holds_is_not_said_to_be_broken_by_another_one():

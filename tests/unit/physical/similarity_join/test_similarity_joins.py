@@ -63,7 +63,10 @@ def test_every_bucket_gets_all_rows_of_both_sides() -> None:
     assert [stage.level for stage in graph.stages] == [0, 0, 1]
     assert ways(graph) == [None, None]
     assert not graph.stages[-1].is_single
-    assert describe_stage(graph.stages[-1]) == "stage 2 (all in every bucket, which makes a part of the results)"
+    assert (
+        describe_stage(graph.stages[-1])
+        == "stage 2 (all rows in every bucket, each bucket makes a part of the results)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,17 +113,17 @@ def test_it_is_explained_how_pairs_are_found_and_what_is_shed() -> None:
     lines = describe_similarity_joins(optimized("OVERLAP(a.ids, b.ids) >= 3 AND a.k < b.k", utility))
     assert "\n".join(lines) == snapshot("""\
 overlap(a.ids, b.ids) >= 3 AND a.k < b.k
-  found by lists of rows by item, those of the rarest items
+  found by an index of the rarest items of each row
   in slots of 6 seconds; every bucket gets all rows, and compares a part of them
-  of more than 1000 comparisons in a step, the most productive ones are made
-  rows are worth, by a.few: 1 10.0, 2 5.0, others 1.0; a pair is worth the greater of both\
+  with more than 1000 comparisons in a step, only the most productive ones are made
+  worth of a row, by a.few: 1 10.0, 2 5.0, others 1.0; a pair is worth the greater of both\
 """)
     dropped = describe_similarity_joins(optimized("a.k < b.k", Shedding(Policy.DROP)))
     assert "\n".join(dropped) == snapshot("""\
 a.k < b.k
   found by comparing every pair
   in slots of 6 seconds; every bucket gets all rows, and compares a part of them
-  of more than what can be compared in 1 second a step, those of some rows are made, which are chosen at random\
+  with more comparisons than fit in 1 second a step, only those of some rows, chosen at random, are made\
 """)
 
 

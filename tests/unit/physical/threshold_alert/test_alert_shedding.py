@@ -244,14 +244,14 @@ def test_grouped_alerts_keep_what_they_may_shed():
 def test_what_is_shed_is_explained():
     first, second = Shedding(Policy.ON, budget=1000), Shedding(Policy.DROP, target=500_000)
     lines = certificates(plans(first, second)[0])
-    said = [line.partition(": ")[2] for line in lines if line.startswith("  sheds when pruning is not enough")]
+    said = [line.partition(": ")[2] for line in lines if line.startswith("  sheds when omission is not enough")]
     some, others = (
-        "of more than 1000 combinations in a step",
-        "of more than what can be judged in 500 milliseconds a step",
+        "with more than 1000 combinations in a step",
+        "with more combinations than can be judged in 500 milliseconds a step",
     )
     assert said == [
-        f"{some}, those of the most productive spreads are judged",
-        f"{others}, some at random are judged",
+        f"{some}, only those of the most productive spreads are judged",
+        f"{others}, only some at random are judged",
     ]
     assert not any("sheds" in line for line in certificates(plans(NO_SHEDDING, NO_SHEDDING)[0]))
 

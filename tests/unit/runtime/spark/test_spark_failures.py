@@ -45,14 +45,14 @@ def test_a_master_that_cannot_be_reached_is_an_error_before_spark_is_started(clo
 
 @pytest.mark.parametrize("address", ["head", "head:", ":7077", "head:seven"])
 def test_an_address_without_host_or_port_is_an_error(address):
-    with pytest.raises(DataError, match="is no host:port") as raised:
+    with pytest.raises(DataError, match="is not host:port") as raised:
         check_master(f"spark://{address}")
     assert raised.value.code == "D403"
 
 
 @pytest.mark.parametrize("master", ["nonsense", "", "locally", "http://head:7077", "local[2", "yarn-client"])
 def test_what_is_no_master_is_an_error_before_spark_is_started(master):
-    with pytest.raises(DataError, match="is no master of Spark") as raised:
+    with pytest.raises(DataError, match="is not a Spark master") as raised:
         start_spark(master)
     assert raised.value.code == "D403"
 

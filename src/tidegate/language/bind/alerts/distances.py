@@ -54,11 +54,11 @@ def _named_links(pairs: Sequence[NamedPair], scope: Scope) -> tuple[Link, ...]:
         left, right = member_position(scope, pair.left), member_position(scope, pair.right)
         if left == right:
             message = f"'{pair.left.text}' is always near itself"
-            raise QueryError("Q211", message, pair.right.span, hint="name two streams behind BETWEEN")
+            raise QueryError("Q211", message, pair.right.span, hint="name two different streams after BETWEEN")
         link = _link(left, right, pair.distance)
         if any((link.left, link.right) == (known.left, known.right) for known in links):
-            message = f"how near '{pair.left.text}' and '{pair.right.text}' are is said twice"
-            raise QueryError("Q211", message, pair.span, hint="leave one of them out")
+            message = f"the distance between '{pair.left.text}' and '{pair.right.text}' is given twice"
+            raise QueryError("Q211", message, pair.span, hint="remove one of them")
         links.append(link)
     _refuse_unconnected(links, pairs, scope)
     return tuple(links)
@@ -74,6 +74,6 @@ def _refuse_unconnected(links: Sequence[Link], pairs: Sequence[NamedPair], scope
     alone = [visible.alias for i, visible in enumerate(scope) if i not in together]
     if alone:
         least = duration_text(min(pair.distance.length for pair in pairs)).upper()
-        hint = f"add for instance {least} BETWEEN {scope[0].alias} AND {alone[0]}"
+        hint = f"add for example {least} BETWEEN {scope[0].alias} AND {alone[0]}"
         message = f"'{alone[0]}' may be at any distance from '{scope[0].alias}'"
         raise QueryError("Q211", message, pairs[0].span.to(pairs[-1].span), hint=hint)

@@ -19,7 +19,7 @@ def common_keys(matching: Sequence[Name], terms: Iterable[Expression], scope: Sc
     for position, (name, key) in enumerate(zip(matching, named, strict=True)):
         if key in named[:position]:
             message = f"'{name.text}' is in MATCHING twice"
-            raise QueryError("Q105", message, name.span, hint="leave one of them out")
+            raise QueryError("Q105", message, name.span, hint="remove one of them")
     return tuple(dict.fromkeys((*named, *_keys_of_classes(_equality_classes(terms), scope))))
 
 
@@ -39,7 +39,7 @@ def _matching_key(name: Name, scope: Scope) -> Key:
         if key and column.type is not key[0].type:
             first = f"{key[0].type.name} in '{scope[0].alias}'"
             message = f"'{name.text}' is {first} and {column.type.name} in '{visible.alias}'"
-            hint = f"declare it alike, or read it from a query in FROM that has CAST({name.text} AS …)"
+            hint = f"declare it with the same type, or read it from a query in FROM that has CAST({name.text} AS …)"
             raise QueryError("Q214", message, name.span, hint=hint)
         key.append(column)
     return tuple(key)

@@ -77,12 +77,14 @@ def _split_comparison(term: Expression, scope: Scope) -> tuple[str, Expression, 
                     return _MIRRORED[operator], right, left
             mixed = left if len(source_positions(left, scope)) > 1 else right
             message = f"'{to_sql(mixed)}' reads both '{elements}' and '{subscriptions}'"
-            hint = f"each side of a comparison reads one of them: what is of '{subscriptions}' goes to the other side"
+            hint = (
+                f"each side of a comparison reads one of them: move the columns of '{subscriptions}' to the other side"
+            )
             raise QueryError("Q216", message, term.span, hint=hint)
     hint = (
         f"write comparisons with =, <, <=, >, >= or BETWEEN, joined by AND, such as {elements}.x >= {subscriptions}.low"
     )
-    message = f"this is no range of '{elements}' that '{subscriptions}' could ask for"
+    message = f"this is not a range of '{elements}' with ends from '{subscriptions}'"
     raise QueryError("Q216", message, term.span, hint=hint)
 
 
@@ -92,7 +94,7 @@ def _ranges(ends: Sequence[_End]) -> tuple[Range, ...]:
         _refuse_type(end)
         value = _without_exact_cast(end.value)
         if value not in grouped and len(grouped) == MOST_DIMENSIONS:
-            hint = f"compare others by =, or make a second alert; there are ranges of {_list_values(grouped)}"
+            hint = f"compare others by =, or make a second alert; ranges so far: {_list_values(grouped)}"
             raise QueryError("Q216", f"an alert has ranges of at most {MOST_DIMENSIONS} values", end.span, hint=hint)
         grouped.setdefault(value, []).append(end)
     return tuple(_range(value, own) for value, own in grouped.items())
@@ -103,8 +105,8 @@ def _refuse_type(end: _End) -> None:
     if not type_.is_numeric and type_ is not Type.TIMESTAMP:
         hint = "compare texts by =; number them in a query in FROM if they have an order"
         if type_ is not Type.STRING:
-            hint = "compare it by =, or make a number of it"
-        raise QueryError("Q216", f"ranges are of numbers and times, and this is {type_.name}", end.span, hint=hint)
+            hint = "compare it by =, or convert it to a number"
+        raise QueryError("Q216", f"ranges take numbers and times, but this is {type_.name}", end.span, hint=hint)
 
 
 def _without_exact_cast(value: Expression) -> Expression:

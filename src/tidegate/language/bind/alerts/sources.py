@@ -23,10 +23,10 @@ def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool
     for source in sources:
         refuse_source(source, around, counts=counts)
     reads = read_separately(sources, around, bind_query)
-    about = "an alert counts elements of single instants" if counts else "WITHIN is about the times of elements"
+    about = "an alert counts elements of single instants" if counts else "WITHIN compares the times of elements"
     for source, read in zip(sources, reads, strict=True):
         if not is_chronon(read.plan):
-            message = f"{about}, and '{read.scope[0].alias}' has elements that last"
+            message = f"{about}, but '{read.scope[0].alias}' has elements that last"
             hint = "read a stream with TIMESTAMP BY, a query that filters or joins it, or ISTREAM(…) of any query"
             raise QueryError("Q212", message, source.span, hint=hint)
     return reads
@@ -38,12 +38,12 @@ def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
         hint = "write FROM a, b: WITHIN says which of their elements meet"
         if counts:
             hint = "count the elements of a query that joins them: FROM (SELECT … FROM stream, table WHERE …) t"
-        raise QueryError("Q212", "the streams of an alert are not joined in FROM", source.span, hint=hint)
+        raise QueryError("Q212", "the streams of an alert cannot be joined in FROM", source.span, hint=hint)
     if (window := source.window or source.granularity) is not None:
-        hint = "leave it out: WITHIN is the window, it says how near in time elements must be"
+        hint = "remove it: WITHIN is the window and says how near in time elements must be"
         if counts:
-            hint = "leave it out: with WITHIN 1 HOUR behind FROM, the elements of the last hour count"
-        raise QueryError("Q212", "a stream of an alert has no window of its own", window.span, hint=hint)
+            hint = "remove it and write WITHIN 1 HOUR after FROM to count the elements of the last hour"
+        raise QueryError("Q212", "a stream of an alert cannot have a window", window.span, hint=hint)
     if isinstance(source, syntax.StreamReference):
         stream = around.catalog.find(source.name.text)
         if stream is not None and kind_of(stream) == "table":
@@ -58,12 +58,12 @@ def alert_context(scope: Scope, place: str) -> ExpressionContext:
     """Return the context of a clause of an alert, which refuses aggregates and queries."""
 
     def refuse(node: AggregateNode) -> Expression:
-        hint = "an alert is about single elements; for groups write SELECT … GROUP BY … HAVING …"
-        raise QueryError("Q107", f"an aggregate cannot stand in the {place} of an alert", node.span, hint=hint)
+        hint = "an alert takes single elements; for groups write SELECT … GROUP BY … HAVING …"
+        raise QueryError("Q107", f"an aggregate is not allowed in the {place} of an alert", node.span, hint=hint)
 
     def refuse_query(node: syntax.QueryExpression) -> Expression:
         hint = "join with it in FROM: FROM (SELECT … FROM stream, table WHERE …) x, …"
-        raise QueryError("Q116", f"a query cannot stand in the {place} of an alert", node.span, hint=hint)
+        raise QueryError("Q116", f"a query is not allowed in the {place} of an alert", node.span, hint=hint)
 
     return ExpressionContext(scope, refuse, refuse_query)
 

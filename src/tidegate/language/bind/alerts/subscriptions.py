@@ -71,7 +71,7 @@ def _position_of_elements(weight: Expression, counted: WrittenTotal, scope: Scop
             return 0
         case [only]:
             return only
-    hint = "write into TOTAL what an element weighs, and what a subscription asks for into the threshold"
+    hint = "put the weight of an element into TOTAL, and values of the subscription into the threshold"
     both = " and ".join(f"'{visible.alias}'" for visible in scope)
     raise QueryError("Q213", f"this weight reads {both}", counted.span, hint=hint)
 
@@ -81,10 +81,12 @@ def _bind_threshold(counted: WrittenTotal, weight: Expression, written: Scope, s
     elements, subscriptions = (visible.alias for visible in scope)
     if 0 not in source_positions(threshold, scope):
         return threshold
-    hint = f"a threshold is a number, or read from the subscription: {subscriptions}.threshold"
+    hint = f"write a number, or a column of the subscription: {subscriptions}.threshold"
     if not source_positions(weight, scope) and source_positions(threshold, scope) == [0]:
-        hint = f"the stream that is counted comes first: FROM … {subscriptions}, … {elements}"
-    raise QueryError("Q213", f"'{elements}' is counted, and this threshold reads it", counted.threshold.span, hint=hint)
+        hint = f"write the stream that is counted first: FROM … {subscriptions}, … {elements}"
+    raise QueryError(
+        "Q213", f"this threshold reads '{elements}', the stream that is counted", counted.threshold.span, hint=hint
+    )
 
 
 # ---- WHERE and MATCHING
@@ -133,9 +135,9 @@ def _id_column(column: syntax.ColumnReference | None, scope: Scope, statement: C
         return find_column((subscriptions,), column)
     found = subscriptions.find("id")
     if found is None:
-        message = f"subscriptions are known by a column 'id', and '{subscriptions.alias}' has none"
+        message = f"subscriptions are identified by a column 'id', but '{subscriptions.alias}' has none"
         first = next((own for own, _ in subscriptions), "name")
-        hint = f"say which column names them, for instance ID {subscriptions.alias}.{first}"
+        hint = f"name the column that identifies them, for example ID {subscriptions.alias}.{first}"
         raise QueryError("Q210", message, statement.name.span, hint=hint)
     return found
 
@@ -164,7 +166,7 @@ def _refuse_element_column(column: syntax.ColumnReference, scope: Scope, what: s
         hint = (
             f"write {subscriptions.alias}.column; {suggest_name(column.name.text, (own for own, _ in subscriptions))}"
         )
-        message = f"{what} columns of '{subscriptions.alias}', and this is one of '{elements.alias}'"
+        message = f"{what} columns of '{subscriptions.alias}', but this is one of '{elements.alias}'"
         raise QueryError("Q216", message, column.span, hint=hint)
 
 

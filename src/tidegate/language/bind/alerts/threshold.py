@@ -61,12 +61,12 @@ def _bind_threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, 
     """Return the monitored value, and the comparison that makes it an alarm."""
     match node:
         case Operation("and"):
-            hint = "leave in WHEN the one with the threshold, and put the others into WHERE"
+            hint = "keep the comparison with the threshold in WHEN, and put the others into WHERE"
             raise QueryError("Q213", "WHEN takes one comparison", node.span, hint=hint)
         case Operation(operator, arguments) if operator in _THRESHOLDS:
             left, right = (_bind_side(each, scope) for each in arguments)
         case _:
-            hint = "write >, >=, < or <=, for instance WHEN a.value + b.value > 10"
+            hint = "write >, >=, < or <=, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
     comparison = resolve(operator, (left, right), node.span)
     _refuse_single_stream(comparison, scope, node.span)
@@ -80,19 +80,19 @@ def _bind_threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, 
 def _bind_side(node: syntax.Expression, scope: Scope) -> Expression:
     side = bind_expression(node, alert_context(scope, "WHEN"))
     if not side.type.is_numeric:
-        hint = "compare numbers; epoch_seconds(…) makes one of a time"
-        raise QueryError("Q213", f"a threshold is about a number, and this is {side.type.name}", node.span, hint=hint)
+        hint = "compare numbers; epoch_seconds(…) converts a time to a number"
+        raise QueryError("Q213", f"a threshold is a number, but this is {side.type.name}", node.span, hint=hint)
     return side
 
 
 def _refuse_single_stream(comparison: Expression, scope: Scope, span: Span) -> None:
     match [scope[i].alias for i in source_positions(comparison, scope)]:
         case []:
-            hint = "write columns into it, for instance WHEN a.value + b.value > 10"
+            hint = "use columns, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
         case [only]:
-            hint = "put conditions on one stream into WHERE, and compare here what depends on several"
-            raise QueryError("Q213", f"this WHEN reads '{only}' alone", span, hint=hint)
+            hint = "put conditions on one stream into WHERE; a WHEN reads at least two streams"
+            raise QueryError("Q213", f"this WHEN reads '{only}' only", span, hint=hint)
 
 
 def _bind_where(condition: syntax.Expression, scope: Scope) -> Expression:

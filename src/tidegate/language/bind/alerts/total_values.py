@@ -25,7 +25,7 @@ def weight_of(counted: WrittenTotal, scope: Scope) -> Expression:
     weight = bind_expression(counted.weight, alert_context(scope, "WHEN"))
     span = counted.weight.span
     if not weight.type.is_integer:
-        message = f"weights are whole numbers, and this is {weight.type.name}"
+        message = f"weights are whole numbers, but this is {weight.type.name}"
         raise QueryError("Q213", message, span, hint=_weight_hint(weight))
     weight = coerce(weight, Type.BIGINT, span)
     return weight if columns_of(weight) else _evaluate_constant(weight, "a weight", span)
@@ -36,7 +36,7 @@ def threshold_of(counted: WrittenTotal, scope: Scope) -> Expression:
     threshold = bind_expression(counted.threshold, alert_context(scope, "WHEN"))
     span = counted.threshold.span
     if not threshold.type.is_integer:
-        message = f"a threshold is a whole number, and this is {threshold.type.name}"
+        message = f"a threshold is a whole number, but this is {threshold.type.name}"
         hint = "totals are whole: write CAST(CEIL(…) AS BIGINT), or a whole number"
         raise QueryError("Q213", message, span, hint=hint)
     threshold = coerce(threshold, Type.BIGINT, span)
@@ -69,14 +69,14 @@ def _evaluate_constant(expression: Expression, what: str, span: Span, *, least: 
         raise QueryError("Q213", f"{what} cannot be computed: {reason}", span, hint="write a whole number, 1 or more")
     value, most = found.values[0].as_py(), MOST - 1 + least
     if value is None or not least <= value <= most:
-        message = f"{what} is a whole number from {least} to {most}, and this is {'NULL' if value is None else value}"
-        raise QueryError("Q213", message, span, hint="write a number in between: totals are 64-bit integers")
+        message = f"{what} is a whole number from {least} to {most}, but this is {'NULL' if value is None else value}"
+        raise QueryError("Q213", message, span, hint="write a number in this range: totals are 64-bit integers")
     return Literal(value, Type.BIGINT, span)
 
 
 def _weight_hint(weight: Expression) -> str:
     if weight.type.is_floating:
-        return f"count in smaller units, for instance TOTAL(CAST(ROUND({to_sql(weight)} * 100) AS BIGINT))"
+        return f"count in smaller units, for example TOTAL(CAST(ROUND({to_sql(weight)} * 100) AS BIGINT))"
     if weight.type is Type.BOOLEAN:
         return "put the condition into WHERE, and write COUNT(*)"
     return "write COUNT(*) to count elements"

@@ -27,8 +27,8 @@ class WrittenTotal:
 def refuse_totals(node: Expression | None, place: str) -> None:
     """Refuse TOTAL and COUNT where only single elements make sense."""
     for each in _totals_in(node):
-        hint = "what is counted stands in WHEN; WHERE and the others are about single elements"
-        message = f"{each.name.text.upper()} cannot stand in the {place} of an alert"
+        hint = "totals go into WHEN; WHERE and the other clauses are about single elements"
+        message = f"{each.name.text.upper()} is not allowed in the {place} of an alert"
         raise QueryError("Q107", message, each.span, hint=hint)
 
 
@@ -47,10 +47,10 @@ def find_total(when: Expression) -> WrittenTotal | None:
 def _make_total(counted: Expression, operator: str, threshold: Expression, when: Expression) -> WrittenTotal:
     match operator:
         case "=" | "<>":
-            hint = "write >=: a total may step over a number without ever being equal to it"
+            hint = "write >=: a total may pass a number without ever being equal to it"
             raise QueryError("Q213", "an alert waits until a total reaches a threshold", when.span, hint=hint)
         case "<" | "<=":
-            hint = "write >= or >, for instance WHEN TOTAL(t.weight) >= 1000"
+            hint = "write >= or >, for example WHEN TOTAL(t.weight) >= 1000"
             raise QueryError("Q213", "this is true before anything is counted", when.span, hint=hint)
     for each in _totals_in(threshold):
         hint = "compare it with a number, or with a column of a subscription"
@@ -61,44 +61,46 @@ def _make_total(counted: Expression, operator: str, threshold: Expression, when:
 def _weight_of_total(counted: Expression) -> Expression | None:
     assert isinstance(counted, FunctionCall | CountStar)
     if counted.filter is not None:
-        hint = "put its condition into WHERE: only elements for which that is true count"
-        raise QueryError("Q213", "what an alert counts has no FILTER", counted.filter.span, hint=hint)
+        hint = "put its condition into WHERE: only elements for which it is true count"
+        raise QueryError("Q213", "the total of an alert has no FILTER", counted.filter.span, hint=hint)
     match counted:
         case CountStar(name=name, span=span) if name.text.lower() == "total":
             raise QueryError("Q213", "TOTAL adds weights", span, hint="write COUNT(*) to count elements")
         case CountStar():
             return None
         case FunctionCall(distinct=True, span=span):
-            hint = "leave DISTINCT out: every element counts"
+            hint = "remove DISTINCT: every element counts"
             raise QueryError("Q213", "TOTAL takes no DISTINCT", span, hint=hint)
         case FunctionCall(arguments=(weight,)):
             for each in _totals_in(weight):
-                hint = "write into it what one element weighs"
-                raise QueryError("Q213", "a total of totals is not counted", each.span, hint=hint)
+                hint = "write the weight of one element into it"
+                raise QueryError("Q213", "a total cannot contain another total", each.span, hint=hint)
             return weight
-    raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for instance TOTAL(t.shares)")
+    raise QueryError("Q213", "TOTAL takes one weight", counted.span, hint="write for example TOTAL(t.shares)")
 
 
 def _refuse_totals_inside(when: Expression) -> None:
     for each in _totals_in(when):
         if isinstance(when, Operation) and when.operator in ("and", "or"):
-            hint = "leave it alone in WHEN, put conditions on elements into WHERE, and other totals into other alerts"
+            hint = (
+                "keep one comparison in WHEN; put conditions on elements into WHERE, and other totals into other alerts"
+            )
             raise QueryError("Q213", "WHEN takes one comparison", when.span, hint=hint)
         word = "COUNT(*)" if isinstance(each, CountStar) else "TOTAL(…)"
         hint = f"write WHEN {word} >= threshold"
-        raise QueryError("Q213", f"{word} must stand alone on one side of a comparison", each.span, hint=hint)
+        raise QueryError("Q213", f"{word} must be alone on one side of a comparison", each.span, hint=hint)
 
 
 def _refuse_aggregates(when: Expression) -> None:
     for each in syntax.walk(when):
         match each:
             case FunctionCall(name=name, span=span) if find_aggregate(name.text) is not None:
-                hint = "TOTAL(…) adds weights as elements come; for aggregates write SELECT … GROUP BY … HAVING …"
+                hint = "TOTAL(…) adds weights as elements arrive; for aggregates write SELECT … GROUP BY … HAVING …"
                 if name.text.lower() == "sum":
-                    hint = "write TOTAL(…), which adds weights as elements come"
+                    hint = "write TOTAL(…), which adds weights as elements arrive"
                 if name.text.lower() == "count":
                     hint = "write COUNT(*) for elements, or TOTAL(…) for their weights"
-                raise QueryError("Q213", f"an alert does not count with {name.text.upper()}(…)", span, hint=hint)
+                raise QueryError("Q213", f"an alert cannot count with {name.text.upper()}(…)", span, hint=hint)
 
 
 def _totals_in(node: Expression | None) -> Iterator[FunctionCall | CountStar]:

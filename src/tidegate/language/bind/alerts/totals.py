@@ -54,11 +54,9 @@ def _require_total(statement: CreateTotalAlert) -> WrittenTotal:
         return counted
     if statement.subscribing is None:
         hint = "for one stream write WHEN TOTAL(…) >= …, or a query: CREATE STREAM name AS SELECT … FROM stream WHERE …"
-        raise QueryError(
-            "Q212", "an alert is about several streams, or about a total", statement.sources[0].span, hint=hint
-        )
+        raise QueryError("Q212", "an alert needs several streams, or a total", statement.sources[0].span, hint=hint)
     message = "WHEN compares TOTAL(…) or COUNT(*) with a threshold"
-    hint = "write for instance WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
+    hint = "write for example WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
     raise QueryError("Q213", message, statement.when.span, hint=hint)
 
 
@@ -69,7 +67,7 @@ def _refuse_source_count(statement: CreateTotalAlert) -> None:
         hint = "write CREATE ALERTS name FROM stream t, subscription r for an alert for each subscription"
         raise QueryError("Q212", "an alert on a total reads one stream", span, hint=hint)
     if statement.subscribing is not None and len(sources) != 2:
-        message = "CREATE ALERTS reads two streams: what is counted, and subscriptions"
+        message = "CREATE ALERTS reads two streams: the one that is counted, and the subscriptions"
         hint = "write FROM stream t, subscription r; for one alert on one stream write CREATE ALERT"
         raise QueryError("Q212", message, span, hint=hint)
 
@@ -82,10 +80,8 @@ def _window_length(statement: CreateTotalAlert) -> int | None:
         case syntax.EveryPair(distance=distance, centre=None) if not (distance.left_open or distance.right_open):
             if distance.length:
                 return distance.length
-            hint = "write for instance WITHIN 1 HOUR, or leave WITHIN out: then all elements count"
-            raise QueryError("Q211", "nothing is younger than nothing", distance.span, hint=hint)
+            hint = "write for example WITHIN 1 HOUR, or remove WITHIN: then all elements count"
+            raise QueryError("Q211", "WITHIN 0 counts no elements", distance.span, hint=hint)
         case within:
             hint = "write WITHIN and one length of time, such as WITHIN 1 HOUR: elements count for that long"
-            raise QueryError(
-                "Q211", "an alert on a total counts the last elements by one length of time", within.span, hint=hint
-            )
+            raise QueryError("Q211", "an alert on a total takes one length of time", within.span, hint=hint)

@@ -35,7 +35,7 @@ def constraints_of(statement: CreateSource, schema: Schema) -> tuple[Constraint,
     for clause in statement.constraints:
         constraint = _bind_constraint(clause, statement.name.text, schema)
         if any(_is_same_constraint(constraint, other) for other in made):
-            hint = "leave one of them out; the nearer reach says more"
+            hint = "remove one of them; the shorter WITHIN promises more"
             raise QueryError("Q105", f"{describe_bare_constraint(constraint)} is given twice", clause.span, hint=hint)
         made.append(constraint)
     return tuple(made)
@@ -60,7 +60,7 @@ def _bind_reference(clause: ReferenceClause, stream: str, schema: Schema) -> Ref
     if ours != theirs:
         message = f"{_columns_text(ours)} cannot refer to {_columns_text(theirs)}"
         span = clause.other_columns[0].span.to(clause.other_columns[-1].span)
-        hint = f"write as many columns behind {clause.other.text} as before REFERENCES"
+        hint = f"write as many columns after {clause.other.text} as before REFERENCES"
         raise QueryError("Q124", message, span, hint=hint)
     names = tuple(column.text for column in clause.other_columns)
     return Reference(clause.name.text if clause.name else None, columns, clause.other.text, names, clause.within)
@@ -75,8 +75,8 @@ def _column_names(names: Sequence[Name], stream: str, schema: Schema) -> tuple[s
     fields = [_find_field(name, stream, schema) for name in names]
     for name, field in zip(names, fields, strict=True):
         if field.type.parts:
-            message = f"keys and constraints are of plain values, and column '{field.name}' is {field.type.name}"
-            raise QueryError("Q124", message, name.span, hint="leave it out, or name a column of another type")
+            message = f"keys and constraints take plain values, but column '{field.name}' is {field.type.name}"
+            raise QueryError("Q124", message, name.span, hint="remove it, or name a column of another type")
     return tuple(field.name for field in fields)
 
 
@@ -92,7 +92,7 @@ def _refuse_repeated(names: Iterable[Name]) -> None:
     known: set[str] = set()
     for name in names:
         if name.text.lower() in known:
-            raise QueryError("Q105", f"column '{name.text}' is named twice", name.span, hint="leave one of them out")
+            raise QueryError("Q105", f"column '{name.text}' is named twice", name.span, hint="remove one of them")
         known.add(name.text.lower())
 
 
@@ -103,7 +103,7 @@ def _refuse_equal_names(clauses: Iterable[AnyConstraint]) -> None:
             name = clause.name
             if name.text.lower() in known:
                 message = f"there are two constraints '{name.text}'"
-                raise QueryError("Q105", message, name.span, hint="rename one of them, or leave its name out")
+                raise QueryError("Q105", message, name.span, hint="rename one of them, or remove its name")
             known.add(name.text.lower())
 
 
@@ -117,8 +117,8 @@ def _is_same_constraint(one: Constraint, other: Constraint) -> bool:
 def _refuse_without_order(field: Field, span: Span) -> None:
     if field.type.is_numeric or field.type in (Type.TIMESTAMP, Type.INTERVAL):
         return
-    message = f"ORDERED BY … WITHIN is for numbers and times, and column '{field.name}' is {field.type.name}"
-    hint = "for equal values that come together write CLUSTERED BY"
+    message = f"ORDERED BY … WITHIN is for numbers and times, but column '{field.name}' is {field.type.name}"
+    hint = "for equal values that arrive close together write CLUSTERED BY"
     if field.type is Type.STRING:
         hint = f"as texts, '10' comes before '9': declare {field.name} as a number; {hint}"
     raise QueryError("Q124", message, span, hint=hint)
@@ -214,15 +214,15 @@ def _check_reference(
 ) -> None:
     if isinstance(other, DerivedStream) or other.validity is Validity.RELATION:
         message = f"'{stream.name}' cannot refer to '{other.name}', which is {_kind_of(other)}"
-        hint = "constraints are about rows that arrive: refer to a stream FROM a source, or leave it out"
+        hint = "constraints describe how rows arrive: refer to a stream that reads a source, or remove the constraint"
         raise QueryError("Q124", message, clause.other.span if clause else place, hint=hint)
     for position, (own, theirs) in enumerate(zip(reference.columns, reference.other_columns, strict=True)):
         span = clause.other_columns[position].span if clause else place
         field = _find_field(Name(theirs, span), other.name, other.schema)
         type_ = stream.schema.type_of(own)
         if not _can_be_equal(type_, field.type):
-            message = f"column '{own}' is {type_.name}, and '{field.name}' of {other.name} is {field.type.name}"
-            hint = "rows can only agree in columns of one type, or in numbers: refer to another column"
+            message = f"column '{own}' is {type_.name}, but '{field.name}' of {other.name} is {field.type.name}"
+            hint = "columns must have the same type, or both be numbers: refer to another column"
             raise QueryError("Q124", message, span, hint=hint)
 
 
@@ -247,7 +247,9 @@ def _unknown_stream(
     known = [
         s.name for s in catalog if isinstance(s, SourceStream) and not s.is_table and not is_same_name(s.name, stream)
     ]
-    hint = suggest_name(other.text, [*known, *meant]) or "create it before the queries, or leave the constraint out"
+    hint = suggest_name(other.text, [*known, *meant]) or "create it before the queries, or remove the constraint"
     if other.text.lower() in made_later:
-        hint = "it is created further below; streams come before their readers, and so do those that they refer to"
-    return QueryError("Q101", f"stream '{stream}' refers to '{other.text}', which is not there", other.span, hint=hint)
+        hint = f"it is created further below; move it before the first query that reads '{stream}'"
+    return QueryError(
+        "Q101", f"stream '{stream}' refers to '{other.text}', which does not exist", other.span, hint=hint
+    )

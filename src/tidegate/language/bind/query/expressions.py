@@ -37,11 +37,11 @@ def without_aggregates(scope: Scope, place: str, *, hint: str | None = None) -> 
     """Return the context of a place where aggregates and queries are refused."""
 
     def refuse(node: AggregateNode) -> Expression:
-        raise QueryError("Q107", f"an aggregate cannot stand in {place}", node.span, hint=hint)
+        raise QueryError("Q107", f"an aggregate is not allowed in {place}", node.span, hint=hint)
 
     def refuse_query(node: syntax.QueryExpression) -> Expression:
         advice = "put it into WHERE, or into FROM and join with it"
-        raise QueryError("Q116", f"a query cannot stand in {place}", node.span, hint=advice)
+        raise QueryError("Q116", f"a query is not allowed in {place}", node.span, hint=advice)
 
     return ExpressionContext(scope, refuse, refuse_query)
 
@@ -63,7 +63,7 @@ def bind_expression(node: syntax.Expression, context: ExpressionContext) -> Expr
             word = "DISTINCT" if node.distinct else "FILTER"
             raise QueryError(
                 "Q107",
-                f"{word} is for aggregates, and '{name.text}' is none",
+                f"{word} is for aggregates, but '{name.text}' is not one",
                 span,
                 hint=suggest_name(name.text, AGGREGATES),
             )
@@ -129,8 +129,8 @@ def _outer_column(node: syntax.ColumnReference, context: ExpressionContext) -> E
             continue
         if depth == 0:
             return column
-        message = f"'{node.name.text}' is a column of a query that is too far outside"
-        hint = "a query in an expression can read columns of the query directly around it only"
+        message = f"'{node.name.text}' belongs to a query more than one level outside"
+        hint = "a query in an expression can read only columns of the query directly around it"
         raise QueryError("Q117", message, node.span, hint=hint)
     return None
 
@@ -151,7 +151,7 @@ def _bind_all(nodes: Iterable[syntax.Expression], context: ExpressionContext) ->
 def _require_boolean(expression: Expression, span: Span) -> Expression:
     if expression.type not in (Type.BOOLEAN, Type.NULL):
         message = f"a condition must be BOOLEAN, but this is {expression.type.name}"
-        raise QueryError("Q113", message, span, hint="compare it with something")
+        raise QueryError("Q113", message, span, hint="compare it with a value")
     return coerce(expression, Type.BOOLEAN, span)
 
 

@@ -144,15 +144,15 @@ def _bind_key(node: syntax.Expression, items: Sequence[BoundItem], aggregates: A
         case syntax.Constant(value=int() as number, span=span) if not isinstance(number, bool):
             if not 1 <= number <= len(items):
                 hint = f"it has {len(items)}"
-                raise QueryError("Q106", f"there is no column {number} in this SELECT", span, hint=hint)
+                raise QueryError("Q106", f"this SELECT has no column {number}", span, hint=hint)
             key = items[number - 1].expression
         case _:
             context = without_aggregates(aggregates.scope, "GROUP BY", hint="group by columns of the streams")
             key = bind_expression(node, replace(context, aliases=alias_expressions(items)))
     results = {call.result.name for call in aggregates.calls}
     if any(isinstance(part, Column) and part.name in results for part in walk(key)):
-        hint = "group by columns of the streams; conditions on aggregates stand in HAVING"
-        raise QueryError("Q107", "an aggregate cannot stand in GROUP BY", node.span, hint=hint)
+        hint = "group by columns of the streams; put conditions on aggregates into HAVING"
+        raise QueryError("Q107", "an aggregate is not allowed in GROUP BY", node.span, hint=hint)
     return key
 
 

@@ -20,13 +20,13 @@ def bind_ordered(query: syntax.OrderedQuery, around: BindContext, bind_query: Qu
     limit = query.limit
     if limit is None:
         span = query.order[0].span.to(query.order[-1].span)
-        message = "ORDER BY needs a LIMIT: what is valid at an instant is a set of rows, without an order"
-        raise QueryError("Q204", message, span, hint="add for instance LIMIT 10, or leave ORDER BY out")
+        message = "ORDER BY needs a LIMIT: the rows valid at an instant are a set, without an order"
+        raise QueryError("Q204", message, span, hint="add for example LIMIT 10, or remove ORDER BY")
     if limit.count < 1:
-        raise QueryError("Q111", "LIMIT 0 leaves nothing", limit.span, hint="write LIMIT 1 or more")
+        raise QueryError("Q111", "LIMIT 0 returns no rows", limit.span, hint="write LIMIT 1 or more")
     if limit.ties and not query.order:
-        message = "WITH TIES needs an ORDER BY: it tells which rows are equal"
-        raise QueryError("Q204", message, limit.span, hint="add ORDER BY and what decides")
+        message = "WITH TIES needs an ORDER BY: it decides which rows are equal"
+        raise QueryError("Q204", message, limit.span, hint="add ORDER BY and a column")
     wanted = (*(order.expression for order in query.order), *limit.keys)
     plan, columns, visible = _bind_with_order_columns(query.query, wanted, around, bind_query)
     for column, each in zip(columns, query.order, strict=False):
@@ -47,8 +47,8 @@ def bind_ordered(query: syntax.OrderedQuery, around: BindContext, bind_query: Qu
 
 def _refuse_unordered(type_: Type, span: Span) -> None:
     if not type_.is_ordered:
-        hint = "order by something that it holds, or by CARDINALITY(…)"
-        raise QueryError("Q204", f"{type_.name} has no order: of two values none is less", span, hint=hint)
+        hint = "order by one of its values, or by CARDINALITY(…)"
+        raise QueryError("Q204", f"{type_.name} has no order: no value is less than another", span, hint=hint)
 
 
 def _bind_with_order_columns(
@@ -74,9 +74,7 @@ def _find_result_column(wanted: Expression, schema: Schema) -> str | None:
     match wanted:
         case syntax.Constant(value=int() as number, span=span) if not isinstance(number, bool):
             if not 1 <= number <= len(schema):
-                raise QueryError(
-                    "Q106", f"there is no column {number} in this SELECT", span, hint=f"it has {len(schema)}"
-                )
+                raise QueryError("Q106", f"this SELECT has no column {number}", span, hint=f"it has {len(schema)}")
             return schema.names[number - 1]
         case syntax.ColumnReference(qualifier=None, name=name):
             return next((own for own in schema.names if is_same_name(own, name.text)), None)
@@ -89,4 +87,4 @@ def _extensible_select(query: syntax.Query, wanted: Expression, schema: Schema) 
         return query
     what = "SELECT DISTINCT" if isinstance(query, syntax.Select) else "several queries"
     hint = suggest_name("", schema.names)
-    raise QueryError("Q106", f"the result of {what} is ordered by columns of it only", wanted.span, hint=hint)
+    raise QueryError("Q106", f"the result of {what} can be ordered only by its columns", wanted.span, hint=hint)

@@ -60,8 +60,8 @@ def bind_query(query: syntax.Query, around: BindContext) -> Plan:
             return bind_query(query.query, bind_definitions(query, around))
         case syntax.QueryWithOptions(options=options):
             what, place = ("EMIT EARLY", query.early) if options is None else ("WITH (…)", options.span)
-            hint = "write it at the end of the statement that runs: it holds for all of it"
-            raise QueryError("Q126", f"{what} cannot stand behind a part of a query", place or query.span, hint=hint)
+            hint = "write it at the end of the whole statement"
+            raise QueryError("Q126", f"{what} is not allowed after a part of a query", place or query.span, hint=hint)
         case syntax.Select():
             return cast_bare_nulls(_bind_select(query, around))
 
@@ -112,8 +112,8 @@ def _bind_select(select: syntax.Select, around: BindContext) -> Plan:
 
 def _bind_unprojected(select: syntax.Select, around: BindContext) -> _UnprojectedSelect:
     if select.utility is not None:
-        hint = "it is about the results of a whole statement: write it into the outermost SELECT; a UNION has none"
-        raise QueryError("Q127", "UTILITY BY cannot stand in a part of a query", select.utility.span, hint=hint)
+        hint = "write it into the outermost SELECT; a UNION takes none"
+        raise QueryError("Q127", "UTILITY BY is not allowed in a part of a query", select.utility.span, hint=hint)
     read = read_from(select.sources, around, bind_query)
     plan, correlation = _bind_where(read, select.where, around)
     aggregates = Aggregates(read.scope, plan.schema.names)
@@ -188,7 +188,7 @@ def _bind_where(
     if condition is None:
         return read.plan, ()
     queries = _subquery_binder(read.scope, read.plan, around)
-    context = without_aggregates(read.scope, "WHERE", hint="conditions on aggregates stand in HAVING")
+    context = without_aggregates(read.scope, "WHERE", hint="put conditions on aggregates into HAVING")
     context = replace(context, outer=around.outer)
     within = replace(context, query=lambda node: queries.bind_value(node, context))
     if has_query(condition):
@@ -274,6 +274,6 @@ def _split_equality(term: Expression, plan: Plan) -> tuple[Expression, Expressio
             for inner, outer in ((a, b), (b, a)):
                 if columns_of(inner) <= own and not columns_of(outer) & own:
                     return inner, outer
-    message = "a query with aggregates can be bound to the query around it by equality only"
+    message = "a query with aggregates can be compared with the query around it by equality only"
     hint = "write inner.x = outer.x, or join the streams and group the result"
     raise QueryError("Q117", message, term.span, hint=hint)

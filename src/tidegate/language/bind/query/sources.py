@@ -142,9 +142,9 @@ def _unknown_stream(name: Name, around: BindContext) -> QueryError:
         hint = "read another stream, or give the new one another name"
         return QueryError("Q105", f"stream '{name.text}' cannot read itself", name.span, hint=hint)
     if name.text.lower() in around.made_later:
-        hint = "it is created further below; streams come before their readers"
+        hint = "it is created further below; move it before this query"
         if around.making is not None:
-            hint += f", and if it reads '{around.making}' too, the two are a circle: leave one of them out"
+            hint += f"; if it also reads '{around.making}', the two form a cycle: remove one of them"
     return QueryError("Q101", f"unknown stream '{name.text}'", name.span, hint=hint)
 
 
@@ -167,8 +167,8 @@ def _apply_window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, .
     if isinstance(window, syntax.WindowClause) and (window.size, window.slide) == (CHRONON, CHRONON):
         return plan
     if _is_relation(plan):
-        message = "a window cannot stand behind a table: its rows are valid while they are in it"
-        hint = "leave the window out, or put it behind the stream that the table is joined with"
+        message = "a table cannot have a window: its rows are valid while they are in it"
+        hint = "remove the window, or put it after the stream that the table is joined with"
         raise QueryError("Q205", message, window.span, hint=hint)
     match window:
         case syntax.WindowClause(size=size, slide=slide, span=span):
@@ -216,7 +216,7 @@ def _bind_join(join: syntax.JoinClause, left: BoundSource, right: BoundSource, a
         return both
     else:
         predicate = bind_condition(
-            join.condition, without_aggregates(both.scope, "ON", hint="conditions on aggregates stand in HAVING")
+            join.condition, without_aggregates(both.scope, "ON", hint="put conditions on aggregates into HAVING")
         )
     matched = Join(left.plan, right.plan, predicate, join.span)
     parts: list[Plan] = [matched]

@@ -173,7 +173,7 @@ class Subqueries:
         inner = self.bind_inner(without_having(node.query))
         _require_one_column(inner, node)
         if not inner.is_single:
-            message = "a query that stands for a value must have at most one row"
+            message = "a query used as a value must have at most one row"
             hint = "aggregate it without GROUP BY, end it with LIMIT 1, or compare with ANY or ALL"
             raise QueryError("Q116", message, node.query.span, hint=hint)
         return inner
@@ -181,7 +181,7 @@ class Subqueries:
 
 def _require_empty_value(inner: InnerQuery, span: Span) -> Expression:
     if inner.empty_value is None:
-        message = "the value of this query, where it has no elements, depends on another query inside of it"
+        message = "the value of this query over no elements depends on another query inside it"
         hint = "write the two queries next to each other: (SELECT COUNT(*) …) + (SELECT …)"
         raise QueryError("Q116", message, span, hint=hint)
     return inner.empty_value
@@ -193,6 +193,6 @@ def _is_anti(node: syntax.InQuery | syntax.QuantifiedComparison) -> bool:
 
 def _require_one_column(inner: InnerQuery, node: syntax.QueryExpression) -> tuple[Expression, ...]:
     if len(inner.values) != 1:
-        message = f"a query must have one column here, and this one has {len(inner.values)}"
-        raise QueryError("Q116", message, node.query.span, hint="select only what is compared")
+        message = f"a query must have one column here, but this one has {len(inner.values)}"
+        raise QueryError("Q116", message, node.query.span, hint="select only the column to compare with")
     return inner.values

@@ -30,7 +30,7 @@ def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
         if key not in _OPTIONS:
             raise _unknown_option(option.name)
         if key in seen:
-            raise QueryError("Q105", f"{key} is given twice", option.span, hint="leave one of them out")
+            raise QueryError("Q105", f"{key} is given twice", option.span, hint="remove one of them")
         seen.add(key)
         shedding = _with_option(shedding, key, option.name, option.value)
     if shedding.policy is not Policy.OFF:
@@ -57,8 +57,8 @@ def _unknown_option(name: Name) -> QueryError:
 
 def _refuse_idle(option: QueryOption) -> None:
     if not is_same_name(option.name.text, "shedding"):
-        message = f"{option.name.text} says nothing while shedding is off"
-        hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; else leave it out"
+        message = f"{option.name.text} has no effect while shedding is off"
+        hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; or remove the option"
         raise QueryError("Q126", message, option.span, hint=hint)
 
 
@@ -89,8 +89,8 @@ def _require_between(number: int, least: int, most: int) -> int:
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "shedding": ("policy", _parse_policy, "on, off or drop"),
-    "target_delay": ("target", _parse_delay, "a length of time in whole units, for instance '2 seconds' or '500 ms'"),
-    "budget": ("budget", _parse_budget, "a whole number of comparisons, for instance 100000, or none"),
+    "target_delay": ("target", _parse_delay, "a length of time in whole units, for example '2 seconds' or '500 ms'"),
+    "budget": ("budget", _parse_budget, "a whole number of comparisons, for example 100000, or none"),
     "approximate": ("approximate", _parse_yes_no, "yes or no"),
 }
 """Options by name: the field of `Shedding`, a function that reads its text, and a hint with a valid value."""

@@ -35,8 +35,8 @@ def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
     if utility is None:
         return shedding
     if shedding.policy is Policy.OFF:
-        message = "UTILITY BY says nothing while shedding is off: all results are made"
-        hint = "add WITH (shedding = on) behind the query, or leave UTILITY BY out"
+        message = "UTILITY BY has no effect while shedding is off: all results are made"
+        hint = "add WITH (shedding = on) after the query, or remove UTILITY BY"
         raise QueryError("Q127", message, utility.span, hint=hint)
     return replace(shedding, utility=bind_utility(utility, _outermost_scope(query, around)))
 
@@ -45,11 +45,11 @@ def refuse_in_derived(statement: syntax.CreateDerived) -> None:
     """Refuse WITH (…) and UTILITY BY of a stream that does not run by itself."""
     query, name = statement.query, statement.name.text
     if isinstance(query, syntax.QueryWithOptions) and query.options is not None:
-        message = "a derived stream has no WITH (…) of its own: it is run by whoever reads it"
-        hint = f"write it behind the query that reads {name}"
+        message = "a derived stream has no WITH (…): it runs as part of the query that reads it"
+        hint = f"write it after the query that reads {name}"
         raise QueryError("Q126", message, query.options.span, hint=hint)
     if (utility := _utility_clause(query.query if isinstance(query, syntax.QueryWithOptions) else query)) is not None:
-        message = "a derived stream has no UTILITY BY: it is run by whoever reads it"
+        message = "a derived stream has no UTILITY BY: it runs as part of the query that reads it"
         hint = f"write it into the query that reads {name}"
         raise QueryError("Q127", message, utility.span, hint=hint)
 

@@ -22,7 +22,7 @@ _EXAMPLE = "WORTH ('gold' = 10, ELSE = 1)"
 
 def bind_utility(clause: UtilityClause, scope: Scope) -> Utility:
     """Return the utility of results, over the columns of FROM."""
-    context = without_aggregates(scope, "UTILITY BY", hint="each row is worth something by itself; write its columns")
+    context = without_aggregates(scope, "UTILITY BY", hint="a utility depends on one row: use its columns")
     types = tuple(_bind_type(each, context) for each in clause.types)
     _refuse_repeated(types, scope)
     if not clause.worth:
@@ -43,9 +43,9 @@ def _bind_type(node: syntax.Expression, context: ExpressionContext) -> Expressio
         case [_]:
             return expression
         case []:
-            message, hint = "this UTILITY BY reads no source", "write a column of FROM into it"
+            message, hint = "this UTILITY BY reads no source", "use a column of FROM"
         case [first, second, *_]:
-            message = f"a utility is that of one row, and this reads '{first}' and '{second}'"
+            message = f"a utility depends on one row, but this reads '{first}' and '{second}'"
             hint = f"write an expression for each of them: UTILITY BY {first}.x, {second}.y"
     raise QueryError("Q127", message, node.span, hint=hint)
 
@@ -55,15 +55,15 @@ def _refuse_repeated(types: Sequence[Expression], scope: Scope) -> None:
     for each in types:
         [which] = source_positions(each, scope)
         if which in seen:
-            hint = "make one expression of them, or write one for another source of FROM"
-            raise QueryError("Q127", f"there are two utilities of '{scope[which].alias}'", each.span, hint=hint)
+            hint = "combine them in one expression, or write one for another source of FROM"
+            raise QueryError("Q127", f"UTILITY BY has two expressions for '{scope[which].alias}'", each.span, hint=hint)
         seen.add(which)
 
 
 def _refuse_non_number(type_: Expression) -> None:
     if not type_.type.is_numeric:
-        message = f"without WORTH a utility is a number, and this is {type_.type.name}"
-        raise QueryError("Q127", message, type_.span, hint=f"say what its values are worth: {_EXAMPLE}")
+        message = f"without WORTH a utility is a number, but this is {type_.type.name}"
+        raise QueryError("Q127", message, type_.span, hint=f"give the worth of its values: {_EXAMPLE}")
 
 
 def _unify_types(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -73,13 +73,13 @@ def _unify_types(types: tuple[Expression, ...]) -> tuple[Expression, ...]:
     if alike is None:
         kinds = ", ".join(dict.fromkeys(each.type.name for each in types))
         hint = f"they are {kinds}; CAST them to one type"
-        raise QueryError("Q127", "WORTH is about values of one type", span, hint=hint)
+        raise QueryError("Q127", "the values of WORTH must have one type", span, hint=hint)
     found = alike[0].type
     if found is Type.REAL:  # as in comparisons, constants are DOUBLE
         return tuple(coerce(each, Type.DOUBLE, span) for each in alike)
     if not (found.is_numeric or found in (Type.STRING, Type.BOOLEAN)):
-        hint = "WORTH is about texts, numbers and truth values: compute one, for instance hour(…) of a time"
-        raise QueryError("Q127", f"there are no values of type {found.name} in WORTH", span, hint=hint)
+        hint = "WORTH takes texts, numbers and truth values: compute one, for example hour(…) of a time"
+        raise QueryError("Q127", f"WORTH takes no values of type {found.name}", span, hint=hint)
     return alike
 
 
@@ -94,15 +94,15 @@ def _utility_values(worth: Sequence[Worth], type_: Type) -> tuple[tuple[tuple[_K
         utility = _utility_number(each.utility)
         if each.value is None:
             if otherwise is not None:
-                raise QueryError("Q105", "ELSE is given twice", each.span, hint="leave one of them out")
+                raise QueryError("Q105", "ELSE is given twice", each.span, hint="remove one of them")
             otherwise = utility
             continue
         key = _constant_key(each.value, type_)
         if key in known:
-            raise QueryError("Q105", "this value is given twice", each.value.span, hint="leave one of them out")
+            raise QueryError("Q105", "this value is given twice", each.value.span, hint="remove one of them")
         known[key] = utility
     if not known:
-        hint = f"write what values are worth, for instance {_EXAMPLE}"
+        hint = f"give the worth of values, for example {_EXAMPLE}"
         raise QueryError("Q127", "this WORTH names no value", worth[0].span, hint=hint)
     return tuple(known.items()), otherwise or 0.0
 
@@ -113,8 +113,8 @@ def _constant_key(value: syntax.Constant, type_: Type) -> _Key:
         match coerce(constant, type_, value.span):
             case Literal(value=bool() | int() | float() | str() as key):
                 return key
-    message = f"this is {constant.type.name}, and UTILITY BY is {type_.name}"
-    hint = f"write a constant of type {type_.name}, or CAST what stands behind UTILITY BY"
+    message = f"this is {constant.type.name}, but UTILITY BY is {type_.name}"
+    hint = f"write a constant of type {type_.name}, or CAST the expression of UTILITY BY"
     raise QueryError("Q127", message, value.span, hint=hint)
 
 
@@ -123,5 +123,5 @@ def _utility_number(utility: syntax.Constant) -> float:
         case int() | float() as number if 0 <= number <= sys.float_info.max:
             return float(number)
     raise QueryError(
-        "Q127", "a utility is a number of 0 or more", utility.span, hint="write 0 for what is worth nothing"
+        "Q127", "a utility is a number of 0 or more", utility.span, hint="write 0 for results without value"
     )

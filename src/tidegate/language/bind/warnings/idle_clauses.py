@@ -40,7 +40,7 @@ def _warn_too_coarse(granularity: syntax.GranularityClause, length: int, around:
     valid = "one instant" if length == CHRONON else duration_text(length)
     share = 100 * length / granularity.size
     kept = "almost all rows are left out" if share < 1 else f"only about {share:.0f} % of the rows remain"
-    message = f"rows that are valid for {valid} seldom are valid at a whole multiple of {step}: {kept}"
+    message = f"rows that are valid for {valid} are seldom valid at a whole multiple of {step}: {kept}"
     hint = (
         f"make the window at least as long as the granularity: WINDOW(RANGE {step.upper()}) GRANULARITY({step.upper()})"
     )
@@ -51,14 +51,14 @@ def _warn_no_effect(source: syntax.StreamReference | syntax.Subquery, around: Bi
     match source.window:
         case syntax.WindowClause(size=int(size), least=int(least), span=span) if least < size:
             hint = f"write WINDOW(RANGE {duration_text(size).upper()})"
-            _warn(NO_EFFECT, "MIN has no effect: the window always is as long as MAX says", span, hint, around)
+            _warn(NO_EFFECT, "MIN has no effect: the window is always as long as MAX", span, hint, around)
         case syntax.RowsClause(rows=int(rows), least=int(least), span=span) if least < rows:
             hint = f"write WINDOW(ROWS {rows})"
-            _warn(NO_EFFECT, "MIN has no effect: the window always has as many rows as MAX says", span, hint, around)
+            _warn(NO_EFFECT, "MIN has no effect: the window always has MAX rows", span, hint, around)
     match source.granularity:
         case syntax.GranularityClause(size=size, coarsest=int(coarsest), span=span) if size < coarsest:
             hint = f"write GRANULARITY({duration_text(size).upper()})"
-            _warn(NO_EFFECT, "COARSEST has no effect: time always goes in steps of FINEST", span, hint, around)
+            _warn(NO_EFFECT, "COARSEST has no effect: time always moves in steps of FINEST", span, hint, around)
 
 
 def _warn(code: str, message: str, span: Span, hint: str, around: BindContext) -> None:
