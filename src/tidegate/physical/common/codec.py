@@ -43,7 +43,7 @@ def to_json(value: object) -> Json:
 
 
 def from_json(kind: type[T], data: Json) -> T:
-    """Return the value of a type that JSON stands for.
+    """Return the value of a type from its JSON.
 
     Fields that the JSON lacks get their defaults. Fields that the type lacks are ignored, so a value of a subclass can
     be read as one of its base class.
