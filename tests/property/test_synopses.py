@@ -191,10 +191,10 @@ def test_with_a_smaller_k_results_are_lost_so_k_is_made_use_of(kind):
     assert lost >= runs / 10
 
 
-def complete(world, tuples):
+def complete(world: World, tuples):
     """Rows of tuples that have, with one tuple of each stream that is reached from theirs, all they need."""
     found = set()
-    for stream, reached in enumerate(world.graph.reached):
+    for stream, reached in enumerate(world.graph.reachable):
         members = [stream, *sorted(reached - {stream})]
         edges = [(e, *edge) for e, edge in enumerate(world.graph.edges) if edge.parent in reached]
         candidates = [[t for t in tuples if t.stream == s and t.passes] for s in members]
