@@ -27,7 +27,7 @@ class Ended:
 @cache
 def _server() -> ForkServerContext:
     context = get_context("forkserver")
-    context.set_forkserver_preload(["integration._warm"])
+    context.set_forkserver_preload(["support.warm"])
     with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)):
         forkserver.ensure_running()
     return context
