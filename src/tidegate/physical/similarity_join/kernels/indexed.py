@@ -147,7 +147,7 @@ def by_prefixes(
             if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
                 continue
             units += n < met  # the others have been counted
-            common = count_common(probing, row, stored, partner)
+            common = count_common(bounds, probing.items, row, others, stored.items, partner)
             if is_match(common, size, other, need) and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1

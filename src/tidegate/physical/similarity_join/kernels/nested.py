@@ -59,9 +59,8 @@ def _has_candidate(bits: Words, low: int, high: int, one: np.uint64, two: np.uin
 
 
 @inlined
-def count_common(probing: SlotSets, row: int, stored: SlotSets, partner: int) -> int:
+def count_common(bounds: Ints, items: Ints, row: int, others: Ints, other_items: Ints, partner: int) -> int:
     """Return the number of items that two sets share."""
-    bounds, items, others, other_items = probing.bounds, probing.items, stored.bounds, stored.items
     one, two, common = bounds[row], others[partner], 0
     while one < bounds[row + 1] and two < others[partner + 1]:
         if items[one] == other_items[two]:
@@ -89,17 +88,18 @@ def by_merging(
 ) -> tuple[Ints, int]:
     """Match sets item by item, unless signatures rule a pair out; return pairs, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
-    bounds, others = probing.bounds, stored.bounds
+    times, bounds, items = probing
+    stored_times, others, other_items = stored
     for row in rows:
-        first, last = overlap_range(probing.times, row, stored.times)
+        first, last = overlap_range(times, row, stored_times)
         compared += last - first
-        size, start, mine = bounds[row + 1] - bounds[row], probing.times.start[row], signatures[row]
+        size, start, mine = bounds[row + 1] - bounds[row], times.start[row], signatures[row]
         for partner in range(first, last):
             other = others[partner + 1] - others[partner]
             if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
                 continue
-            common = count_common(probing, row, stored, partner)
-            if is_match(common, size, other, need) and stored.times.end[partner] > start:
+            common = count_common(bounds, items, row, others, other_items, partner)
+            if is_match(common, size, other, need) and stored_times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared

@@ -84,25 +84,25 @@ class Slot:
         start, end = read_only(self.columns["start"]), read_only(self.columns["end"])
         return SlotTimes(start, end, np.maximum.accumulate(end))
 
-    @property
+    @cached_property
     def timed_sets(self) -> SlotSets:
         return SlotSets(self.times, self.sets.bounds, self.sets.items)
 
-    @property
+    @cached_property
     def bit_sets(self) -> SlotBits:
         return SlotBits(self.times, self.sizes, self.codes, self.bits)
 
-    @property
+    @cached_property
     def weighted_sets(self) -> WeightedSets:
         assert self.sets.weights is not None
         return WeightedSets(self.times, self.sets.bounds, self.sets.items, self.sets.weights)
 
-    @property
+    @cached_property
     def timed_numbers(self) -> SlotNumbers:
         assert isinstance(self.values, Numbers)
         return SlotNumbers(self.times, self.values.values)
 
-    @property
+    @cached_property
     def timed_codes(self) -> SlotNumbers:
         return SlotNumbers(self.times, self.codes)
 
