@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.errors import DataError, QueryError, suggest_name
-from tidegate.physical.threshold_alert.kernels.brackets import bracket_span, is_sorted
+from tidegate.physical.threshold_alert.kernels.brackets import Sides, bracket_span, is_sorted
 from tidegate.physical.threshold_alert.kernels.retention import (
-    Sides,
     TaggedElements,
     absorb,
     allocate_elements,
