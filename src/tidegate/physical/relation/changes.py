@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.algebra.plan import Change
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
@@ -45,8 +45,8 @@ class ChangesOperator:
         if watermark == memory.watermark and state and not len(new):
             return Step(state, Batch.empty(self.schema), watermark)
         begins, ends = self._edges(new)
-        waiting_begins, begun = _split_due(memory.begins, begins, watermark)
-        waiting_ends, ended = _split_due(memory.ends, ends, watermark)
+        waiting_begins, begun = split_due(memory.begins, begins, watermark)
+        waiting_ends, ended = split_due(memory.ends, ends, watermark)
         after = ChangesState(watermark, waiting_begins, waiting_ends)
         return Step(after.save(), self._net_changes(begun, ended), watermark)
 
@@ -91,17 +91,8 @@ class ChangesState:
 
     @staticmethod
     def load(chunks: Chunks) -> ChangesState:
-        figures = figures_of(chunks)
-        schedules = (Schedule.load(name, chunks, figures) for name in (_BEGINS, _ENDS))
-        return ChangesState(figures.get("watermark", BEGINNING), *schedules)
+        watermark, waiting = load_waiting(chunks, _BEGINS, _ENDS)
+        return ChangesState(watermark, *waiting)
 
     def save(self) -> Chunks:
-        figures = {"watermark": self.watermark, **self.begins.figures(), **self.ends.figures()}
-        return {FIGURES: figures_chunk(figures), **self.begins.chunks(), **self.ends.chunks()}
-
-
-def _split_due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
-    """Split waiting and new rows: return those that keep waiting, and those before the watermark."""
-    now = new.start < watermark
-    rest, come = waiting.with_rows(new.filter(~now).to_arrow()).take_before(watermark)
-    return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+        return waiting_chunks({"watermark": self.watermark}, self.begins, self.ends)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from tidegate.algebra.explain import duration_text
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
@@ -45,8 +43,7 @@ class CoalesceOperator:
         memory = CoalesceState.load(state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
-        now = arrived.start < watermark
-        futures = memory.futures.with_rows(arrived.filter(~now).to_arrow())
+        futures, due = split_due(memory.futures, arrived, watermark)
         if watermark == memory.watermark:
             changed = CoalesceState(watermark, futures, memory.held)
             return Step(
@@ -54,10 +51,8 @@ class CoalesceOperator:
                 Batch.empty(self.schema),
                 changed.output_watermark,
             )
-        futures, come = futures.take_before(watermark)
         held, ended = memory.held.take_before(watermark)
-        due = [arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)]
-        merged = self._merge_adjacent(concat([*due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
+        merged = self._merge_adjacent(concat([due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
         # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
         memory = CoalesceState(
@@ -83,13 +78,11 @@ class CoalesceState:
 
     @staticmethod
     def load(chunks: Chunks) -> CoalesceState:
-        figures = figures_of(chunks)
-        schedules = (Schedule.load(name, chunks, figures) for name in (_FUTURES, _HELD))
-        return CoalesceState(figures.get("watermark", BEGINNING), *schedules)
+        watermark, waiting = load_waiting(chunks, _FUTURES, _HELD)
+        return CoalesceState(watermark, *waiting)
 
-    def save(self) -> Mapping[str, pa.RecordBatch]:
-        figures = {"watermark": self.watermark, **self.futures.figures(), **self.held.figures()}
-        return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.held.chunks()}
+    def save(self) -> Chunks:
+        return waiting_chunks({"watermark": self.watermark}, self.futures, self.held)
 
     @property
     def output_watermark(self) -> int:
