@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy.typing as npt
-
-from tidegate.physical.common.arrays import Floats, Ints, Words
-
-Numeric = npt.NDArray[Any]
+from tidegate.physical.common.arrays import Floats, Ints, Numeric, Words
 
 
 class SlotTimes(NamedTuple):
