@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -59,3 +60,19 @@ def waiting_chunks(figures: Mapping[str, int], *waiting: Schedule) -> dict[str, 
         together |= each.figures()
         chunks |= each.chunks()
     return {FIGURES: figures_chunk(together), **chunks}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldBack:
+    """State of an operator that only holds elements back, in one or several schedules."""
+
+    watermark: int
+    waiting: tuple[Schedule, ...]
+
+    @staticmethod
+    def load(chunks: Chunks, *names: str) -> HeldBack:
+        watermark, waiting = load_waiting(chunks, *names)
+        return HeldBack(watermark, tuple(waiting))
+
+    def save(self) -> Chunks:
+        return waiting_chunks({"watermark": self.watermark}, *self.waiting)

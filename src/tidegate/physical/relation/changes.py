@@ -13,9 +13,8 @@ import numpy as np
 
 from tidegate.algebra.plan import Change
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
+from tidegate.physical.common.hold_back import HeldBack, split_due, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
-from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.relation.kernels.net import net_rows
 from tidegate.schema import Schema
@@ -39,16 +38,16 @@ class ChangesOperator:
         return f"changes {self.change.value}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory = ChangesState.load(state)
+        memory = HeldBack.load(state, _BEGINS, _ENDS)
         watermark = max(memory.watermark, self._report_watermark(min(watermarks[0], FOREVER)))
         new = valid_elements(inputs[0], memory.watermark)
         if watermark == memory.watermark and state and not len(new):
             return Step(state, Batch.empty(self.schema), watermark)
-        begins, ends = self._edges(new)
-        waiting_begins, begun = split_due(memory.begins, begins, watermark)
-        waiting_ends, ended = split_due(memory.ends, ends, watermark)
-        after = ChangesState(watermark, waiting_begins, waiting_ends)
-        return Step(after.save(), self._net_changes(begun, ended), watermark)
+        begins, ends = memory.waiting
+        new_begins, new_ends = self._edges(new)
+        begins, begun = split_due(begins, new_begins, watermark)
+        ends, ended = split_due(ends, new_ends, watermark)
+        return Step(HeldBack(watermark, (begins, ends)).save(), self._net_changes(begun, ended), watermark)
 
     @property
     def _lead_time(self) -> int:
@@ -79,20 +78,3 @@ class ChangesOperator:
         groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(both)).groups
         weights = np.repeat(np.array([1, -1], np.int64), [len(more), len(less)])
         return both.take(net_rows(groups, both.start, weights))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChangesState:
-    """Beginnings and ends that the watermark has not passed yet."""
-
-    watermark: int
-    begins: Schedule
-    ends: Schedule
-
-    @staticmethod
-    def load(chunks: Chunks) -> ChangesState:
-        watermark, waiting = load_waiting(chunks, _BEGINS, _ENDS)
-        return ChangesState(watermark, *waiting)
-
-    def save(self) -> Chunks:
-        return waiting_chunks({"watermark": self.watermark}, self.begins, self.ends)

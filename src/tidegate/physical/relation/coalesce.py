@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.algebra.explain import duration_text
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
+from tidegate.physical.common.hold_back import HeldBack, split_due, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
@@ -40,25 +40,22 @@ class CoalesceOperator:
         return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {duration_text(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory = CoalesceState.load(state)
+        memory = HeldBack.load(state, _FUTURES, _HELD)
+        futures, held = memory.waiting
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
-        futures, due = split_due(memory.futures, arrived, watermark)
+        futures, due = split_due(futures, arrived, watermark)
         if watermark == memory.watermark:
-            changed = CoalesceState(watermark, futures, memory.held)
-            return Step(
-                changed.save() if len(arrived) or not state else state,
-                Batch.empty(self.schema),
-                changed.output_watermark,
-            )
-        held, ended = memory.held.take_before(watermark)
+            changed = HeldBack(watermark, (futures, held)).save() if len(arrived) or not state else state
+            return Step(changed, Batch.empty(self.schema), _output_watermark(watermark, held))
+        held, ended = held.take_before(watermark)
         merged = self._merge_adjacent(concat([due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
         # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
-        memory = CoalesceState(
-            watermark, futures, held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
-        )
-        return Step(memory.save(), merged.filter(~extensible), memory.output_watermark)
+        # Elements that are held wait in the order of their ends.
+        held = held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
+        after = HeldBack(watermark, (futures, held))
+        return Step(after.save(), merged.filter(~extensible), _output_watermark(watermark, held))
 
     def _merge_adjacent(self, batch: Batch) -> Batch:
         keys = [canonical(column) for column in batch.columns.columns]
@@ -68,27 +65,10 @@ class CoalesceOperator:
         return Batch(since, chosen.end, chosen.columns)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CoalesceState:
-    """Elements that start later, by start, and elements held back, by end."""
-
-    watermark: int
-    futures: Schedule
-    held: Schedule
-
-    @staticmethod
-    def load(chunks: Chunks) -> CoalesceState:
-        watermark, waiting = load_waiting(chunks, _FUTURES, _HELD)
-        return CoalesceState(watermark, *waiting)
-
-    def save(self) -> Chunks:
-        return waiting_chunks({"watermark": self.watermark}, self.futures, self.held)
-
-    @property
-    def output_watermark(self) -> int:
-        """Return the time before which nothing more will be emitted."""
-        starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in self.held.runs if run.waiting_count)
-        return min((self.watermark, *starts))
+def _output_watermark(watermark: int, held: Schedule) -> int:
+    """Return the time before which nothing more will be emitted."""
+    starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in held.runs if run.waiting_count)
+    return min((watermark, *starts))
 
 
 def _swap_start_and_end(batch: Batch) -> Batch:

@@ -79,12 +79,7 @@ def most_common_items(one: np.uint64, size: int, two: np.uint64, other_size: int
 
 @compiled
 def by_merging(
-    rows: Ints,
-    probing: SlotSets,
-    signatures: Words,
-    stored: SlotSets,
-    other_signatures: Words,
-    need: RequiredOverlap,
+    rows: Ints, probing: SlotSets, signatures: Words, stored: SlotSets, other_signatures: Words, need: RequiredOverlap
 ) -> tuple[Ints, int]:
     """Match sets item by item, unless signatures rule a pair out; return pairs, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
