@@ -11,11 +11,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from benchmarks.baselines.tracking_cuts import Cells, Cuts, cell_of, in_cells
+from benchmarks.baselines.tracking_cuts import Cells, Cuts, find_cells, in_cells
 from benchmarks.baselines.tracking_level import Complete
 from benchmarks.baselines.tracking_levels import LevelTracker
 from benchmarks.baselines.tracking_signals import LEVELS
-from benchmarks.baselines.tracking_trees import Grove, Trees, leaf_of, range_trees
+from benchmarks.baselines.tracking_trees import Grove, Trees, leaf_of, push_trees_below, range_trees
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.subscriptions.kernels.boxes import places
@@ -134,8 +134,7 @@ def _absorb(
     waiting = np.empty(dimensions * LEVELS, np.int64)
     left, query = queries.left, complete[0]  # the inner loop is much faster with plain arrays
     for i in range(len(value)):
-        for dimension in range(dimensions):
-            cells[dimension] = cell_of(cuts, dimension, value[i, dimension])
+        find_cells(cuts, value[i], cells)
         before, waiting[0], depth = found, 0, 1
         while depth:
             depth -= 1
@@ -148,13 +147,8 @@ def _absorb(
             first = trees.nodes_at[tree]
             if dimension + 1 == dimensions:
                 found = _stab(intervals, first, leaves, leaf, weight[i], left, query, found)
-                continue
-            node = leaf + leaves
-            while node:
-                if trees.below[first + node] >= 0:
-                    waiting[depth] = trees.below[first + node]
-                    depth += 1
-                node >>= 1
+            else:
+                depth = push_trees_below(trees, first, leaf + leaves, waiting, depth)
         complete[1, before:found] = i
         for at in range(before, found):
             q = query[at]

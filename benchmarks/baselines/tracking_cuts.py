@@ -110,3 +110,10 @@ def cell_of(cuts: Cuts, dimension: int, point: int) -> int:
             high = middle
     place = 2 * (low - first) + (1 if low < last and cuts.values[low] == point else 0)
     return cuts.cell[2 * first + dimension + place]
+
+
+@inlined
+def find_cells(cuts: Cuts, point: Ints, cells: Ints) -> None:
+    """Write the cell of a point in each dimension."""
+    for dimension in range(len(cells)):
+        cells[dimension] = cell_of(cuts, dimension, point[dimension])

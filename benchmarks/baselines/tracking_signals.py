@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.baselines.tracking_cuts import Cells, Cuts, cell_of
+from benchmarks.baselines.tracking_cuts import Cells, Cuts, find_cells
 from benchmarks.baselines.tracking_heaps import DUE, TOTAL, Heaps, change_key, take_out
-from benchmarks.baselines.tracking_trees import Trees, leaf_of
+from benchmarks.baselines.tracking_trees import Trees, leaf_of, push_trees_below
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
@@ -79,8 +79,7 @@ def absorb(
     cells = np.empty(dimensions, np.int64)
     waiting = np.empty(dimensions * LEVELS, np.int64)
     for i in range(len(value)):
-        for dimension in range(dimensions):
-            cells[dimension] = cell_of(cuts, dimension, value[i, dimension])
+        find_cells(cuts, value[i], cells)
         before, waiting[0], depth = found, 0, 1
         while depth:
             depth -= 1
@@ -96,11 +95,7 @@ def absorb(
                     found = _grow(heaps, rounds, first + node, weight[i], complete, found)
                     node >>= 1
             else:
-                while node:
-                    if trees.below[first + node] >= 0:
-                        waiting[depth] = trees.below[first + node]
-                        depth += 1
-                    node >>= 1
+                depth = push_trees_below(trees, first, node, waiting, depth)
         complete[1, before:found] = i
         if found >= enough:
             return i + 1, found

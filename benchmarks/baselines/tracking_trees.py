@@ -179,3 +179,14 @@ def leaf_of(trees: Trees, tree: int, cell: int) -> int:
         else:
             high = middle
     return low - first
+
+
+@inlined
+def push_trees_below(trees: Trees, first: int, node: int, waiting: Ints, depth: int) -> int:
+    """Push the trees below a node and those above it; the number of trees that wait."""
+    while node:
+        if trees.below[first + node] >= 0:
+            waiting[depth] = trees.below[first + node]
+            depth += 1
+        node >>= 1
+    return depth

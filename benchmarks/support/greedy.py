@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from math import inf
 
 from sortedcontainers import SortedList
 
 Element = tuple[int, float]
 
+Distances = list[float]
+"""How far the nearest kept elements are: before an element, of greater value and of lesser value; and after it."""
 
-@dataclass(slots=True)
-class Distances:
-    """How far the nearest kept elements of greater and of lesser value are, before and after an element."""
-
-    left_above: float = inf
-    left_below: float = inf
-    right_above: float = inf
-    right_below: float = inf
+BEFORE, AFTER = 0, 2
+LEFT_ABOVE, LEFT_BELOW, RIGHT_ABOVE, RIGHT_BELOW = range(4)
 
 
 class Greedy:
@@ -31,10 +27,10 @@ class Greedy:
     def add(self, time: int, value: float) -> None:
         if (time, value) in self.distances:
             return
-        mine = Distances()
+        mine = [inf] * 4
         gone = self._at_the_same_time(time, value, mine)
-        gone += self._before(time, value, mine)
-        gone += self._after(time, value, mine)
+        gone += self._on_one_side(self.kept.irange(None, (time, -inf), reverse=True), time, value, mine, BEFORE)
+        gone += self._on_one_side(self.kept.irange((time, inf)), time, value, mine, AFTER)
         for element in set(gone):
             self.kept.remove(element)
             del self.distances[element]
@@ -48,49 +44,35 @@ class Greedy:
         for other in self.kept.irange((time, -inf), (time, inf)):
             theirs = self.distances[other]
             if other[1] > value:
-                mine.left_above = mine.right_above = theirs.left_below = theirs.right_below = 0
+                mine[LEFT_ABOVE] = mine[RIGHT_ABOVE] = theirs[LEFT_BELOW] = theirs[RIGHT_BELOW] = 0
             else:
-                mine.left_below = mine.right_below = theirs.left_above = theirs.right_above = 0
+                mine[LEFT_BELOW] = mine[RIGHT_BELOW] = theirs[LEFT_ABOVE] = theirs[RIGHT_ABOVE] = 0
             if self._is_bracketed(theirs):
                 gone.append(other)
         return gone
 
-    def _before(self, time: int, value: float, mine: Distances) -> list[Element]:
+    def _on_one_side(
+        self, others: Iterable[Element], time: int, value: float, mine: Distances, side: int
+    ) -> list[Element]:
+        """Let the new element and those on one side, the nearest first, meet; returns those that it makes needless."""
         gone = []
-        for other in self.kept.irange(None, (time, -inf), reverse=True):
-            distance = time - other[0]
-            if distance > self.window or (mine.left_above < inf and mine.left_below < inf):
+        above, below = side, side + 1
+        their_above, their_below = AFTER - side, AFTER - side + 1
+        for other in others:
+            distance = abs(time - other[0])
+            if distance > self.window or (mine[above] < inf and mine[below] < inf):
                 break
             theirs = self.distances[other]
             if other[1] > value:
-                mine.left_above = min(mine.left_above, distance)
-                theirs.right_below = min(theirs.right_below, distance)
+                mine[above] = min(mine[above], distance)
+                theirs[their_below] = min(theirs[their_below], distance)
             elif other[1] < value:
-                mine.left_below = min(mine.left_below, distance)
-                theirs.right_above = min(theirs.right_above, distance)
-            if self._is_bracketed(theirs):
-                gone.append(other)
-        return gone
-
-    def _after(self, time: int, value: float, mine: Distances) -> list[Element]:
-        gone = []
-        for other in self.kept.irange((time, inf)):
-            distance = other[0] - time
-            if distance > self.window or (mine.right_above < inf and mine.right_below < inf):
-                break
-            theirs = self.distances[other]
-            if other[1] > value:
-                mine.right_above = min(mine.right_above, distance)
-                theirs.left_below = min(theirs.left_below, distance)
-            elif other[1] < value:
-                mine.right_below = min(mine.right_below, distance)
-                theirs.left_above = min(theirs.left_above, distance)
+                mine[below] = min(mine[below], distance)
+                theirs[their_above] = min(theirs[their_above], distance)
             if self._is_bracketed(theirs):
                 gone.append(other)
         return gone
 
     def _is_bracketed(self, distances: Distances) -> bool:
-        return (
-            distances.left_above + distances.right_above <= self.window
-            and distances.left_below + distances.right_below <= self.window
-        )
+        left_above, left_below, right_above, right_below = distances
+        return left_above + right_above <= self.window and left_below + right_below <= self.window

@@ -14,10 +14,10 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.arrays import Floats, Ints
 from tidegate.errors import DataError, QueryError, suggest_name
-from tidegate.physical.threshold_alert.kernels.brackets import bracket_span, is_sorted
+from tidegate.physical.threshold_alert.kernels.brackets import Sides, bracket_span, is_sorted
 from tidegate.physical.threshold_alert.kernels.retention import (
-    Sides,
     TaggedElements,
     absorb,
     allocate_elements,
@@ -28,8 +28,6 @@ from tidegate.time import BEGINNING, EARLIEST, FOREVER, LATEST
 
 Shape = Literal["quasiconvex", "rising", "falling"]
 Boundary = Literal["closed", "open"]
-Times = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float64]
 Row = TypeVar("Row")
 
 _SIDES = {"quasiconvex": (True, True), "rising": (True, False), "falling": (False, True)}
@@ -64,7 +62,7 @@ class Brackets:
         """The kept elements in time order; a view that is valid until the next `absorb`."""
         return take_elements(self._room, slice(self._begin, self._end))
 
-    def absorb(self, new: TaggedElements) -> Times:
+    def absorb(self, new: TaggedElements) -> Ints:
         """Add elements; return the tags of all elements that can be omitted from now on."""
         if not len(new.time):
             return new.tag
@@ -102,7 +100,7 @@ class _Outcome(NamedTuple):
     """Elements to send now, and the tags of omitted elements."""
 
     send: TaggedElements
-    omitted: Times
+    omitted: Ints
 
 
 _NOTHING = _Outcome(allocate_elements(0), np.empty(0, np.int64))
@@ -187,7 +185,7 @@ class ThresholdFilter:
         """Add a reading; return the readings to send now."""
         return _pairs_to_send(self._holder.offer(_check_time(time), float(value), 0))
 
-    def offer_many(self, times: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Times, Values]:
+    def offer_many(self, times: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Ints, Floats]:
         """Add readings; return the times and values to send now."""
         time, value = _to_microseconds(np.asarray(times)), np.asarray(values, np.float64)
         if time.ndim != 1 or time.shape != value.shape:
@@ -260,7 +258,7 @@ def _hold_time(window: int, hold: int | None) -> int:
     return hold
 
 
-def _to_microseconds(times: npt.NDArray[Any]) -> Times:
+def _to_microseconds(times: npt.NDArray[Any]) -> Ints:
     match times.dtype.kind:
         case "i" | "u":
             return times.astype(np.int64, copy=False)

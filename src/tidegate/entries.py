@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from tidegate.arrays import Ints, Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.registration import Registration
-from tidegate.connectors.files import is_uri
+from tidegate.connectors.locations import is_uri
 from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
 from tidegate.errors import DataError, QueryError, TidegateWarning

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.states import through_files
 
 from tidegate.algebra.plan import AggregateCall
 from tidegate.physical.aggregate.kernels.sweep import sweep
@@ -165,23 +166,6 @@ def values_of(row: Row) -> tuple[object, ...]:
 
 def snapshot_of(rows: Iterable[Element], instant: int) -> Snapshot:
     return Counter(values_of(row) for start, end, row in rows if start <= instant < end)
-
-
-def through_files(state: Chunks) -> Chunks:
-    return {name: _read(_written(chunk)) for name, chunk in state.items()}
-
-
-def _written(chunk: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, chunk.schema) as writer:
-        writer.write_batch(chunk)
-    return sink.getvalue()
-
-
-def _read(buffer: pa.Buffer) -> pa.RecordBatch:
-    with pa.ipc.open_stream(buffer) as reader:
-        schema, batches = reader.schema, list(reader)
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
 # --- random runs ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.states import through_files
 
 from tidegate.algebra.plan import AggregateCall
 from tidegate.expressions.functions.aggregates import AGGREGATES
@@ -23,7 +24,7 @@ from tidegate.physical.aggregate.kernels import slot_order, slot_sums, slots
 from tidegate.physical.aggregate.operator import AggregateOperator, slot_aggregation_of
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.emit import Emit
-from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.physical.common.operator import NO_STATE
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 
@@ -213,10 +214,6 @@ def batch(elements: Sequence[Element]) -> Batch:
     columns = [pa.array([row[f.name] for *_, row in elements], f.type.arrow) for f in SOURCE]
     times = np.array([element[:2] for element in elements], np.int64).reshape(len(elements), 2)
     return Batch(times[:, 0].copy(), times[:, 1].copy(), pa.RecordBatch.from_arrays(columns, schema=SOURCE.arrow))
-
-
-def through_files(state: Chunks) -> Chunks:
-    return {name: pa.ipc.read_record_batch(chunk.serialize(), chunk.schema) for name, chunk in state.items()}
 
 
 def stepped(run: Run) -> list[tuple[list[Element], int]]:

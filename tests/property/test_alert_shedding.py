@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms
 from support.recorded import recorded
+from support.states import through_files
 
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
@@ -109,10 +110,6 @@ def combinations_of(step: Step, run: Run) -> list[Combination]:
         tuple((row[f"{m}.k"], row[f"{m}.t"], row[f"{m}.v"]) for m in range(run.many))
         for row in step.output.columns.to_pylist()
     ]
-
-
-def through_files(state: Chunks) -> Chunks:
-    return {name: pa.ipc.read_record_batch(c.serialize(), c.schema) for name, c in state.items()}
 
 
 # ---- random alerts

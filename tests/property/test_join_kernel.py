@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.expressions import evaluate
 from reference.values import Failed, is_equal
+from support.states import through_files
 
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
@@ -173,16 +174,6 @@ def arriving(given_: Sequence[Element], marks: Sequence[int], step: int) -> list
     return chosen
 
 
-def written_and_read(chunks: Chunks) -> Chunks:
-    read = {}
-    for name, chunk in chunks.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, chunk.schema) as writer:
-            writer.write_batch(chunk)
-        read[name] = pa.ipc.open_stream(sink.getvalue()).read_next_batch()
-    return read
-
-
 def run(case: Case, *, restarts: bool) -> Result:
     """Run the steps, checking what each of them promises."""
     state, pairs, dead, progress = NO_STATE, Counter[tuple[object, ...]](), Counter[tuple[object, ...]](), BEGINNING
@@ -197,7 +188,7 @@ def run(case: Case, *, restarts: bool) -> Result:
         assert (step.output.start >= progress).all()
         assert step.watermark == min(marks)
         assert_kept(state, step.state)
-        progress, state = step.watermark, written_and_read(step.state) if restarts else step.state
+        progress, state = step.watermark, through_files(step.state) if restarts else step.state
         pairs.update(rows_of(step.output))
         dead.update((d["time"], d["reason"], *ids(json.loads(d["row"]))) for d in step.dead.to_pylist())
         assert all(d["origin"] == "join" and d["detail"] for d in step.dead.to_pylist())
@@ -262,7 +253,7 @@ def test_a_join_emits_the_pairs_of_its_definition_however_the_streams_are_cut(ca
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
-def test_a_join_goes_on_from_state_that_was_written_and_read(case: Case) -> None:
+def test_a_join_goes_on_from_state_that_was_through_files(case: Case) -> None:
     assert_as_defined(run(case, restarts=True), case)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.states import through_files
 
 from tidegate.algebra.plan import Order
 from tidegate.physical.common.batch import Batch
@@ -109,10 +110,6 @@ def batch(elements: Sequence[Element]) -> Batch:
     columns = [pa.array([row[at] for *_, row in elements], f.type.arrow) for at, f in enumerate(SOURCE)]
     times = np.array([element[:2] for element in elements], np.int64).reshape(len(elements), 2)
     return Batch(times[:, 0].copy(), times[:, 1].copy(), pa.RecordBatch.from_arrays(columns, schema=SOURCE.arrow))
-
-
-def through_files(state: Chunks) -> Chunks:
-    return {name: pa.ipc.read_record_batch(chunk.serialize(), chunk.schema) for name, chunk in state.items()}
 
 
 def snapshot(rows: Sequence[Element], instant: int) -> Counter:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.shedding import Shedding, Tuple, window_join
+from support.sets import sets_of
 
 from benchmarks.support.shedding_data import SECOND, Workload, batches
 from benchmarks.support.shedding_paper import best_by_vertices, random_case, utility_adapted, utility_of
@@ -33,7 +34,7 @@ from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, Utilities
 from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
-from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, sets_of
+from tidegate.physical.similarity_join.kernels.values import Numbers, Sets
 
 seeds = st.integers(0, 10**9)
 SETS = [Overlap(2), Overlap(1), Overlap(0), Subset(), Superset(), Equal(), Jaccard(0.5), Jaccard(0.4), Jaccard(0.0)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from reference.totals import Told
 
+from support.states import through_files
 from tidegate.algebra.plan import Plan, Scan, Validity
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.emit import Emit
@@ -150,7 +151,7 @@ def run(plan: Plan, delivery: Delivery, *, emit: Emit = Emit.ENDED, lowered: Phy
     for arrival in delivery.steps:
         after: dict[str, Chunks] = {}
         output, watermark = _step(physical, "0", state, after, arrival, found.dead)
-        state = {p: _through_files(c) for p, c in after.items()} if delivery.serialised else after
+        state = {p: through_files(c) for p, c in after.items()} if delivery.serialised else after
         new = elements_of(output)
         assert all(promised <= start < end <= FOREVER for start, end, _ in new)
         assert promised <= watermark
@@ -190,23 +191,6 @@ def elements_of(batch: Batch) -> list[Element]:
     rows = batch.columns.to_pylist() if batch.columns.num_columns else [{}] * len(batch)
     values = (tuple(map(canonical, row.values())) for row in rows)
     return list(zip(batch.start.tolist(), batch.end.tolist(), values, strict=True))
-
-
-def _through_files(state: Chunks) -> Chunks:
-    return {name: _read(_written(chunk)) for name, chunk in state.items()}
-
-
-def _written(chunk: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, chunk.schema) as writer:
-        writer.write_batch(chunk)
-    return sink.getvalue()
-
-
-def _read(buffer: pa.Buffer) -> pa.RecordBatch:
-    with pa.ipc.open_stream(buffer) as reader:
-        schema, batches = reader.schema, list(reader)
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def check(outcome: Outcome, expected: dict[int, Bag]) -> None:

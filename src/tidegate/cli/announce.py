@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tidegate.connectors.files import is_uri
+from tidegate.connectors.locations import is_uri
 from tidegate.runtime.port import DEAD_LETTERS, Job
 from tidegate.runtime.shedding import SHEDDING
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, Mask, ParsedRows, make_decoder, parse_texts, requested_schema
+from tidegate.connectors.decode import Decoder, ParsedRows, make_decoder, parse_texts, requested_schema
 from tidegate.connectors.files import File, FileSet, to_bad_file_error
 from tidegate.connectors.formats import Format, Position, check_options, find_name, flag_option, no_such_column, option
 from tidegate.connectors.lines import clean_lines, is_any_true, join_lines

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import describe_domain
 from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
@@ -29,8 +30,6 @@ from tidegate.physical.common.batch import Batch, Times
 from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS, Reason
 from tidegate.schema import Domain, Schema, Type
 from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER, LATEST, TimeUnit
-
-Mask = npt.NDArray[np.bool_]
 
 TIME_TYPES = (Type.TIMESTAMP, Type.BIGINT, Type.INT)
 """Types that a time column may have; integers are microseconds, unless a unit is declared."""

@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.formats import SUFFIXES, Format, Position, format_of_name, format_option, option
+from tidegate.connectors.locations import file_system, is_uri
 from tidegate.errors import BadFileError, DataError, InternalError
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
@@ -108,7 +109,7 @@ class FileSet:
 
     def files(self) -> list[File]:
         """Return the current files, sorted by name."""
-        system, path = filesystem(self.location)
+        system, path = reach_file_system(self.location)
         try:
             info = system.get_file_info(path)
             if info.type == fs.FileType.File:
@@ -143,7 +144,7 @@ class FileSet:
     @contextmanager
     def open(self, file: File, *, offset: int = 0) -> Iterator[Any]:
         """Open a file at an offset (counted after decompression)."""
-        system, _ = filesystem(self.location)
+        system, _ = reach_file_system(self.location)
         try:
             with _open_at(system, file, offset) as data:
                 yield data
@@ -159,7 +160,7 @@ class FileSet:
     @property
     def can_wait(self) -> bool:
         """Return whether files may still appear at the location: its folder exists, or the storage has no folders."""
-        system, path = filesystem(self.location)
+        system, path = reach_file_system(self.location)
         folder, pattern = _split_glob(path)
         if system.type_name in _WITHOUT_FOLDERS:
             return bool(pattern) or format_of_name(self.location) is None
@@ -190,18 +191,12 @@ def _read_stored_bytes(system: Any, file: File) -> None:
             pass
 
 
-def filesystem(location: str) -> tuple[Any, str]:
-    """Return the pyarrow file system of a location, and the path within it."""
-    if not is_uri(location):
-        return fs.LocalFileSystem(), location
+def reach_file_system(location: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a location, and the path within it; raise a DataError if it cannot be reached."""
     try:
-        return fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+        return file_system(location)
     except (OSError, ValueError, NotImplementedError) as error:
         raise DataError("D104", f"{location} cannot be reached: {error}") from error
-
-
-def is_uri(location: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", location) is not None
 
 
 def is_hidden(name: str) -> bool:

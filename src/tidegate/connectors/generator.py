@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Ints, Words
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, requested_schema
 from tidegate.connectors.formats import Format, Position, check_options
@@ -31,9 +32,6 @@ from tidegate.entries import Entries
 from tidegate.errors import DataError, QueryError, suggest_name
 from tidegate.schema import Field, Type
 from tidegate.time import EARLIEST, LATEST, MICROSECONDS, TimeUnit, parse_duration
-
-Hashes = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _DEFAULTS = {
@@ -117,7 +115,7 @@ def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset
     return pa.RecordBatch.from_arrays(arrays, schema=fields.arrow)
 
 
-def _generate_column(recipe: Recipe, stream: SourceStream, field: Field, rows: Rows) -> pa.Array:
+def _generate_column(recipe: Recipe, stream: SourceStream, field: Field, rows: Ints) -> pa.Array:
     hashes = _hashes(recipe.seed, field.name, rows)
     if field.name == stream.time_column:
         return pa.array(_to_unit(_times(recipe, rows, hashes), stream.unit)).cast(field.type.arrow)
@@ -133,7 +131,7 @@ def _generate_column(recipe: Recipe, stream: SourceStream, field: Field, rows: R
     return _random_values(recipe, field.type, hashes)
 
 
-def _random_values(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
+def _random_values(recipe: Recipe, type_: Type, hashes: Words) -> pa.Array:
     """Generate values that follow neither a wave nor a range."""
     match type_:
         case Type.BOOLEAN:
@@ -147,14 +145,14 @@ def _random_values(recipe: Recipe, type_: Type, hashes: Hashes) -> pa.Array:
     return _key_values(_integers_below(hashes, recipe.keys), type_)
 
 
-def _key_values(numbers: Rows, type_: Type) -> pa.Array:
+def _key_values(numbers: Ints, type_: Type) -> pa.Array:
     """Convert key numbers to integers or strings."""
     if type_ is Type.STRING:
         return pc.binary_join_element_wise("k", pa.array(numbers).cast(pa.string()), "")
     return pa.array(numbers).cast(type_.arrow)
 
 
-def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa.Array:
+def _collections(recipe: Recipe, field: Field, rows: Ints, hashes: Words) -> pa.Array:
     """Generate arrays and maps with a few entries; the keys of a map are consecutive."""
     sizes = _integers_below(hashes, min(_MOST_ENTRIES, recipe.keys) + 1)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
@@ -168,7 +166,7 @@ def _collections(recipe: Recipe, field: Field, rows: Rows, hashes: Hashes) -> pa
     return Entries(bounds, values, keys, np.zeros(len(rows), np.bool_)).column(field.type.arrow)
 
 
-def _hashes(seed: int, column: str, rows: Rows) -> Hashes:
+def _hashes(seed: int, column: str, rows: Ints) -> Words:
     """Return the output of SplitMix64 for each row; seed and column determine its state."""
     digest = blake2b(f"{seed}/{column}".encode(), digest_size=8).digest()
     state = np.uint64(int.from_bytes(digest, "little"))
@@ -178,32 +176,32 @@ def _hashes(seed: int, column: str, rows: Rows) -> Hashes:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _integers_below(hashes: Hashes, limit: int) -> Rows:
+def _integers_below(hashes: Words, limit: int) -> Ints:
     return (hashes % np.uint64(limit)).astype(np.int64)
 
 
-def _fractions(hashes: Hashes) -> npt.NDArray[np.float64]:
+def _fractions(hashes: Words) -> npt.NDArray[np.float64]:
     """Convert hashes to numbers in [0, 1)."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _times(recipe: Recipe, rows: Rows, hashes: Hashes) -> Rows:
+def _times(recipe: Recipe, rows: Ints, hashes: Words) -> Ints:
     return recipe.start + rows * recipe.interval - _integers_below(hashes, recipe.disorder + 1)
 
 
-def _to_unit(times: Rows, unit: TimeUnit | None) -> Rows:
+def _to_unit(times: Ints, unit: TimeUnit | None) -> Ints:
     if unit is TimeUnit.NANOSECONDS:
         return times * unit.of_micros(1)
     return times if unit is None else times // unit.to_micros(1)
 
 
-def _integers(recipe: Recipe, field: Field, hashes: Hashes) -> Rows:
+def _integers(recipe: Recipe, field: Field, hashes: Words) -> Ints:
     low, high = _range_of_column(recipe, field.name)
     return int(low) + _integers_below(hashes, int(high) - int(low) + 1)
 
 
 def _wave_values(
-    recipe: Recipe, stream: SourceStream, field: Field, rows: Rows, hashes: Hashes
+    recipe: Recipe, stream: SourceStream, field: Field, rows: Ints, hashes: Words
 ) -> npt.NDArray[np.float64]:
     """Generate a slow wave with noise, shifted for each key, within the range of the column (by default [0, 100])."""
     phase = rows / (recipe.turn * recipe.keys) + _key_of(recipe, stream, rows) / recipe.keys
@@ -215,7 +213,7 @@ def _wave_values(
     return values if (low, high) == (0.0, 100.0) else low + (high - low) * (values / 100.0)
 
 
-def _key_of(recipe: Recipe, stream: SourceStream, rows: Rows) -> Rows:
+def _key_of(recipe: Recipe, stream: SourceStream, rows: Ints) -> Ints:
     """Return the key number of each row, from the first column of strings or integers."""
     keyed = (Type.STRING, Type.INT, Type.BIGINT)
     names = [f.name for f in stream.schema if f.type in keyed and f.name != stream.time_column]

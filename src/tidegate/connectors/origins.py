@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
+from tidegate.arrays import Ints
 
 _FILE, _FIRST, _OFFSETS = b"tidegate.file", b"tidegate.first", b"tidegate.offsets"
 

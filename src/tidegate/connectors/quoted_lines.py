@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate.arrays import Bytes, Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 _CLOSED, _OPEN, _BAD = 0, 1, 2
 """State at the end of a line: complete, inside quotes, or ill-formed whatever follows."""

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tidegate.connectors.files import filesystem, is_uri
+from tidegate.connectors.files import reach_file_system
 from tidegate.connectors.lines import join_lines
+from tidegate.connectors.locations import is_uri
 from tidegate.connectors.texts import csv_header, csv_lines
 from tidegate.errors import DataError, InternalError, suggest_name
 from tidegate.expressions.column_texts import json_rows
@@ -102,7 +103,7 @@ class FileSink:
     @contextmanager
     def _open_folder(self) -> Iterator[tuple[Any, str]]:
         try:
-            system, folder = filesystem(self.folder)
+            system, folder = reach_file_system(self.folder)
             yield system, folder.rstrip("/")
         except OSError as error:
             hint = "check the free space and the permissions of the folder"

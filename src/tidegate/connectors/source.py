@@ -13,10 +13,11 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.bad_files import bad_file_batch, read_past_bad_files
 from tidegate.connectors.csv_text import CsvSource, Dialect
 from tidegate.connectors.decode import Decoder
-from tidegate.connectors.files import SCHEMES, File, FileSet, is_uri, resolve_files
+from tidegate.connectors.files import SCHEMES, File, FileSet, resolve_files
 from tidegate.connectors.formats import Format, Position, check_options, count_option
 from tidegate.connectors.generator import GeneratorSource, Recipe
 from tidegate.connectors.jsonl import JsonSource
+from tidegate.connectors.locations import is_uri
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.parquet import ParquetSource
 from tidegate.connectors.text_files import MAX_LINE

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Ints
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
 from tidegate.connectors.formats import Position, count_option
 from tidegate.connectors.lines import BYTE_ORDER_MARK, LINE, mark_cut_lines
-from tidegate.connectors.origins import Ints, with_places
+from tidegate.connectors.origins import with_places
 from tidegate.connectors.quoted_lines import record_starts
 from tidegate.errors import DataError
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.batch import Times
 from tidegate.time import LATEST, TimeUnit, duration
-
-Mask = npt.NDArray[np.bool_]
 
 Spread = tuple[int, int]
 """Smallest and largest of some integers in a time column."""

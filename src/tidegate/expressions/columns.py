@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expressions.failures import Errors, Failure, Mask, errors_where
+from tidegate.arrays import Mask
+from tidegate.expressions.failures import Errors, Failure, errors_where
 from tidegate.schema import Type
 
 Value = Any

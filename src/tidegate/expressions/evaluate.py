@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.expressions.columns import Kernel, Outcome, Value, as_array, is_constant, null_mask, null_where, true_mask
-from tidegate.expressions.failures import ERRORS, Errors, Failure, Mask, errors_where, keep_errors_where, merge
+from tidegate.expressions.failures import ERRORS, Errors, Failure, errors_where, keep_errors_where, merge
 from tidegate.expressions.functions import casts
 from tidegate.expressions.functions.arithmetic import ARITHMETIC
 from tidegate.expressions.functions.collections import ARRAY_FUNCTIONS

@@ -7,6 +7,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.arrays import Mask
+
 
 class Failure(IntEnum):
     """The reason why a row has no value; the names are those of the reasons of dead letters."""
@@ -22,7 +24,6 @@ class Failure(IntEnum):
 ERRORS: tuple[str, ...] = tuple(f.name.lower() for f in Failure)
 """Codes by number: ``ERRORS[Failure.OVERFLOW]`` is ``"overflow"``."""
 
-Mask = npt.NDArray[np.bool_]
 Errors = npt.NDArray[np.int8]
 """A Failure for each row."""
 

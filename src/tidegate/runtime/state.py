@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyarrow import fs
 
+from tidegate.connectors.locations import file_system
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.sealed import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
@@ -186,14 +187,6 @@ def is_cold(name: str) -> bool:
 
 def _is_local(location: str) -> bool:
     return isinstance(file_system(location)[0], fs.LocalFileSystem)
-
-
-def file_system(location: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path in it."""
-    if "://" in location:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(location)
-        return found
-    return fs.LocalFileSystem(), location
 
 
 def serialize(chunk: pa.RecordBatch) -> bytes:

@@ -141,7 +141,7 @@ def crash_after(changes: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[],
     """Whether the act crashed, because it made more changes than these."""
     fragile = Fragile(changes)
     with monkeypatch.context() as patched:
-        patched.setattr(sinks, "filesystem", lambda location: (fragile, location))
+        patched.setattr(sinks, "reach_file_system", lambda location: (fragile, location))
         try:
             act()
         except CrashError:

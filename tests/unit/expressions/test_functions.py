@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from tidegate.errors import NOWHERE, QueryError, Span
 from tidegate.expressions.coercion import can_cast, cast, cast_can_fail
 from tidegate.expressions.evaluate import KERNELS
-from tidegate.expressions.functions.aggregates import AGGREGATES, aggregate_type
+from tidegate.expressions.functions.aggregates import AGGREGATES, result_type
 from tidegate.expressions.functions.resolve import can_fail, coerce, common_type, function_names, resolve, unify
 from tidegate.expressions.functions.signatures import ALIASES, FUNCTIONS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Literal
@@ -316,7 +316,7 @@ def test_whether_an_expression_can_fail_is_known_beforehand(expression, fails):
 )
 def test_aggregates_have_types(function, argument, type_):
     assert function in AGGREGATES
-    assert aggregate_type(function, argument, NOWHERE) is type_
+    assert result_type(AGGREGATES[function], () if argument is None else (argument,), NOWHERE) is type_
 
 
 @pytest.mark.parametrize(
@@ -324,4 +324,4 @@ def test_aggregates_have_types(function, argument, type_):
 )
 def test_aggregates_refuse_what_they_cannot_aggregate(function, argument):
     with pytest.raises(QueryError, match="Q121"):
-        aggregate_type(function, argument, Span(0, 3))
+        result_type(AGGREGATES[function], () if argument is None else (argument,), Span(0, 3))

@@ -255,19 +255,14 @@ def aggregate_named(name: str) -> AggregateFunction | None:
     return AGGREGATES.get(AGGREGATE_ALIASES.get(name.lower(), name.lower()))
 
 
-def aggregate_type(function: str, argument: Type | None, span: Span, others: Sequence[Type] = ()) -> Type:
-    """Return the type of an aggregate of columns of the given types; None is the ``*`` of ``COUNT(*)``.
+def result_type(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
+    """Return the type of an aggregate for these argument types; raise a QueryError if it does not accept them.
 
     Examples
     --------
-    >>> aggregate_type("sum", Type.INT, Span(0, 6)).name
+    >>> result_type(AGGREGATES["sum"], [Type.INT], Span(0, 6)).name
     'BIGINT'
     """
-    return result_type(AGGREGATES[function], () if argument is None else (argument, *others), span)
-
-
-def result_type(function: AggregateFunction, arguments: Sequence[Type], span: Span) -> Type:
-    """Return the type of an aggregate for these argument types; raise a QueryError if it does not accept them."""
     if arguments or function.name == "count":
         result = function.result(*arguments)
         if result is not None:

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, make_outcome, null_mask, numbers
-from tidegate.expressions.failures import Failure, Mask, errors_where, merge
+from tidegate.expressions.failures import Failure, errors_where, merge
 from tidegate.schema import Type
 
 Checked = Callable[..., Any]

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, make_outcome, null_mask, numbers
-from tidegate.expressions.failures import Failure, Mask
+from tidegate.expressions.failures import Failure
 from tidegate.schema import Type
 
 _HALF_AWAY_FROM_ZERO = {"round_mode": "half_towards_infinity"}  # "infinity" has the sign of the number

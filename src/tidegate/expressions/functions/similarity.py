@@ -11,16 +11,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.arrays import Floats, Ints
 from tidegate.entries import Entries, codes_of, entries_of
 from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, null_mask, numbers
 from tidegate.expressions.functions.collections import as_arrays
 from tidegate.schema import Type
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Sizes(NamedTuple):

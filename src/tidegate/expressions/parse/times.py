@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Ints
 from tidegate.errors import QueryError
 from tidegate.expressions.bisect_errors import apply_by_halves
 from tidegate.schema import Type
@@ -31,7 +32,6 @@ _NANOSECONDS = re.compile(r"\.[0-9]{7}")
 _DAY = MICROSECONDS["day"]
 _YEAR_0 = pa.scalar(-719_528 * _DAY, Type.TIMESTAMP.arrow)
 _YEAR_10000 = pa.scalar(2_932_897 * _DAY, Type.TIMESTAMP.arrow)
-Integers = npt.NDArray[np.int64]
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
@@ -94,14 +94,14 @@ def _field_equals(fields: pa.Array, name: str, text: str) -> npt.NDArray[np.bool
     return np.asarray(pc.equal(_field_texts(fields, name), text).fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003
 
 
-def _field_numbers(fields: pa.Array, name: str | None = None) -> Integers:
+def _field_numbers(fields: pa.Array, name: str | None = None) -> Ints:
     """Return a field as integers; 0 where it is absent."""
     texts = fields if name is None else _field_texts(fields, name)
     digits = pc.replace_substring_regex(texts.fill_null(""), r"\A\+?\z|\A\+", "0")
     return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def _first_day(months: Integers) -> Integers:
+def _first_day(months: Ints) -> Ints:
     """Return the days from 1970-01-01 to the first day of a month, counted from January 1970."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import Mask
 from tidegate.expressions.bisect_errors import apply_by_halves
-from tidegate.expressions.failures import Mask
 from tidegate.expressions.parse.collections import parse_collections
 from tidegate.expressions.parse.times import parse_intervals, parse_timestamps
 from tidegate.schema import Type

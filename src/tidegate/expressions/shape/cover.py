@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.arrays import Mask
 from tidegate.expressions.shape.enclose import Box
-from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
+from tidegate.expressions.shape.intervals import Interval, Numbers
 
 _LEAST = 50  # fewer boxes than this take as long as this number
 _MANY = 4_000  # with more boxes than this, only the widest side is cut

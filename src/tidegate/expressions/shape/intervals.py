@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from tidegate.arrays import Floats, Mask
+
+Numbers = Floats
 
 _SLACK = 2.0**-48
 """Assumed relative error of NumPy's exp, log and the like: 16 units in the last place, four times the promised error.

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.arrays import Ints, Mask
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Call, Column, Expression, walk
 from tidegate.expressions.shape.enclose import Box, enclose
-from tidegate.expressions.shape.intervals import Interval, Mask, Numbers
+from tidegate.expressions.shape.intervals import Interval, Numbers
 from tidegate.expressions.shape.samples import points_at_shares, sample_points
 from tidegate.expressions.shape.verdict import Refuted
 from tidegate.schema import Type
 
 _LINES, _PLACES = 48, 65
 _CLEAR = 1e-9  # relative difference that any order of computation shows
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def find_counterexample(expression: Expression, variable: str, box: Box) -> Refu
     return _build_refutation(lines, variable, line, lines.along[places[line]], values[line]) if gap[line] > 0 else None
 
 
-def _best_candidates(lines: _Lines) -> tuple[Places, Numbers]:
+def _best_candidates(lines: _Lines) -> tuple[Ints, Numbers]:
     """Return the best candidate of each line, and by how much its middle exceeds the others."""
     low, high = lines.value.low, lines.value.high
     left = np.minimum.accumulate(high, axis=1)
@@ -61,9 +59,7 @@ def _best_candidates(lines: _Lines) -> tuple[Places, Numbers]:
     return np.stack([before, middle, after], axis=1), gap[rows, middle - 1]
 
 
-def _evaluate_at(
-    expression: Expression, lines: _Lines, places: Places, types: dict[str, Type], variable: str
-) -> Numbers:
+def _evaluate_at(expression: Expression, lines: _Lines, places: Ints, types: dict[str, Type], variable: str) -> Numbers:
     """Evaluate the expression at the candidates as queries do; NaN where it fails."""
     columns = {name: np.repeat(own, 3) for name, own in lines.others.items()} | {variable: lines.along[places].ravel()}
     arrays = {name: pa.array(own).cast(types[name].arrow, safe=False) for name, own in columns.items()}

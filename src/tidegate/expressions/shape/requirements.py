@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from tidegate.arrays import Mask
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, columns_of, walk
 from tidegate.expressions.shape.cover import BoxVerdicts, Budget, holds_everywhere
 from tidegate.expressions.shape.enclose import INTEGERS, Box, constant_number, enclose
 from tidegate.expressions.shape.explanations import interval_text
-from tidegate.expressions.shape.intervals import Interval, Mask
+from tidegate.expressions.shape.intervals import Interval
 from tidegate.expressions.shape.samples import sample_points
 from tidegate.expressions.shape.smooth import has_no_pole
 from tidegate.expressions.sql_text import to_sql

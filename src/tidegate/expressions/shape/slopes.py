@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.arrays import Mask
 from tidegate.expressions.nodes import Expression
 from tidegate.expressions.shape.cover import BoxVerdicts, Budget, holds_everywhere
 from tidegate.expressions.shape.enclose import Box
 from tidegate.expressions.shape.facts import NOTHING, Fact, add_implied
-from tidegate.expressions.shape.intervals import Interval, Mask
+from tidegate.expressions.shape.intervals import Interval
 from tidegate.expressions.shape.jets import Jet, jet_of
 from tidegate.expressions.shape.samples import sample_points
 

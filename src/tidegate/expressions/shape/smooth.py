@@ -12,11 +12,11 @@ from functools import reduce
 
 import numpy as np
 
+from tidegate.arrays import Mask
 from tidegate.expressions.shape.intervals import (
     ONE,
     WHOLE,
     Interval,
-    Mask,
     Numbers,
     between,
     enclose_rising,

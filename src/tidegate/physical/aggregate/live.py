@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from tidegate.physical.aggregate.kernels.slots import CARRIED, Slots, Spans, cut_into_slots
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.common.batch import Batch, concat, concat_columns
-from tidegate.physical.common.hold_back import figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.hold_back import figures_of, split_due, valid_elements, waiting_chunks
 from tidegate.physical.common.kernels.groups import canonical, group_rows, positions_of_ids
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.time import BEGINNING, FOREVER
 
-_FIGURES, _GROUPS, _FUTURES, _LIVE = "figures", "groups", "futures", "live"
+_GROUPS, _FUTURES, _LIVE = "groups", "futures", "live"
 _END, _START, _GROUP, _NUMBER = range(4)
 _BEFORE_COLUMNS = 4
 
@@ -87,16 +87,14 @@ class LiveState:
     def save(self) -> Chunks:
         """Return the chunks; unchanged ones are the same objects as before."""
         own = {"watermark": self.watermark, "ids": self.ids_given, "numbers": self.numbers_given}
-        figures = figures_chunk(own | self.futures.figures() | self.live.figures())
         groups = {} if self.groups is None else {_GROUPS: self.groups}
-        return {_FIGURES: figures, **groups, **self.futures.chunks(), **self.live.chunks()}
+        return {**waiting_chunks(own, self.futures, self.live), **groups}
 
     def absorb(self, batch: Batch, columns: Sequence[str], watermark: int) -> tuple[LiveState, Batch]:
         """Keep the new elements that start at or after the watermark; return all elements that start before it."""
         arrived = valid_elements(batch.with_columns(batch.columns.select(list(columns))), self.watermark)
-        now = arrived.start < watermark
-        futures, come = self.futures.with_rows(arrived.filter(~now).to_arrow()).take_before(watermark)
-        return replace(self, futures=futures), concat([arrived.filter(now), *map(Batch.from_arrow, come)])
+        futures, due = split_due(self.futures, arrived, watermark)
+        return replace(self, futures=futures), due
 
 
 @dataclass(frozen=True, slots=True, eq=False)

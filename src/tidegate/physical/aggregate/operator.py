@@ -20,9 +20,10 @@ from tidegate.physical.aggregate.slots import SlotAggregation, definition_of
 from tidegate.physical.aggregate.state import AggregateState, SweepSpec
 from tidegate.physical.aggregate.sweep import AdvanceResult, advance
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS, Reason, rows_as_json
 from tidegate.physical.common.emit import Emit
+from tidegate.physical.common.hold_back import split_due, valid_elements
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
@@ -57,17 +58,15 @@ class AggregateOperator:
         shape = sweep_spec_of(self)
         memory = AggregateState.load(shape, state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
-        arrived = _valid_elements(inputs[0], shape.columns, memory.watermark)
-        now = arrived.start < watermark
-        memory = replace(memory, futures=memory.futures.with_rows(arrived.filter(~now).to_arrow()))
+        used = inputs[0].with_columns(inputs[0].columns.select(list(shape.columns)))
+        arrived = valid_elements(used, memory.watermark)
+        futures, due = split_due(memory.futures, arrived, watermark)
+        memory = replace(memory, futures=futures)
         if watermark == memory.watermark:
             changed = state if state and not len(arrived) else memory.save()
             return Step(changed, Batch.empty(self.schema), memory.output_watermark)
-        futures, come = memory.futures.take_before(watermark)
         ends, expired = memory.ends.take_before(watermark)
-        due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
-        memory = replace(memory, futures=futures, ends=ends)
-        done = advance(shape, memory, due, expired, watermark)
+        done = advance(shape, replace(memory, ends=ends), due, expired, watermark)
         output, dead = _output(self, shape, done)
         return Step(done.memory.save(), output, done.memory.output_watermark, dead)
 
@@ -124,14 +123,6 @@ def _operation(call: AggregateCall, shape: SweepSpec) -> tuple[int, int]:
             return kernel.BEST, shape.best.index((call.function, column))
         case _:
             raise InternalError("I320", f"there is no aggregate {call.function} of {call.column or 'all columns'}")
-
-
-def _valid_elements(batch: Batch, columns: tuple[str, ...], watermark: int) -> Batch:
-    """Return the used columns of the elements with a non-empty validity."""
-    if len(batch) and batch.start.min() < watermark:
-        raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
-    chosen = Batch(batch.start, np.minimum(batch.end, FOREVER), batch.columns.select(list(columns)))
-    return chosen.filter(chosen.start < chosen.end)
 
 
 def _output(operator: AggregateOperator, shape: SweepSpec, done: AdvanceResult) -> tuple[Batch, pa.RecordBatch]:

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from tidegate.physical.aggregate.kernels.accumulators import AccumulatorLayout
 from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.hold_back import figures_of, waiting_chunks
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.time import BEGINNING
 
-FIGURES, GROUPS, FUTURES, ENDS, FRONTIER = "figures", "groups", "futures", "ends", "frontier"
+GROUPS, FUTURES, ENDS, FRONTIER = "groups", "futures", "ends", "frontier"
 
 _ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
 
@@ -60,7 +61,7 @@ class AggregateState:
 
     @staticmethod
     def load(shape: SweepSpec, chunks: Chunks) -> AggregateState:
-        figures = _figures_of(chunks)
+        figures = figures_of(chunks)
         columns = range(len(shape.summed))
         smallest = AccumulatorLayout.smallest(len(shape.counted), shape.kinds)
         lows = tuple(figures.get(f"low.{c}", smallest.lows[c]) for c in columns)
@@ -79,7 +80,7 @@ class AggregateState:
         """Return the chunks; unchanged ones are the same objects as before."""
         groups = {} if self.groups is None else {GROUPS: self.groups}
         frontiers = {f"{FRONTIER}.{b}": rows for b, rows in enumerate(self.frontiers)}
-        return {FIGURES: self._figures(), **groups, **frontiers, **self.futures.chunks(), **self.ends.chunks()}
+        return {**waiting_chunks(self._figures(), self.futures, self.ends), **groups, **frontiers}
 
     @property
     def output_watermark(self) -> int:
@@ -88,13 +89,10 @@ class AggregateState:
             return self.watermark
         return int(np.min(self.groups.column(_SINCE).to_numpy(), initial=self.watermark))
 
-    def _figures(self) -> pa.RecordBatch:
+    def _figures(self) -> dict[str, int]:
         lows = {f"low.{c}": low for c, low in enumerate(self.layout.lows)}
         sizes = {f"size.{c}": size for c, size in enumerate(self.layout.sizes)}
-        own = {"watermark": self.watermark, "ids": self.ids_given, **lows, **sizes}
-        figures = own | self.futures.figures() | self.ends.figures()
-        columns = [pa.array(figures.keys(), pa.string()), pa.array(figures.values(), pa.int64())]
-        return pa.RecordBatch.from_arrays(columns, ["name", "value"])
+        return {"watermark": self.watermark, "ids": self.ids_given, **lows, **sizes}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,13 +136,6 @@ class AggregateGroups:
             columns[_SINCE] = pa.array(self.since)
         columns |= {f"size.{b}": pa.array(size) for b, size in enumerate(self.sizes)}
         return pa.RecordBatch.from_pydict(columns)
-
-
-def _figures_of(chunks: Chunks) -> dict[str, int]:
-    if FIGURES not in chunks:
-        return {}
-    rows = chunks[FIGURES]
-    return dict(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> npt.NDArray[Any]:

@@ -24,13 +24,11 @@ from tidegate.physical.aggregate.kernels.sweep import (
     sweep,
 )
 from tidegate.physical.aggregate.state import AggregateGroups, AggregateState, SweepSpec
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Flags, Ints
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.groups import canonical, group_rows, positions_of_ids, sort_by_group_and_time
 from tidegate.physical.common.kernels.order_codes import Decode, doubles, integers, order_codes, presence
 from tidegate.time import BEGINNING, FOREVER
-
-Flags = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint64]
+from tidegate.arrays import Flags, Floats, Ints, Mask, Positions, Words
 
-Columns = Mapping[str, npt.NDArray[Any]]
+__all__ = ["Columns", "Flags", "Floats", "Ints", "Mask", "Numeric", "Positions", "Words"]
+
+Numeric = npt.NDArray[Any]
+
+Columns = Mapping[str, Numeric]
 """Columns of any type by name."""

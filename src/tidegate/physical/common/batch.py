@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.physical.common.arrays import Ints
 from tidegate.schema import Schema
 
-Times = npt.NDArray[np.int64]
+Times = Ints
 
 VALID_FROM, VALID_TO = "valid_from", "valid_to"
 

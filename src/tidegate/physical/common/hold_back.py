@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import InternalError
-from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.batch import Batch, concat
+from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
-from tidegate.time import FOREVER
+from tidegate.time import BEGINNING, FOREVER
 
 FIGURES = "figures"
 
@@ -35,3 +37,42 @@ def valid_elements(batch: Batch, watermark: int) -> Batch:
         raise InternalError("I321", f"an element starts at {batch.start.min()}, before the watermark {watermark}")
     ending = Batch(batch.start, np.minimum(batch.end, FOREVER), batch.columns)
     return ending.filter(ending.start < ending.end)
+
+
+def split_due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
+    """Split waiting and new elements: return those that keep waiting, and those that start before the watermark."""
+    now = new.start < watermark
+    rest, come = waiting.with_rows(new.filter(~now).to_arrow()).take_before(watermark)
+    return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+
+
+def load_waiting(chunks: Chunks, *names: str) -> tuple[int, list[Schedule]]:
+    """Return the watermark, and the schedules of these names."""
+    figures = figures_of(chunks)
+    return figures.get("watermark", BEGINNING), [Schedule.load(name, chunks, figures) for name in names]
+
+
+def waiting_chunks(figures: Mapping[str, int], *waiting: Schedule) -> dict[str, pa.RecordBatch]:
+    """Return the chunks of schedules, and one with their figures and the given ones, which include the watermark."""
+    together = dict(figures)
+    chunks: dict[str, pa.RecordBatch] = {}
+    for each in waiting:
+        together |= each.figures()
+        chunks |= each.chunks()
+    return {FIGURES: figures_chunk(together), **chunks}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldBack:
+    """State of an operator that only holds elements back, in one or several schedules."""
+
+    watermark: int
+    waiting: tuple[Schedule, ...]
+
+    @staticmethod
+    def load(chunks: Chunks, *names: str) -> HeldBack:
+        watermark, waiting = load_waiting(chunks, *names)
+        return HeldBack(watermark, tuple(waiting))
+
+    def save(self) -> Chunks:
+        return waiting_chunks({"watermark": self.watermark}, *self.waiting)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidegate.physical.common.arrays import Columns, Ints
 from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.chunks import chunk_of_columns, columns_of_chunk
 from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.row_segments import RowStore, Segment, gather
@@ -220,7 +221,7 @@ class KeyedJoinState:
         for name, part in parts.items():
             if not _is_slice(name):
                 known = self.saved.get(name)
-                saved[name] = known if known is not None and known[0] is part else (part, _to_chunk(part))
+                saved[name] = known if known is not None and known[0] is part else (part, chunk_of_columns(part))
         self.saved = saved
         chunks: dict[str, pa.RecordBatch] = {name: chunk for name, (_, chunk) in saved.items()}
         for stream, store in enumerate(self.stores):
@@ -264,7 +265,9 @@ def _decode_state(shape: KeyedJoinParameters, chunks: Chunks) -> KeyedJoinState:
     beside = (_ROWS, COUNTED_PREFIX, _OPEN_RESULTS, FIGURES)
     own = {n: c for n, c in chunks.items() if not n.startswith(beside)}
     parts: dict[str, Columns] = {
-        name: LazyColumns(chunk) if _is_slice(name) or name.startswith(FILTERS) else _to_columns(chunk)
+        name: LazyColumns(chunk)
+        if _is_slice(name) or name.startswith(FILTERS)
+        else columns_of_chunk(chunk, writable=True)
         for name, chunk in own.items()
     }
     saved = {name: (parts[name], own[name]) for name in own if not _is_slice(name)}
@@ -311,14 +314,3 @@ def _window_prefix(stream: int) -> str:
 
 def _parts_with_prefix(prefix: str, parts: Parts) -> Parts:
     return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
-
-
-def _to_chunk(part: Columns) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
-
-
-def _to_columns(chunk: pa.RecordBatch) -> Columns:
-    return {
-        name: np.array(column.to_numpy(zero_copy_only=False))
-        for name, column in zip(chunk.schema.names, chunk.columns, strict=True)
-    }

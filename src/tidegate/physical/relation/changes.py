@@ -13,9 +13,8 @@ import numpy as np
 
 from tidegate.algebra.plan import Change
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.hold_back import HeldBack, split_due, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
-from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.relation.kernels.net import net_rows
 from tidegate.schema import Schema
@@ -39,16 +38,16 @@ class ChangesOperator:
         return f"changes {self.change.value}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory = ChangesState.load(state)
+        memory = HeldBack.load(state, _BEGINS, _ENDS)
         watermark = max(memory.watermark, self._report_watermark(min(watermarks[0], FOREVER)))
         new = valid_elements(inputs[0], memory.watermark)
         if watermark == memory.watermark and state and not len(new):
             return Step(state, Batch.empty(self.schema), watermark)
-        begins, ends = self._edges(new)
-        waiting_begins, begun = _split_due(memory.begins, begins, watermark)
-        waiting_ends, ended = _split_due(memory.ends, ends, watermark)
-        after = ChangesState(watermark, waiting_begins, waiting_ends)
-        return Step(after.save(), self._net_changes(begun, ended), watermark)
+        begins, ends = memory.waiting
+        new_begins, new_ends = self._edges(new)
+        begins, begun = split_due(begins, new_begins, watermark)
+        ends, ended = split_due(ends, new_ends, watermark)
+        return Step(HeldBack(watermark, (begins, ends)).save(), self._net_changes(begun, ended), watermark)
 
     @property
     def _lead_time(self) -> int:
@@ -79,29 +78,3 @@ class ChangesOperator:
         groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(both)).groups
         weights = np.repeat(np.array([1, -1], np.int64), [len(more), len(less)])
         return both.take(net_rows(groups, both.start, weights))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChangesState:
-    """Beginnings and ends that the watermark has not passed yet."""
-
-    watermark: int
-    begins: Schedule
-    ends: Schedule
-
-    @staticmethod
-    def load(chunks: Chunks) -> ChangesState:
-        figures = figures_of(chunks)
-        schedules = (Schedule.load(name, chunks, figures) for name in (_BEGINS, _ENDS))
-        return ChangesState(figures.get("watermark", BEGINNING), *schedules)
-
-    def save(self) -> Chunks:
-        figures = {"watermark": self.watermark, **self.begins.figures(), **self.ends.figures()}
-        return {FIGURES: figures_chunk(figures), **self.begins.chunks(), **self.ends.chunks()}
-
-
-def _split_due(waiting: Schedule, new: Batch, watermark: int) -> tuple[Schedule, Batch]:
-    """Split waiting and new rows: return those that keep waiting, and those before the watermark."""
-    now = new.start < watermark
-    rest, come = waiting.with_rows(new.filter(~now).to_arrow()).take_before(watermark)
-    return rest, concat([new.filter(now), *(Batch.from_arrow(rows) for rows in come)])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from tidegate.algebra.explain import duration_text
 from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.hold_back import HeldBack, split_due, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
@@ -42,28 +40,22 @@ class CoalesceOperator:
         return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {duration_text(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory = CoalesceState.load(state)
+        memory = HeldBack.load(state, _FUTURES, _HELD)
+        futures, held = memory.waiting
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
-        now = arrived.start < watermark
-        futures = memory.futures.with_rows(arrived.filter(~now).to_arrow())
+        futures, due = split_due(futures, arrived, watermark)
         if watermark == memory.watermark:
-            changed = CoalesceState(watermark, futures, memory.held)
-            return Step(
-                changed.save() if len(arrived) or not state else state,
-                Batch.empty(self.schema),
-                changed.output_watermark,
-            )
-        futures, come = futures.take_before(watermark)
-        held, ended = memory.held.take_before(watermark)
-        due = [arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)]
-        merged = self._merge_adjacent(concat([*due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
+            changed = HeldBack(watermark, (futures, held)).save() if len(arrived) or not state else state
+            return Step(changed, Batch.empty(self.schema), _output_watermark(watermark, held))
+        held, ended = held.take_before(watermark)
+        merged = self._merge_adjacent(concat([due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
         # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
-        memory = CoalesceState(
-            watermark, futures, held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
-        )
-        return Step(memory.save(), merged.filter(~extensible), memory.output_watermark)
+        # Elements that are held wait in the order of their ends.
+        held = held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
+        after = HeldBack(watermark, (futures, held))
+        return Step(after.save(), merged.filter(~extensible), _output_watermark(watermark, held))
 
     def _merge_adjacent(self, batch: Batch) -> Batch:
         keys = [canonical(column) for column in batch.columns.columns]
@@ -73,29 +65,10 @@ class CoalesceOperator:
         return Batch(since, chosen.end, chosen.columns)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CoalesceState:
-    """Elements that start later, by start, and elements held back, by end."""
-
-    watermark: int
-    futures: Schedule
-    held: Schedule
-
-    @staticmethod
-    def load(chunks: Chunks) -> CoalesceState:
-        figures = figures_of(chunks)
-        schedules = (Schedule.load(name, chunks, figures) for name in (_FUTURES, _HELD))
-        return CoalesceState(figures.get("watermark", BEGINNING), *schedules)
-
-    def save(self) -> Mapping[str, pa.RecordBatch]:
-        figures = {"watermark": self.watermark, **self.futures.figures(), **self.held.figures()}
-        return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.held.chunks()}
-
-    @property
-    def output_watermark(self) -> int:
-        """Return the time before which nothing more will be emitted."""
-        starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in self.held.runs if run.waiting_count)
-        return min((self.watermark, *starts))
+def _output_watermark(watermark: int, held: Schedule) -> int:
+    """Return the time before which nothing more will be emitted."""
+    starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in held.runs if run.waiting_count)
+    return min((watermark, *starts))
 
 
 def _swap_start_and_end(batch: Batch) -> Batch:

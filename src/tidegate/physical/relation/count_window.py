@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.common.arrays import Ints
-from tidegate.physical.common.batch import Batch, concat, concat_columns, take
+from tidegate.physical.common.batch import Batch, concat_columns, take
 from tidegate.physical.common.emit import Emit
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.relation.kernels.count_window import ALL, CountWindowResult, GroupCounts, count_windows
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import FOREVER
 
 _FUTURES, _GROUPS, _ELEMENTS, _SINCE = "futures", "groups", "elements", "since"
 _COUNT, _SIZE = "count", "size"
@@ -51,14 +51,12 @@ class CountWindowOperator:
         memory = CountWindowState.load(self, state)
         watermark = max(memory.watermark, min(watermarks[0], FOREVER))
         arrived = valid_elements(inputs[0], memory.watermark)
-        now = arrived.start < watermark
-        memory = replace(memory, futures=memory.futures.with_rows(arrived.filter(~now).to_arrow()))
+        futures, due = split_due(memory.futures, arrived, watermark)
+        memory = replace(memory, futures=futures)
         if watermark == memory.watermark:
             changed = state if state and not len(arrived) else memory.save()
             return Step(changed, Batch.empty(self.schema), memory.output_watermark)
-        futures, come = memory.futures.take_before(watermark)
-        due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
-        after, output = self._advance(replace(memory, futures=futures), due, watermark)
+        after, output = self._advance(memory, due, watermark)
         return Step(after.save(), output, after.output_watermark)
 
     def _advance(self, memory: CountWindowState, due: Batch, watermark: int) -> tuple[CountWindowState, Batch]:
@@ -112,11 +110,11 @@ class CountWindowState:
 
     @staticmethod
     def load(operator: CountWindowOperator, chunks: Chunks) -> CountWindowState:
-        figures = figures_of(chunks)
+        watermark, [futures] = load_waiting(chunks, _FUTURES)
         held = {name: chunks[name] for name in (_GROUPS, _ELEMENTS, _SINCE) if name in chunks}
         return CountWindowState(
-            figures.get("watermark", BEGINNING),
-            Schedule.load(_FUTURES, chunks, figures),
+            watermark,
+            futures,
             _load_groups(operator, held),
             held.get(_ELEMENTS, pa.RecordBatch.from_pylist([], schema=operator.schema.arrow)),
             _load_since(operator, held),
@@ -124,8 +122,7 @@ class CountWindowState:
         )
 
     def save(self) -> Chunks:
-        figures = {"watermark": self.watermark, **self.futures.figures()}
-        return {FIGURES: figures_chunk(figures), **self.futures.chunks(), **self.chunks}
+        return {**waiting_chunks({"watermark": self.watermark}, self.futures), **self.chunks}
 
     @property
     def not_emitted(self) -> Ints:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.hold_back import FIGURES, figures_of, split_due, waiting_chunks
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.subscriptions.keys import KeyColumns, KeyNumbers
@@ -47,12 +44,10 @@ class SubscriptionsState:
 
     def take_due(self, which: int, arrived: Batch, watermark: int) -> Batch:
         """Return the elements of an input that are before the watermark; the others wait."""
-        now = arrived.start < watermark
-        later = arrived.filter(~now)
-        futures, come = self.futures[which].with_rows(later.to_arrow()).take_before(watermark)
+        futures, due = split_due(self.futures[which], arrived, watermark)
         self.is_changed |= futures is not self.futures[which]
         self.futures[which] = futures
-        return concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+        return due
 
     def put_back_tracker(self, chunks: Chunks) -> None:
         """Return the tracker to the state cache, under the unchanged state from which it was loaded."""
@@ -60,15 +55,8 @@ class SubscriptionsState:
             cache_tracker(chunks[FIGURES], self.tracker)
 
     def save(self) -> Chunks:
-        figures: Mapping[str, int] = {
-            "watermark": self.watermark,
-            **{name: value for each in self.futures for name, value in each.figures().items()},
-            **self.registry.figures(),
-            **self.tracker.figures(),
-        }
-        chunks: dict[str, pa.RecordBatch] = {FIGURES: figures_chunk(figures)}
-        for each in self.futures:
-            chunks |= each.chunks()
+        figures = {"watermark": self.watermark, **self.registry.figures(), **self.tracker.figures()}
+        chunks = waiting_chunks(figures, *self.futures)
         chunks |= {**self.registry.chunks(), **self.keys.chunks(), **self.tracker.chunks()}
         cache_tracker(chunks[FIGURES], self.tracker)
         return chunks

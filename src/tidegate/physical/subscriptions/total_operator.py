@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.subscriptions import TOTAL, TotalCompletion
-from tidegate.physical.common.batch import Batch, concat
-from tidegate.physical.common.hold_back import FIGURES, figures_chunk, figures_of, valid_elements
+from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.hold_back import load_waiting, split_due, valid_elements, waiting_chunks
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.order_codes import integers
 from tidegate.physical.common.kernels.schedule import Schedule
@@ -18,7 +18,7 @@ from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.subscriptions.kernels.totals import GroupedElements, Totals, add_up, drop_expired
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER
+from tidegate.time import FOREVER
 
 _FUTURES, _GROUPS, _KEPT = "futures", "groups", "kept"
 
@@ -50,9 +50,7 @@ class TotalThresholdOperator:
         arrived = valid_elements(inputs[0], memory.watermark)
         if watermark == memory.watermark and not len(arrived):
             return Step(state, Batch.empty(self.schema), watermark)
-        now = arrived.start < watermark
-        futures, come = memory.futures.with_rows(arrived.filter(~now).to_arrow()).take_before(watermark)
-        due = concat([arrived.filter(now), *(Batch.from_arrow(rows) for rows in come)])
+        futures, due = split_due(memory.futures, arrived, watermark)
         after, output = self._count_due(replace(memory, watermark=watermark, futures=futures), due)
         return Step(after.save(), output, watermark)
 
@@ -87,7 +85,6 @@ class _TotalState:
 
     @staticmethod
     def load(operator: TotalThresholdOperator, chunks: Chunks) -> _TotalState:
-        figures = figures_of(chunks)
         keys = tuple(pa.array([], operator.elements.type_of(k).arrow) for k in operator.keys)
         totals = Totals.empty(0)
         if _GROUPS in chunks:
@@ -95,7 +92,8 @@ class _TotalState:
             keys, totals = tuple(keys_), Totals(np.array(total), np.array(done), totals.kept)
         if _KEPT in chunks:
             totals = totals._replace(kept=GroupedElements(*(np.array(column) for column in chunks[_KEPT].columns)))
-        return _TotalState(figures.get("watermark", BEGINNING), Schedule.load(_FUTURES, chunks, figures), keys, totals)
+        watermark, [futures] = load_waiting(chunks, _FUTURES)
+        return _TotalState(watermark, futures, keys, totals)
 
     def with_founders(self, keys: Sequence[pa.Array], new: int) -> _TotalState:
         """Add new keys with empty totals."""
@@ -119,10 +117,10 @@ class _TotalState:
 
     def save(self) -> Chunks:
         total, done, kept = self.totals
-        chunks = {FIGURES: figures_chunk({"watermark": self.watermark, **self.futures.figures()})}
+        chunks = waiting_chunks({"watermark": self.watermark}, self.futures)
         names = ["total", "done", *(f"key.{place}" for place in range(len(self.keys)))]
         if len(total):
             chunks[_GROUPS] = pa.RecordBatch.from_arrays([pa.array(total), pa.array(done), *self.keys], names)
         if len(kept.group):
             chunks[_KEPT] = pa.RecordBatch.from_arrays([pa.array(c) for c in kept], list(GroupedElements._fields))
-        return {**chunks, **self.futures.chunks()}
+        return chunks

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.chunks import chunk_of_columns, columns_of_chunk
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.state_cache import StateCache
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
@@ -117,7 +117,7 @@ class SubscriptionTracker:
         saved: dict[str, tuple[Columns, pa.RecordBatch]] = {}
         for name, part in self.tracker.to_columns().items():
             known = self.saved.get(name)
-            saved[name] = known if known is not None and known[0] is part else (part, _to_chunk(part))
+            saved[name] = known if known is not None and known[0] is part else (part, chunk_of_columns(part))
         self.saved = saved
         return {f"{_PREFIX}{name}": chunk for name, (_, chunk) in saved.items()}
 
@@ -142,7 +142,7 @@ def restore_tracker(
     if kept is not None and kept.kind == kind:
         return kept
     own = {name.removeprefix(_PREFIX): c for name, c in chunks.items() if name.startswith(_PREFIX)}
-    parts = {name: _to_columns(c) for name, c in own.items()}
+    parts = {name: columns_of_chunk(c) for name, c in own.items()}
     saved = {name: (parts[name], own[name]) for name in own}
     tracker = _load_tracker(kind, parts) if parts else _empty_tracker(kind)
     return SubscriptionTracker(kind, tracker, figures.get("counted", 0), saved)
@@ -161,15 +161,3 @@ def _batch_tracker(kind: TrackerKind) -> RangeTracker:
 
 def _load_tracker(kind: TrackerKind, parts: Mapping[str, Columns]) -> RangeTracker | SlidingTracker:
     return BatchTracker.from_columns(parts) if kind.within is None else SlidingTracker.from_columns(parts)
-
-
-def _to_chunk(part: Columns) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in part.values()], list(part))
-
-
-def _to_columns(chunk: pa.RecordBatch) -> Columns:
-    arrays: dict[str, np.ndarray[Any, Any]] = {
-        name: column.to_numpy(zero_copy_only=False)
-        for name, column in zip(chunk.schema.names, chunk.columns, strict=True)
-    }
-    return arrays

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.algebra.explain import duration_text
 from tidegate.algebra.threshold_alert import Demand
-from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed, find_duplicates, order_by_group_and_time
 from tidegate.schema import Schema
-
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask
     return found | copies
 
 
-def float_values(column: pa.Array) -> Doubles:
+def float_values(column: pa.Array) -> Floats:
     """Return the values of a column as floats; NULL becomes NaN, which keeps the element."""
     wide = column.cast(pa.float64())
     return np.array(wide.fill_null(np.nan) if wide.null_count else wide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from inline_snapshot import snapshot
+from support.pipes import CLOSING_PRICE
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import walk
@@ -134,24 +135,7 @@ Map O.itemID AS itemID, O.sellerID AS sellerID, O.start_price AS start_price, O.
 
 
 def test_closing_price() -> None:
-    text = """
-CREATE STREAM CurrentPrice AS
-    SELECT P.itemID, P.price, O.sellerID AS sellerID
-    FROM ((SELECT itemID, bid_price AS price
-            FROM Bid WINDOW(RANGE 2 DAYS))
-          UNION ALL
-        (SELECT itemID, start_price AS price
-            FROM OpenAuction WINDOW(RANGE 2 DAYS))) P,
-              ClosedAuction C,
-              OpenAuction O WINDOW(RANGE 2 DAYS)
-    WHERE P.itemID = C.itemID AND C.itemID = O.itemID;
-
-CREATE STREAM ClosingPriceStream AS
-    SELECT itemID, sellerID, MAX(P.price) AS price
-    FROM CurrentPrice P,
-    GROUP BY P.itemID, P.sellerID;
-"""
-    [query] = program(text).queries
+    [query] = program(CLOSING_PRICE).queries
     assert query.name == "ClosingPriceStream"
     assert explain(query.plan) == snapshot("""\
 Map P.itemID AS itemID, P.sellerID AS sellerID, max_price AS price

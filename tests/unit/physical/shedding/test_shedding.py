@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.sets import sets_of
 
 from benchmarks.support import shedding_data as made
 from benchmarks.support import shedding_paper as paper
@@ -22,7 +23,6 @@ from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.matching import Method, find_matches
 from tidegate.physical.similarity_join.kernels.model import PairUtility, SimilarityJoinSettings, Utilities
 from tidegate.physical.similarity_join.kernels.slots import SlotArrivals, split_into_slots
-from tidegate.physical.similarity_join.kernels.values import sets_of
 
 WARM = 20
 LATE = Workload(0.8, seconds=100)

@@ -11,12 +11,9 @@ Nothing is rounded before the end, so a result depends on the numbers alone, nev
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Flags, Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-
-Flags = npt.NDArray[np.uint8]
 
 LOWEST_EXPONENT = -1074
 """Exponent of the smallest double: the unit of digit 0."""

@@ -6,28 +6,44 @@ found in logarithmic time.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.aggregate.kernels import exact_sum, wide
-from tidegate.physical.aggregate.kernels.slots import Slots, Spans, events_by_slot
-from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.aggregate.kernels.slots import SlotEvents, Slots, Spans, events_by_slot
+from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.groups import sort_by_group
 
-Doubles = npt.NDArray[np.float64]
+
+class RankedGroups(NamedTuple):
+    """Elements in their order: those of a group are `elements[bounds[group] : bounds[group + 1]]`.
+
+    The slots of the group are [slot_bounds[group], slot_bounds[group + 1]).
+    """
+
+    bounds: Ints
+    elements: Ints
+    slot_bounds: Ints
 
 
 def quantiles(
     numbers: Ints, order: Ints, slots: Slots, spans: Spans, *, is_double: bool, share: tuple[int, int]
-) -> tuple[Doubles, Mask]:
+) -> tuple[Floats, Mask]:
     """Return the value at a share (numerator, denominator) of the live values, and where there is none.
 
     The numbers are integers, or doubles by their bits. Between two of them, the result is interpolated exactly and
     rounded once.
     """
-    bounds, ranks = sort_by_group(slots.group[spans.first], order, len(slots.bounds) - 1)
-    return _quantiles(numbers, is_double, *share, bounds, ranks, *events_by_slot(spans, slots.total), slots.bounds)
+    return _quantiles(
+        numbers, is_double, share, _ranked_groups(order, slots, spans), events_by_slot(spans, slots.total)
+    )
+
+
+def _ranked_groups(order: Ints, slots: Slots, spans: Spans) -> RankedGroups:
+    bounds, elements = sort_by_group(slots.group[spans.first], order, len(slots.bounds) - 1)
+    return RankedGroups(bounds, elements, slots.bounds)
 
 
 @inlined
@@ -54,36 +70,48 @@ def _select_rank(tree: Ints, base: int, size: int, number: int) -> int:
     return at
 
 
+@inlined
+def _apply_events(events: SlotEvents, slot: int, is_first: bool, tree: Ints, base: int, size: int, rank: Ints) -> int:  # noqa: FBT001 - Numba takes it by position
+    """Count the elements that start with a slot, and no longer those that end; return the change of the number."""
+    change = events.start_bounds[slot + 1] - events.start_bounds[slot]
+    for at in range(events.start_bounds[slot], events.start_bounds[slot + 1]):
+        _update_count(tree, base, size, rank[events.start_order[at]], 1)
+    if not is_first:  # elements that end with the last slot of the previous group have this slot as their end
+        for at in range(events.end_bounds[slot], events.end_bounds[slot + 1]):
+            _update_count(tree, base, size, rank[events.end_order[at]], -1)
+        change -= events.end_bounds[slot + 1] - events.end_bounds[slot]
+    return change
+
+
+@compiled
+def _ranks_in_groups(groups: RankedGroups) -> Ints:
+    """Return the rank of each element in its group."""
+    ranks = np.empty(len(groups.elements), np.int64)
+    for group in range(len(groups.bounds) - 1):
+        for at in range(groups.bounds[group], groups.bounds[group + 1]):
+            ranks[groups.elements[at]] = at - groups.bounds[group]
+    return ranks
+
+
 @compiled
 def _quantiles(
-    numbers: Ints, is_double: bool, numerator: int, denominator: int,  # noqa: FBT001 - Numba takes it by position
-    bounds: Ints, ranks: Ints, start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
-    slot_bounds: Ints,
-) -> tuple[Doubles, Mask]:  # fmt: skip
-    slots = len(start_bounds) - 2
+    numbers: Ints, is_double: bool, share: tuple[int, int], groups: RankedGroups, events: SlotEvents,  # noqa: FBT001 - Numba takes it by position
+) -> tuple[Floats, Mask]:  # fmt: skip
+    bounds, elements, slot_bounds = groups
+    slots, (numerator, denominator) = len(events.start_bounds) - 2, share
     result, missing = np.zeros(slots, np.float64), np.zeros(slots, np.bool_)
-    rank, tree = np.empty(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
+    rank, tree = _ranks_in_groups(groups), np.zeros(len(elements), np.int64)
     row, scratch = np.zeros((1, 96), np.int64), np.zeros(98, np.int64)
     for group in range(len(bounds) - 1):
-        base, size = bounds[group], bounds[group + 1] - bounds[group]
-        for at in range(size):
-            rank[ranks[base + at]] = at
-        count = 0
+        base, size, live = bounds[group], bounds[group + 1] - bounds[group], 0
         for slot in range(slot_bounds[group], slot_bounds[group + 1]):
-            for at in range(start_bounds[slot], start_bounds[slot + 1]):
-                _update_count(tree, base, size, rank[start_order[at]], 1)
-                count += 1
-            # Elements that end with the last slot of the previous group have this slot as their end; skip them.
-            for at in range(end_bounds[slot], end_bounds[slot + 1]):
-                if slot > slot_bounds[group]:
-                    _update_count(tree, base, size, rank[end_order[at]], -1)
-                    count -= 1
-            if count == 0:
+            live += _apply_events(events, slot, slot == slot_bounds[group], tree, base, size, rank)
+            if live == 0:
                 missing[slot] = True
             else:
-                whole, part = divmod((count - 1) * numerator, denominator)
-                below = numbers[ranks[base + _select_rank(tree, base, size, whole)]]
-                above = below if part == 0 else numbers[ranks[base + _select_rank(tree, base, size, whole + 1)]]
+                whole, part = divmod((live - 1) * numerator, denominator)
+                below = numbers[elements[base + _select_rank(tree, base, size, whole)]]
+                above = below if part == 0 else numbers[elements[base + _select_rank(tree, base, size, whole + 1)]]
                 result[slot] = _value_between(below, above, is_double, part, denominator, row, scratch)
     return result, missing
 
@@ -130,38 +158,27 @@ def first_few(
     Elements with the same number in `ties` as the last of them are returned as well. An element occurs once for every
     unbroken sequence of slots.
     """
-    bounds, ranks = sort_by_group(slots.group[spans.first], order, len(slots.bounds) - 1)
-    element, first, last = _first_few(
-        bounds, ranks, ties, *events_by_slot(spans, slots.total), slots.bounds, offset, count
-    )
+    groups, events = _ranked_groups(order, slots, spans), events_by_slot(spans, slots.total)
+    element, first, last = _first_few(groups, ties, events, offset, count)
     return element, Spans(first, last)
 
 
 @compiled
 def _first_few(
-    bounds: Ints, ranks: Ints, ties: Ints, start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
-    slot_bounds: Ints, offset: int, count: int,
-) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    rank, tree = np.empty(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
-    piece = np.full(len(ranks), -1)  # the latest piece of each element
-    found, first, last = _allocate(2 * len(ranks) + 16)
+    groups: RankedGroups, ties: Ints, events: SlotEvents, offset: int, count: int
+) -> tuple[Ints, Ints, Ints]:
+    bounds, elements, slot_bounds = groups
+    rank, tree = _ranks_in_groups(groups), np.zeros(len(elements), np.int64)
+    piece = np.full(len(elements), -1)  # the latest piece of each element
+    found, first, last = _allocate(2 * len(elements) + 16)
     filled = 0
     for group in range(len(bounds) - 1):
-        base, size = bounds[group], bounds[group + 1] - bounds[group]
-        for at in range(size):
-            rank[ranks[base + at]] = at
-        live = 0
+        base, size, live = bounds[group], bounds[group + 1] - bounds[group], 0
         for slot in range(slot_bounds[group], slot_bounds[group + 1]):
-            for at in range(start_bounds[slot], start_bounds[slot + 1]):
-                _update_count(tree, base, size, rank[start_order[at]], 1)
-                live += 1
-            for at in range(end_bounds[slot], end_bounds[slot + 1]):
-                if slot > slot_bounds[group]:
-                    _update_count(tree, base, size, rank[end_order[at]], -1)
-                    live -= 1
+            live += _apply_events(events, slot, slot == slot_bounds[group], tree, base, size, rank)
             tie = -1
             for number in range(offset, live):
-                element = ranks[base + _select_rank(tree, base, size, number)]
+                element = elements[base + _select_rank(tree, base, size, number)]
                 if number >= offset + count and ties[element] != tie:
                     break
                 tie = ties[element]

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.aggregate.kernels import exact_sum, wide
 from tidegate.physical.aggregate.kernels.exact_sum import INTEGER_DIGITS, SPECIALS, digits_needed
-from tidegate.physical.aggregate.kernels.slots import Spans, events_by_slot
-from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.aggregate.kernels.slots import SlotEvents, Spans, events_by_slot
+from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-
-Doubles = npt.NDArray[np.float64]
 
 
 def integer_sums(numbers: Ints, spans: Spans, count: int) -> tuple[Ints, Mask]:
     """Return the sum in each slot, and whether it fits into 64 bits."""
-    return _integer_sums(numbers, *events_by_slot(spans, count))
+    return _integer_sums(numbers, events_by_slot(spans, count))
 
 
-def double_sums(numbers: Ints, spans: Spans, count: int, *, is_double: bool) -> Doubles:
+def double_sums(numbers: Ints, spans: Spans, count: int, *, is_double: bool) -> Floats:
     """Return the sum in each slot as a double; the numbers are integers, or doubles by their bits."""
     low, high = digits_needed(numbers, np.ones(len(numbers), np.uint8)) if is_double else (0, 0)
     size = high - low + 1 if is_double else INTEGER_DIGITS
-    return _double_sums(numbers, is_double, low, max(size, 1), *events_by_slot(spans, count))
+    return _double_sums(numbers, is_double, low, max(size, 1), events_by_slot(spans, count))
 
 
-def variances(numbers: Ints, spans: Spans, count: int, *, is_double: bool, sample: bool) -> tuple[Doubles, Mask]:
+def variances(numbers: Ints, spans: Spans, count: int, *, is_double: bool, sample: bool) -> tuple[Floats, Mask]:
     """Return the variance in each slot, of a sample or of the population, and where there is none."""
     low, high = wide.extreme_places(numbers, is_double)
-    return _variances(numbers, is_double, low >> 5, high, sample, *events_by_slot(spans, count))
+    return _variances(numbers, is_double, low >> 5, high, sample, events_by_slot(spans, count))
 
 
 @compiled
-def _integer_sums(
-    numbers: Ints, start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints
-) -> tuple[Ints, Mask]:
+def _integer_sums(numbers: Ints, events: SlotEvents) -> tuple[Ints, Mask]:
+    start_bounds, start_order, end_bounds, end_order = events
     slots = len(start_bounds) - 2
     result, fits = np.zeros(slots, np.int64), np.ones(slots, np.bool_)
     sums = np.zeros((1, INTEGER_DIGITS), np.int64)
@@ -50,9 +46,9 @@ def _integer_sums(
 
 @compiled
 def _double_sums(
-    numbers: Ints, is_double: bool, low: int, size: int,  # noqa: FBT001 - Numba takes it by position
-    start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
-) -> Doubles:  # fmt: skip
+    numbers: Ints, is_double: bool, low: int, size: int, events: SlotEvents,  # noqa: FBT001 - Numba takes it by position
+) -> Floats:  # fmt: skip
+    start_bounds, start_order, end_bounds, end_order = events
     slots = len(start_bounds) - 2
     result = np.zeros(slots, np.float64)
     sums, scratch = np.zeros((1, SPECIALS + size), np.int64), np.empty(size + 2, np.int64)
@@ -78,9 +74,9 @@ def _add_number(sums: Ints, is_double: bool, low: int, number: int, sign: int) -
 
 @compiled
 def _variances(
-    numbers: Ints, is_double: bool, low: int, highest: int, sample: bool,  # noqa: FBT001 - as above
-    start_bounds: Ints, start_order: Ints, end_bounds: Ints, end_order: Ints,
-) -> tuple[Doubles, Mask]:  # fmt: skip
+    numbers: Ints, is_double: bool, low: int, highest: int, sample: bool, events: SlotEvents,  # noqa: FBT001 - as above
+) -> tuple[Floats, Mask]:  # fmt: skip
+    start_bounds, start_order, end_bounds, end_order = events
     slots = len(start_bounds) - 2
     result, missing = np.zeros(slots, np.float64), np.zeros(slots, np.bool_)
     # A number reaches two digits above that of its place, its square four; one more is for carries.

@@ -9,13 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.groups import sort_by_group, sort_by_group_and_time
-
-Flags = npt.NDArray[np.uint8]
 
 CARRIED = -(2**63)
 """Start of an element that is live from before the first slot."""

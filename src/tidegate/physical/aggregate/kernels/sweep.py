@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.aggregate.kernels import exact_sum, frontier
 from tidegate.physical.aggregate.kernels.frontier import Frontiers
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Flags, Floats, Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.time import BEGINNING
-
-Flags = npt.NDArray[np.uint8]
 
 COUNT_ALL, COUNT, SUM_INTEGER, SUM_DOUBLE, AVERAGE, BEST = range(6)
 """Operations of calls; the operand is the number of a counted column or, for BEST, of a frontier."""
@@ -128,16 +125,16 @@ def sweep(
         live = sums[group, 0] > 0 if keeps_count else until[group] > BEGINNING
         opened, fresh = since[group], 0
         if live and (i < i_end or j < j_end or not keeps_count or len(head) > 0 or not holds_back):
-            _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, now)
+            _sums_as_doubles(columns, sums, group, doubles, scratch)
+            _evaluate_sums(columns, calls, sums, group, doubles, number, status, now)
+            _evaluate_best(calls, group, head, tail, best_code, number, status, now)
         while True:
             time = start_time[start_order[i]] if i < i_end else _NEVER
             if j < j_end:
                 time = min(time, end_time[end_order[j]])
             if live and not keeps_count:
                 time = min(time, until[group])
-            for best in range(len(head)):
-                if head[best, group] < tail[best, group]:
-                    time = min(time, best_end[best, head[best, group]])
+            time = _earliest_end(head, tail, best_end, group, time)
             if time >= watermark:
                 break
             touched[group] = 1
@@ -154,13 +151,13 @@ def sweep(
             while j < j_end and end_time[end_order[j]] == time:
                 _count_element(columns, sums, group, end_values, end_present, end_order[j], -1)
                 j += 1
-            for best in range(len(head)):
-                while head[best, group] < tail[best, group] and best_end[best, head[best, group]] <= time:
-                    head[best, group] += 1
+            _remove_ended(head, tail, best_end, group, time)
             was_live = live
             live = sums[group, 0] > 0 if keeps_count else until[group] > time
             if live:
-                _evaluate(columns, calls, sums, group, head, tail, best_code, doubles, scratch, number, status, 1 - now)
+                _sums_as_doubles(columns, sums, group, doubles, scratch)
+                _evaluate_sums(columns, calls, sums, group, doubles, number, status, 1 - now)
+                _evaluate_best(calls, group, head, tail, best_code, number, status, 1 - now)
             if not (live and was_live and _has_same_results(number, status)):
                 if was_live and opened < time:
                     piece_group[filled], piece_start[filled], piece_end[filled] = group, opened, time
@@ -204,26 +201,44 @@ def _count_element(columns: Ints, sums: Ints, group: int, values: Ints, present:
 
 
 @inlined
-def _evaluate(
-    columns: Ints, calls: Ints, sums: Ints, group: int, head: Ints, tail: Ints, best_code: Ints,
-    doubles: npt.NDArray[np.float64], scratch: Ints, number: Ints, status: Flags, side: int,
-) -> None:  # fmt: skip
-    """Write the results of all calls into the given side of `number` and `status`."""
+def _earliest_end(head: Ints, tail: Ints, ends: Ints, group: int, time: int) -> int:
+    """Return the time, or the first end of a best value before it."""
+    for best in range(len(head)):
+        if head[best, group] < tail[best, group]:
+            time = min(time, ends[best, head[best, group]])
+    return time
+
+
+@inlined
+def _remove_ended(head: Ints, tail: Ints, ends: Ints, group: int, time: int) -> None:
+    """Remove the best values that have ended at the time."""
+    for best in range(len(head)):
+        while head[best, group] < tail[best, group] and ends[best, head[best, group]] <= time:
+            head[best, group] += 1
+
+
+@inlined
+def _sums_as_doubles(columns: Ints, sums: Ints, group: int, doubles: Floats, scratch: Ints) -> None:
+    """Convert the sums of which a double is wanted."""
     for column in range(len(columns)):
         if columns[column, 5]:
             doubles[column] = _sum_as_double(columns, sums, group, column, scratch)
+
+
+@inlined
+def _evaluate_sums(
+    columns: Ints, calls: Ints, sums: Ints, group: int, doubles: Floats, number: Ints, status: Flags, side: int
+) -> None:
+    """Write the results of all calls that count or add into the given side of `number` and `status`."""
     for call in range(len(calls)):
         operation, operand = calls[call, 0], calls[call, 1]
         result, kind = np.int64(0), VALUE
+        if operation == BEST:
+            continue
         if operation == COUNT_ALL:
             result = sums[group, 0]
         elif operation == COUNT:
             result = sums[group, 1 + operand]
-        elif operation == BEST:
-            if head[operand, group] < tail[operand, group]:
-                result = best_code[operand, head[operand, group]]
-            else:
-                kind = NULL
         elif sums[group, 1 + operand] == 0:
             kind = NULL
         elif operation == SUM_INTEGER:
@@ -234,6 +249,21 @@ def _evaluate(
         else:
             result = _canonical_bits(doubles[operand] / sums[group, 1 + operand])
         number[side, call], status[side, call] = result, kind
+
+
+@inlined
+def _evaluate_best(
+    calls: Ints, group: int, head: Ints, tail: Ints, codes: Ints, number: Ints, status: Flags, side: int
+) -> None:
+    """Write the best values into the given side of `number` and `status`."""
+    for call in range(len(calls)):
+        if calls[call, 0] == BEST:
+            best = calls[call, 1]
+            first = head[best, group]
+            if first < tail[best, group]:
+                number[side, call], status[side, call] = codes[best, first], VALUE
+            else:
+                number[side, call], status[side, call] = 0, NULL
 
 
 @inlined

@@ -7,13 +7,10 @@ Digits may be negative or too large until they are carried, as in `exact_sum`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.aggregate.kernels.exact_sum import LOWEST_EXPONENT, double_of, write_magnitude
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-
-Flags = npt.NDArray[np.uint8]
 
 _MASK = 0xFFFFFFFF
 _FRACTION = (1 << 52) - 1

@@ -17,9 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.entries import identity_bytes, is_collection
+from tidegate.physical.common.arrays import Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
-Hashes = npt.NDArray[np.uint64]
+Hashes = Words
 
 NULL_HASH = 0x9AE16A3B2F90404F
 """Hash of NULL in every column."""

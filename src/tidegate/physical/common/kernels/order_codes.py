@@ -12,11 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.entries import identity_bytes, is_collection, normalize
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Flags, Ints, Mask
 
-Flags = npt.NDArray[np.uint8]
-Nulls = npt.NDArray[np.bool_]
-Decode = Callable[[Ints, Nulls | None], pa.Array]
+Decode = Callable[[Ints, Mask | None], pa.Array]
 
 _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
@@ -138,7 +136,7 @@ def _float_codes(column: pa.Array) -> Ints:
     return _flip_negative(numbers.view(np.int64))
 
 
-def _decode_floats(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_floats(kind: pa.DataType, codes: Ints, nulls: Mask | None) -> pa.Array:
     return pa.array(_flip_negative(codes).view(np.float64), mask=nulls).cast(kind)
 
 
@@ -147,9 +145,9 @@ def _flip_negative(bits: Ints) -> Ints:
     return np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
 
 
-def _decode_integers(kind: pa.DataType, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_integers(kind: pa.DataType, codes: Ints, nulls: Mask | None) -> pa.Array:
     return pa.array(codes.astype(np.bool_) if pa.types.is_boolean(kind) else codes, mask=nulls).cast(kind)
 
 
-def _decode_ranks(ordered: pa.Array, codes: Ints, nulls: Nulls | None) -> pa.Array:
+def _decode_ranks(ordered: pa.Array, codes: Ints, nulls: Mask | None) -> pa.Array:
     return ordered.take(pa.array(codes, mask=nulls))

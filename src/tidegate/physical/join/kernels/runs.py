@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.physical.common.arrays import Positions
 from tidegate.physical.common.batch import Batch, Times, concat_columns, take
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import Hashes, fixed_width_values
 from tidegate.time import FOREVER
-
-Positions = npt.NDArray[np.int32]
 
 SAMPLE = 512
 """Number of ends of a run that are sampled, at most, to predict when most of its rows will have expired."""

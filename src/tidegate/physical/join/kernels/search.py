@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.physical.common.arrays import Floats, Positions
 from tidegate.physical.common.batch import Times
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.join.kernels.runs import Positions, RunIndex, slot_of
-from tidegate.physical.join.kernels.terms import Ranges
+from tidegate.physical.join.kernels.runs import RunIndex, slot_of
 from tidegate.time import FOREVER
 
 LEAST_ROOM = 1024
@@ -41,7 +41,7 @@ class Probe:
     """Run whose rows search for partners."""
 
     index: RunIndex
-    ranges: Ranges
+    ranges: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,16 +12,15 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.physical.common.arrays import Floats
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import fixed_width_values
 
 MOST_TERMS = 3
 """Number of terms that are tested during the search."""
 
-Ranges = npt.NDArray[np.float64]
 """By row and term: shift, factor, low, high, and 1 if x must lie outside."""
 
 
@@ -55,7 +54,7 @@ class Term(NamedTuple):
     constant: float
 
 
-def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> Ranges:
+def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> Floats:
     """Return the ranges of probing rows, given a column of doubles for each term, NULL where it cannot be tested."""
     ranges = np.empty((rows, len(terms), 5))
     for number, (column, term) in enumerate(zip(columns, terms, strict=True)):

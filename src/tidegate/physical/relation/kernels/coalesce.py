@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.groups import sort_by_group_and_time
 
-Times = npt.NDArray[np.int64]
 
-
-def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, Times]:
+def chains(groups: Ints, start: Ints, end: Ints, length: int) -> tuple[Ints, Ints]:
     """Return the last row of each chain of adjacent rows, and when the chain starts; it ends with that row.
 
     Rows of one group are adjacent if one ends when the other starts. Each row continues at most one other, and no chain

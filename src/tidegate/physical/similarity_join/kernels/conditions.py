@@ -76,6 +76,13 @@ class RequiredOverlap(NamedTuple):
     share: float = 0.0
 
 
+class RequiredProduct(NamedTuple):
+    """Least sum of the products of common items' weights; `doubt` is that of `InnerProduct`."""
+
+    least: float
+    doubt: float
+
+
 def required_overlap(condition: Condition, *, flipped: bool) -> RequiredOverlap:
     """Return the common items that a condition on sets needs. If `flipped`, the right set is the probing one."""
     match condition:

@@ -8,16 +8,26 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, is_match, least_common
+from tidegate.physical.similarity_join.kernels.conditions import (
+    RequiredOverlap,
+    RequiredProduct,
+    is_match,
+    least_common,
+)
 from tidegate.physical.similarity_join.kernels.nested import (
-    Numeric,
     count_common,
     has_enough_product,
     is_near,
     most_common_items,
 )
 from tidegate.physical.similarity_join.kernels.pairs import append_pair, lower_bound, overlap_range
-from tidegate.physical.similarity_join.kernels.slots import ItemLists, SlotTimes
+from tidegate.physical.similarity_join.kernels.slot_columns import (
+    ItemLists,
+    NumberRanges,
+    SlotNumbers,
+    SlotSets,
+    WeightedSets,
+)
 
 
 @inlined
@@ -40,50 +50,63 @@ def _list_number(lists: ItemLists, item: int) -> int:
     return -1
 
 
+@inlined
+def _find_candidates(
+    lists: ItemLists, numbers: Ints, first: int, last: int, counts: Ints, candidates: Ints
+) -> tuple[int, int]:
+    """Count how many of the lists have each element from `first` on and before `last`.
+
+    Return the number of elements that are in any list, and the number of entries read.
+    """
+    met, read = 0, 0
+    for number in numbers:
+        if number < 0:
+            continue
+        low, high = _list_range(lists, number, first, last, len(counts))
+        read += high - low
+        for place in range(low, high):
+            partner = lists.rows[place]
+            if counts[partner] == 0:
+                candidates[met] = partner
+                met += 1
+            counts[partner] += 1
+    return met, read
+
+
+@inlined
+def _add_unlisted(lists: ItemLists, size: int, first: int, last: int, candidates: Ints, met: int) -> int:
+    """Append the elements in reach that may match a set though no list has them; return the number of candidates.
+
+    These are all elements if the set is empty, otherwise the empty ones.
+    """
+    for n in range(last - first if size == 0 else len(lists.empty)):
+        partner = first + n if size == 0 else lists.empty[n]
+        if first <= partner < last:
+            candidates[met] = partner
+            met += 1
+    return met
+
+
 @compiled
 def by_lists(
-    rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
-    stored: SlotTimes,
-    sizes: Ints,
-    lists: ItemLists,
-    need: RequiredOverlap,
-    lookup: int,
+    rows: Ints, probing: SlotSets, stored: SlotSets, lists: ItemLists, need: RequiredOverlap, lookup: int
 ) -> tuple[Ints, int, int]:
     """Match sets by counting how often an element is in the lists; return matches, pairs in reach, and units."""
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
-    counts, touched = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+    bounds, others = probing.bounds, stored.bounds
+    counts, candidates = np.zeros(len(others) - 1, np.int64), np.empty(len(others) - 1, np.int64)
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
-        size, start, candidates = bounds[row + 1] - bounds[row], probing.start[row], 0
-        for k in range(bounds[row], bounds[row + 1]):
-            number = _list_number(lists, items[k])
-            units += lookup
-            if number < 0:
-                continue
-            low, high = _list_range(lists, number, first, last, len(sizes))
-            units += high - low
-            for place in range(low, high):
-                partner = lists.rows[place]
-                if counts[partner] == 0:
-                    touched[candidates] = partner
-                    candidates += 1
-                counts[partner] += 1
-        for n in range(candidates):
-            partner = touched[n]
-            if is_match(counts[partner], size, sizes[partner], need) and stored.end[partner] > start:
-                found = append_pair(found, count, row, partner)
-                count += 1
+        size, start = bounds[row + 1] - bounds[row], probing.times.start[row]
+        met, read = _find_candidates(lists, _lists_of(lists, probing, row), first, last, counts, candidates)
+        total = _add_unlisted(lists, size, first, last, candidates, met)
+        units += size * lookup + read + total - met
+        for n in range(total):
+            partner = candidates[n]
+            common, other = counts[partner], others[partner + 1] - others[partner]
             counts[partner] = 0
-        for n in range(last - first if size == 0 else len(lists.empty)):
-            partner = first + n if size == 0 else lists.empty[n]
-            if not first <= partner < last:
-                continue
-            units += 1
-            if is_match(0, size, sizes[partner], need) and stored.end[partner] > start:
+            if is_match(common, size, other, need) and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared, units
@@ -92,13 +115,9 @@ def by_lists(
 @compiled
 def by_prefixes(
     rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
+    probing: SlotSets,
     signatures: Words,
-    stored: SlotTimes,
-    others: Ints,
-    other_items: Ints,
+    stored: SlotSets,
     other_signatures: Words,
     lists: ItemLists,
     need: RequiredOverlap,
@@ -110,41 +129,39 @@ def by_prefixes(
     rule it out.
     """
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
-    seen, stamp = np.zeros(len(others) - 1, np.int64), 0
+    bounds, others = probing.bounds, stored.bounds
+    counts, candidates = np.zeros(len(others) - 1, np.int64), np.empty(len(others) - 1, np.int64)
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
-        stamp += 1
-        size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
-        numbers, _ = _rarest_lists(lists, bounds, items, row)
-        for k in range(max(0, min(size, size - least_common(size, need.probing, need) + 1))):
-            units += lookup
-            if numbers[k] < 0:
+        size, start, mine = bounds[row + 1] - bounds[row], probing.times.start[row], signatures[row]
+        length = max(0, min(size, size - least_common(size, need.probing, need) + 1))
+        numbers, _ = _rarest_lists(lists, probing.bounds, probing.items, row)
+        met, read = _find_candidates(lists, numbers[:length], first, last, counts, candidates)
+        total = _add_unlisted(lists, size, first, last, candidates, met)
+        units += length * lookup + read + total - met
+        for n in range(total):
+            partner = candidates[n]
+            counts[partner] = 0
+            other = others[partner + 1] - others[partner]
+            if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
                 continue
-            low, high = _list_range(lists, numbers[k], first, last, len(seen))
-            units += high - low
-            for place in range(low, high):
-                partner = lists.rows[place]
-                if seen[partner] == stamp:
-                    continue
-                seen[partner] = stamp
-                other = others[partner + 1] - others[partner]
-                if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
-                    continue
-                units += 1
-                common = count_common(bounds, items, row, others, other_items, partner)
-                if is_match(common, size, other, need) and stored.end[partner] > start:
-                    found = append_pair(found, count, row, partner)
-                    count += 1
-        for n in range(last - first if size == 0 else len(lists.empty)):
-            partner = first + n if size == 0 else lists.empty[n]
-            if not first <= partner < last:
-                continue
-            units += 1
-            if is_match(0, size, others[partner + 1] - others[partner], need) and stored.end[partner] > start:
+            units += n < met  # the others have been counted
+            common = count_common(bounds, probing.items, row, others, stored.items, partner)
+            if is_match(common, size, other, need) and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared, units
+
+
+@inlined
+def _lists_of(lists: ItemLists, probing: SlotSets, row: int) -> Ints:
+    """Return the numbers of the lists of a set's items, in item order."""
+    low, size = probing.bounds[row], probing.bounds[row + 1] - probing.bounds[row]
+    numbers = np.empty(size, np.int64)
+    for n in range(size):
+        numbers[n] = _list_number(lists, probing.items[low + n])
+    return numbers
 
 
 @inlined
@@ -169,17 +186,10 @@ def _rarest_lists(lists: ItemLists, bounds: Ints, items: Ints, row: int) -> tupl
 @compiled
 def by_weights(
     rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
-    weights: Floats,
-    stored: SlotTimes,
-    others: Ints,
-    other_items: Ints,
-    other_weights: Floats,
+    probing: WeightedSets,
+    stored: WeightedSets,
     lists: ItemLists,
-    least: float,
-    doubt: float,
+    need: RequiredProduct,
     filtered: bool,  # noqa: FBT001 - Numba takes arguments by position
     lookup: int,
 ) -> tuple[Ints, int, int]:
@@ -189,30 +199,23 @@ def by_weights(
     elements found are then verified.
     """
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
-    seen, stamp = np.zeros(len(others) - 1, np.int64), 0
+    many = len(stored.bounds) - 1
+    counts, candidates = np.zeros(many, np.int64), np.empty(many, np.int64)
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
-        stamp += 1
-        start = probing.start[row]
-        numbers, places = _rarest_lists(lists, bounds, items, row)
-        for k in range(_count_lookups(lists, numbers, places, weights, least) if filtered else len(numbers)):
-            units += lookup
-            if numbers[k] < 0:
-                continue
-            low, high = _list_range(lists, numbers[k], first, last, len(seen))
-            units += high - low
-            for place in range(low, high):
-                partner = lists.rows[place]
-                if seen[partner] == stamp:
-                    continue
-                seen[partner] = stamp
-                units += filtered  # without the filter, products could be added up as lists are read
-                if stored.end[partner] > start and has_enough_product(
-                    bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
-                ):
-                    found = append_pair(found, count, row, partner)
-                    count += 1
+        start = probing.times.start[row]
+        numbers, places = _rarest_lists(lists, probing.bounds, probing.items, row)
+        length = _count_lookups(lists, numbers, places, probing.weights, need.least) if filtered else len(numbers)
+        met, read = _find_candidates(lists, numbers[:length], first, last, counts, candidates)
+        units += length * lookup + read
+        units += met * filtered  # without the filter, products could be added up as lists are read
+        for n in range(met):
+            partner = candidates[n]
+            counts[partner] = 0
+            if stored.times.end[partner] > start and has_enough_product(probing, row, stored, partner, need):
+                found = append_pair(found, count, row, partner)
+                count += 1
     return found[:count], compared, units
 
 
@@ -233,32 +236,29 @@ def _count_lookups(lists: ItemLists, numbers: Ints, places: Ints, weights: Float
 @compiled
 def by_order(
     rows: Ints,
-    probing: SlotTimes,
-    values: Numeric,
-    stored: SlotTimes,
-    others: Numeric,
+    probing: SlotNumbers,
+    stored: SlotNumbers,
     order: Ints,
-    lowest: Numeric,
-    highest: Numeric,
+    ranges: NumberRanges,
     distance: Any,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
     lookup: int,
 ) -> tuple[Ints, int, int]:
     """Match numbers in sorted order: each element reads those from its lowest to its highest match."""
     found, count, compared, units = np.empty((64, 2), np.int64), 0, 0, 0
-    ordered = others[order]
+    ordered = stored.values[order]
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
         units += max(1, lookup)
-        place = lower_bound(ordered, lowest[row], 0, len(ordered))
-        while place < len(order) and ordered[place] <= highest[row]:
+        value, highest, start = probing.values[row], ranges.highest[row], probing.times.start[row]
+        place = lower_bound(ordered, ranges.lowest[row], 0, len(ordered))
+        while place < len(order) and ordered[place] <= highest:
             partner = order[place]
+            near = is_near(value, ordered[place], distance, whole)
             place += 1
             units += 1
-            if not first <= partner < last or not is_near(values[row], others[partner], distance, whole):
-                continue
-            if stored.end[partner] > probing.start[row]:
+            if near and first <= partner < last and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared, units

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Floats, Ints, Mask, Words
+from tidegate.physical.common.arrays import Ints, Mask, Words
 from tidegate.physical.common.kernels.hashing import read_only
 from tidegate.physical.similarity_join.kernels import indexed, nested
 from tidegate.physical.similarity_join.kernels.conditions import (
@@ -18,11 +18,13 @@ from tidegate.physical.similarity_join.kernels.conditions import (
     InnerProduct,
     Near,
     RequiredOverlap,
+    RequiredProduct,
     needs_common_items,
     required_overlap,
 )
 from tidegate.physical.similarity_join.kernels.pairs import MatchedPairs, all_pairs, count_pairs
-from tidegate.physical.similarity_join.kernels.slots import MOST_BIT_ITEMS, Slot, SlotTimes
+from tidegate.physical.similarity_join.kernels.slot_columns import NumberRanges, SlotSets
+from tidegate.physical.similarity_join.kernels.slots import MOST_BIT_ITEMS, Slot
 from tidegate.physical.similarity_join.kernels.values import Numbers
 
 Predicate = Callable[[Ints, Ints], Mask]
@@ -69,12 +71,11 @@ def find_matches(
             return _match_sets_nested(probing, rows, stored, required_overlap(condition, flipped=flipped))
     need = required_overlap(condition, flipped=flipped)
     if method is Method.INDEXED:
-        mine, other = probing.sets, (stored.times, stored.sizes, stored.item_lists)
-        return MatchedPairs(*indexed.by_lists(rows, probing.times, mine.bounds, mine.items, *other, need, lookup))
-    lists = stored.prefix_lists(need)
-    return MatchedPairs(
-        *indexed.by_prefixes(rows, *_signature_columns(probing), *_signature_columns(stored), lists, need, lookup)
-    )
+        return MatchedPairs(
+            *indexed.by_lists(rows, probing.timed_sets, stored.timed_sets, stored.item_lists, need, lookup)
+        )
+    signed = *_signed_sets(probing), *_signed_sets(stored)
+    return MatchedPairs(*indexed.by_prefixes(rows, *signed, stored.prefix_lists(need), need, lookup))
 
 
 def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
@@ -91,45 +92,34 @@ def _as_matched_pairs(found: tuple[Ints, int]) -> MatchedPairs:
 
 def _match_sets_nested(probing: Slot, rows: Ints, stored: Slot, need: RequiredOverlap) -> MatchedPairs:
     if len(stored.codes) > MOST_BIT_ITEMS:
-        return _as_matched_pairs(
-            nested.by_merging(rows, *_signature_columns(probing), *_signature_columns(stored), need)
-        )
-    mine, other = probing.sets, (stored.times, stored.sizes, stored.codes, stored.bits)
-    return _as_matched_pairs(nested.by_bits(rows, probing.times, mine.bounds, mine.items, *other, need))
+        return _as_matched_pairs(nested.by_merging(rows, *_signed_sets(probing), *_signed_sets(stored), need))
+    return _as_matched_pairs(nested.by_bits(rows, probing.timed_sets, stored.bit_sets, need))
 
 
-def _signature_columns(slot: Slot) -> tuple[SlotTimes, Ints, Ints, Words]:
-    return slot.times, slot.sets.bounds, slot.sets.items, slot.signatures
-
-
-def _weight_columns(slot: Slot) -> tuple[SlotTimes, Ints, Ints, Floats]:
-    assert slot.sets.weights is not None
-    return slot.times, slot.sets.bounds, slot.sets.items, slot.sets.weights
+def _signed_sets(slot: Slot) -> tuple[SlotSets, Words]:
+    return slot.timed_sets, slot.signatures
 
 
 def _match_equal(method: Method, probing: Slot, rows: Ints, stored: Slot, lookup: int) -> MatchedPairs:
+    mine, other = probing.timed_codes, stored.timed_codes
     if method is Method.NESTED:
-        return _as_matched_pairs(nested.by_equality(rows, probing.times, probing.codes, stored.times, stored.codes))
-    mine, other, zero = probing.codes, stored.codes, np.uint64(0)
-    order, times = stored.order_of_codes, (probing.times, stored.times)
-    return MatchedPairs(*indexed.by_order(rows, times[0], mine, times[1], other, order, mine, mine, zero, True, lookup))  # noqa: FBT003 - Numba takes arguments by position
+        return _as_matched_pairs(nested.by_equality(rows, mine, other))
+    ranges, zero = NumberRanges(mine.values, mine.values), np.uint64(0)
+    return MatchedPairs(*indexed.by_order(rows, mine, other, stored.order_of_codes, ranges, zero, True, lookup))  # noqa: FBT003 - Numba takes arguments by position
 
 
 def _match_near(method: Method, probing: Slot, rows: Ints, stored: Slot, distance: float, lookup: int) -> MatchedPairs:
-    assert isinstance(probing.values, Numbers)
-    assert isinstance(stored.values, Numbers)
-    mine, other = probing.values.values, stored.values.values
-    whole = mine.dtype.kind != "f"
+    mine, other = probing.timed_numbers, stored.timed_numbers
+    whole = mine.values.dtype.kind != "f"
     if distance < 0 or np.isnan(distance):
-        compared = count_pairs(probing.times, rows, stored.times)
+        compared = count_pairs(mine.times, rows, other.times)
         return MatchedPairs(np.empty((0, 2), np.int64), compared, compared)
     exact = np.uint64(min(distance, 2**64 - 2**11)) if whole else np.float64(distance)
     if method is Method.NESTED:
-        return _as_matched_pairs(nested.by_distance(rows, probing.times, mine, stored.times, other, exact, whole))
-    lowest, highest = _near_ranges(mine, distance, whole=whole)
-    ranges = read_only(lowest), read_only(highest)
-    one, two = (probing.times, mine), (stored.times, other)
-    return MatchedPairs(*indexed.by_order(rows, *one, *two, stored.order_of_numbers, *ranges, exact, whole, lookup))
+        return _as_matched_pairs(nested.by_distance(rows, mine, other, exact, whole))
+    lowest, highest = _near_ranges(mine.values, distance, whole=whole)
+    ranges = NumberRanges(read_only(lowest), read_only(highest))
+    return MatchedPairs(*indexed.by_order(rows, mine, other, stored.order_of_numbers, ranges, exact, whole, lookup))
 
 
 def _near_ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any]:
@@ -149,9 +139,9 @@ def _near_ranges(values: Any, distance: float, *, whole: bool) -> tuple[Any, Any
 def _match_product(
     method: Method, probing: Slot, rows: Ints, stored: Slot, wanted: InnerProduct, lookup: int
 ) -> MatchedPairs:
-    one, two, limits = _weight_columns(probing), _weight_columns(stored), (float(wanted.least), float(wanted.doubt))
+    mine, other = probing.weighted_sets, stored.weighted_sets
+    need = RequiredProduct(float(wanted.least), float(wanted.doubt))
     if method is Method.NESTED or wanted.least <= 0:
-        return _as_matched_pairs(nested.by_product(rows, *one, probing.signatures, *two, stored.signatures, *limits))
-    return MatchedPairs(
-        *indexed.by_weights(rows, *one, *two, stored.item_lists, *limits, method is Method.FILTERED, lookup)
-    )
+        return _as_matched_pairs(nested.by_product(rows, mine, probing.signatures, other, stored.signatures, need))
+    filtered = method is Method.FILTERED
+    return MatchedPairs(*indexed.by_weights(rows, mine, other, stored.item_lists, need, filtered, lookup))

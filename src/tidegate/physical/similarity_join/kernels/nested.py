@@ -5,37 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Floats, Ints, Words
+from tidegate.physical.common.arrays import Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, is_match
+from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, RequiredProduct, is_match
 from tidegate.physical.similarity_join.kernels.pairs import append_pair, count_ones, lower_bound, overlap_range
-from tidegate.physical.similarity_join.kernels.slots import SlotTimes
-
-Numeric = npt.NDArray[Any]
+from tidegate.physical.similarity_join.kernels.slot_columns import SlotBits, SlotNumbers, SlotSets, WeightedSets
 
 CHUNK = 32
 """Number of sets that are checked together first, as most share too few items."""
 
 
 @compiled
-def by_bits(
-    rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
-    stored: SlotTimes,
-    sizes: Ints,
-    codes: Ints,
-    bits: Words,
-    need: RequiredOverlap,
-) -> tuple[Ints, int]:
+def by_bits(rows: Ints, probing: SlotSets, stored: SlotBits, need: RequiredOverlap) -> tuple[Ints, int]:
     """Match sets as bits of words; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    bounds, items, sizes, codes, bits = probing.bounds, probing.items, stored.sizes, stored.codes, stored.bits
     words, mine = len(bits), np.zeros(len(bits), np.uint64)
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
         for word in range(words):
             mine[word] = 0
@@ -43,7 +31,7 @@ def by_bits(
             place = lower_bound(codes, items[k], 0, len(codes))
             if place < len(codes) and codes[place] == items[k]:
                 mine[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
-        size, start = bounds[row + 1] - bounds[row], probing.start[row]
+        size, start = bounds[row + 1] - bounds[row], probing.times.start[row]
         least = max(need.least, size) if need.probing else need.least
         for low in range(first, last, CHUNK):
             high = min(last, low + CHUNK)
@@ -53,7 +41,9 @@ def by_bits(
                 common = 0
                 for word in range(words):
                     common += count_ones(mine[word] & bits[word, partner])
-                if common >= least and is_match(common, size, sizes[partner], need) and stored.end[partner] > start:
+                if common < least or not is_match(common, size, sizes[partner], need):
+                    continue
+                if stored.times.end[partner] > start:
                     found = append_pair(found, count, row, partner)
                     count += 1
     return found[:count], compared
@@ -89,29 +79,22 @@ def most_common_items(one: np.uint64, size: int, two: np.uint64, other_size: int
 
 @compiled
 def by_merging(
-    rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
-    signatures: Words,
-    stored: SlotTimes,
-    others: Ints,
-    other_items: Ints,
-    other_signatures: Words,
-    need: RequiredOverlap,
+    rows: Ints, probing: SlotSets, signatures: Words, stored: SlotSets, other_signatures: Words, need: RequiredOverlap
 ) -> tuple[Ints, int]:
     """Match sets item by item, unless signatures rule a pair out; return pairs, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
+    times, bounds, items = probing
+    stored_times, others, other_items = stored
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(times, row, stored_times)
         compared += last - first
-        size, start, mine = bounds[row + 1] - bounds[row], probing.start[row], signatures[row]
+        size, start, mine = bounds[row + 1] - bounds[row], times.start[row], signatures[row]
         for partner in range(first, last):
             other = others[partner + 1] - others[partner]
             if not is_match(most_common_items(mine, size, other_signatures[partner], other), size, other, need):
                 continue
             common = count_common(bounds, items, row, others, other_items, partner)
-            if is_match(common, size, other, need) and stored.end[partner] > start:
+            if is_match(common, size, other, need) and stored_times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
@@ -119,60 +102,43 @@ def by_merging(
 
 @inlined
 def has_enough_product(
-    bounds: Ints,
-    items: Ints,
-    weights: Floats,
-    row: int,
-    others: Ints,
-    other_items: Ints,
-    other_weights: Floats,
-    partner: int,
-    least: float,
-    doubt: float,
+    probing: WeightedSets, row: int, stored: WeightedSets, partner: int, need: RequiredProduct
 ) -> bool:
     """Return whether the products of common items' weights, in item order, add up. NaN is the greatest number."""
+    bounds, items, others, other_items = probing.bounds, probing.items, stored.bounds, stored.items
     one, two, total, size = bounds[row], others[partner], 0.0, 0.0
     while one < bounds[row + 1] and two < others[partner + 1]:
         if items[one] == other_items[two]:
-            product = weights[one] * other_weights[two]
+            product = probing.weights[one] * stored.weights[two]
             total += product
             size += abs(product)
         step = items[one] <= other_items[two]
         two += items[one] >= other_items[two]
         one += step
-    if doubt > 0.0:
-        total += doubt * size
-    return not total < least
+    if need.doubt > 0.0:
+        total += need.doubt * size
+    return not total < need.least
 
 
 @compiled
 def by_product(
     rows: Ints,
-    probing: SlotTimes,
-    bounds: Ints,
-    items: Ints,
-    weights: Floats,
+    probing: WeightedSets,
     signatures: Words,
-    stored: SlotTimes,
-    others: Ints,
-    other_items: Ints,
-    other_weights: Floats,
+    stored: WeightedSets,
     other_signatures: Words,
-    least: float,
-    doubt: float,
+    need: RequiredProduct,
 ) -> tuple[Ints, int]:
     """Match weighted sets; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
-        mine, start = signatures[row], probing.start[row]
+        mine, start = signatures[row], probing.times.start[row]
         for partner in range(first, last):
-            if mine & other_signatures[partner] == 0 and least > 0.0:
+            if mine & other_signatures[partner] == 0 and need.least > 0.0:
                 continue
-            if stored.end[partner] > start and has_enough_product(
-                bounds, items, weights, row, others, other_items, other_weights, partner, least, doubt
-            ):
+            if stored.times.end[partner] > start and has_enough_product(probing, row, stored, partner, need):
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
@@ -189,14 +155,15 @@ def is_near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: F
 
 
 @compiled
-def by_equality(rows: Ints, probing: SlotTimes, codes: Ints, stored: SlotTimes, others: Ints) -> tuple[Ints, int]:
+def by_equality(rows: Ints, probing: SlotNumbers, stored: SlotNumbers) -> tuple[Ints, int]:
     """Match equal codes; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
+        code, start = probing.values[row], probing.times.start[row]
         for partner in range(first, last):
-            if codes[row] == others[partner] and stored.end[partner] > probing.start[row]:
+            if code == stored.values[partner] and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared
@@ -205,20 +172,19 @@ def by_equality(rows: Ints, probing: SlotTimes, codes: Ints, stored: SlotTimes, 
 @compiled
 def by_distance(
     rows: Ints,
-    probing: SlotTimes,
-    values: Numeric,
-    stored: SlotTimes,
-    others: Numeric,
+    probing: SlotNumbers,
+    stored: SlotNumbers,
     distance: Any,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
 ) -> tuple[Ints, int]:
     """Match numbers that are near; return pairs that match, and the number of comparisons."""
     found, count, compared = np.empty((64, 2), np.int64), 0, 0
     for row in rows:
-        first, last = overlap_range(probing, row, stored)
+        first, last = overlap_range(probing.times, row, stored.times)
         compared += last - first
+        value, start = probing.values[row], probing.times.start[row]
         for partner in range(first, last):
-            if is_near(values[row], others[partner], distance, whole) and stored.end[partner] > probing.start[row]:
+            if is_near(value, stored.values[partner], distance, whole) and stored.times.end[partner] > start:
                 found = append_pair(found, count, row, partner)
                 count += 1
     return found[:count], compared

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.similarity_join.kernels.slots import SlotTimes
+from tidegate.physical.similarity_join.kernels.slot_columns import SlotTimes
 
 
 class MatchedPairs(NamedTuple):

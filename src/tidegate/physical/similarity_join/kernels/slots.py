@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +12,14 @@ from tidegate.physical.common.arrays import Columns, Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
 from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, least_common
+from tidegate.physical.similarity_join.kernels.slot_columns import (
+    ItemLists,
+    SlotBits,
+    SlotNumbers,
+    SlotSets,
+    SlotTimes,
+    WeightedSets,
+)
 from tidegate.physical.similarity_join.kernels.values import Numbers, Sets, Values, concatenate_values, values_of
 
 MOST_BIT_ITEMS = 256
@@ -41,29 +48,6 @@ class SlotArrivals:
     def take(self, rows: Ints) -> SlotArrivals:
         kind = None if self.kind is None else self.kind[rows]
         return SlotArrivals(self.start[rows], self.end[rows], self.row[rows], self.values.take(rows), kind)
-
-
-class SlotTimes(NamedTuple):
-    """Validities in the order of their starts, and the latest end up to each."""
-
-    start: Ints
-    end: Ints
-    until: Ints
-
-
-class ItemLists(NamedTuple):
-    """Lists of elements by item: those of `codes[n]` from `bounds[n]` to `bounds[n + 1]`, in time order."""
-
-    codes: Ints
-    ranks: Ints
-    """Rank of each item; the rarest is first."""
-    bounds: Ints
-    rows: Ints
-    weights: Floats
-    heaviest: Floats
-    """Largest absolute weight of each item."""
-    empty: Ints
-    """Elements without items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +83,28 @@ class Slot:
     def times(self) -> SlotTimes:
         start, end = read_only(self.columns["start"]), read_only(self.columns["end"])
         return SlotTimes(start, end, np.maximum.accumulate(end))
+
+    @cached_property
+    def timed_sets(self) -> SlotSets:
+        return SlotSets(self.times, self.sets.bounds, self.sets.items)
+
+    @cached_property
+    def bit_sets(self) -> SlotBits:
+        return SlotBits(self.times, self.sizes, self.codes, self.bits)
+
+    @cached_property
+    def weighted_sets(self) -> WeightedSets:
+        assert self.sets.weights is not None
+        return WeightedSets(self.times, self.sets.bounds, self.sets.items, self.sets.weights)
+
+    @cached_property
+    def timed_numbers(self) -> SlotNumbers:
+        assert isinstance(self.values, Numbers)
+        return SlotNumbers(self.times, self.values.values)
+
+    @cached_property
+    def timed_codes(self) -> SlotNumbers:
+        return SlotNumbers(self.times, self.codes)
 
     @cached_property
     def extent(self) -> tuple[int, int, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -83,26 +83,6 @@ def concatenate_values(parts: Sequence[Values]) -> Values:
     sizes = np.concatenate([np.diff(part.bounds) for part in sets])
     weights = None if first.weights is None else np.concatenate([p.weights for p in sets if p.weights is not None])
     return Sets(_bounds(sizes), np.concatenate([part.items for part in sets]), weights)
-
-
-def sets_of(sets: Sequence[Collection[int]]) -> Sets:
-    """Return sets as a column. Weighted sets are given as mappings.
-
-    Examples
-    --------
-    >>> column = sets_of([[3, 1], [], [2]])
-    >>> column.bounds.tolist(), column.items.tolist()
-    ([0, 2, 2, 3], [1, 3, 2])
-    >>> sets_of([{7: 0.5}]).weights.tolist()
-    [0.5]
-    """
-    rows = [sorted(set(each)) for each in sets]
-    items = np.array([item for row in rows for item in row], np.int64)
-    bounds = _bounds(np.array([len(row) for row in rows], np.int64))
-    weighted = [(each, row) for each, row in zip(sets, rows, strict=True) if isinstance(each, Mapping)]
-    if not weighted:
-        return Sets(bounds, items)
-    return Sets(bounds, items, np.array([each[item] for each, row in weighted for item in row], np.float64))
 
 
 def _bounds(sizes: Ints) -> Ints:

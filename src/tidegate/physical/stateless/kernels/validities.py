@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate.physical.common.arrays import Ints
 from tidegate.time import BEGINNING, FOREVER
 
-Times = npt.NDArray[np.int64]
 
-
-def split_validities(start: Times, end: Times, length: int) -> tuple[Times, Times, Times]:
+def split_validities(start: Ints, end: Ints, length: int) -> tuple[Ints, Ints, Ints]:
     """Split validities into fragments of at most `length`, cut at start + k·length; return row, start and end of each.
 
     Examples
@@ -25,7 +23,7 @@ def split_validities(start: Times, end: Times, length: int) -> tuple[Times, Time
     return rows, begin, np.minimum(begin + length, end[rows])
 
 
-def coarsen_times(times: Times, size: int) -> Times:
+def coarsen_times(times: Ints, size: int) -> Ints:
     """Return the first multiple of `size` at or after each time; FOREVER stays.
 
     Examples

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate.physical.common.arrays import Ints
 from tidegate.time import BEGINNING, FOREVER
 
-Times = npt.NDArray[np.int64]
 
-
-def slide_validities(start: Times, last: Times, size: int | None, slide: int, granule: int) -> tuple[Times, Times]:
+def slide_validities(start: Ints, last: Ints, size: int | None, slide: int, granule: int) -> tuple[Ints, Ints]:
     """Return validities in the window, given elements that are valid at the instants from `start` to `last`.
 
     Instants are a granule apart: one chronon, unless time is coarser. With slide a, the content changes at instants

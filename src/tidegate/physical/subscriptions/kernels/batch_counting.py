@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.subscriptions.kernels.batch_keys import Keys, Places, cells_by_key
+from tidegate.physical.subscriptions.kernels.batch_keys import Keys, cells_by_key
 from tidegate.physical.subscriptions.kernels.batch_model import GONE
 from tidegate.physical.subscriptions.kernels.batch_search import Levels, completing_element
 from tidegate.physical.subscriptions.kernels.boxes import count_up_to, double_room
@@ -21,8 +21,8 @@ class SubscriptionCells(NamedTuple):
     """Subscriptions; each has the cells from `first` to before `last`."""
 
     id: Ints
-    first: Places
-    last: Places
+    first: Positions
+    last: Positions
     threshold: Ints
 
 
@@ -147,7 +147,7 @@ def total_of(cells: CellWeights, first: int, last: int) -> int:
 
 
 @compiled
-def totals_of(cells: CellWeights, first: Places, last: Places) -> Ints:
+def totals_of(cells: CellWeights, first: Positions, last: Positions) -> Ints:
     total = np.empty(len(first), np.int64)
     for row in range(len(first)):
         total[row] = total_of(cells, first[row], last[row])

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.arrays import Columns, Ints, Mask, Positions
 from tidegate.physical.common.kernels.compiled import inlined
-
-Places = npt.NDArray[np.int32]
 
 
 class Keys(NamedTuple):
@@ -26,7 +23,7 @@ def keys_of(ascending: Ints) -> Keys:
     return Keys(key, np.append(begin, len(ascending)).astype(np.int64))
 
 
-def key_at(keys: Keys, boundary: Ints | Places) -> Ints:
+def key_at(keys: Keys, boundary: Ints | Positions) -> Ints:
     """Return the keys of some boundaries."""
     return keys.key[np.searchsorted(keys.begin, boundary, side="right") - 1]
 

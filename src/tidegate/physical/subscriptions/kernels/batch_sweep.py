@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.subscriptions.kernels.boxes import (
     STRETCH,
@@ -17,8 +16,6 @@ from tidegate.physical.subscriptions.kernels.boxes import (
     take_boxes,
     weight_inside,
 )
-
-Ranks = npt.NDArray[np.int32]
 
 _FEW = 16
 """Number of boxes up to which sorting the points does not pay."""
@@ -130,7 +127,7 @@ def _sum_by_sweep(low: Ints, high: Ints, points: Points) -> Ints:
 
 
 @inlined
-def _find_point_ranges(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, Ranks]:
+def _find_point_ranges(ascending: Ints, low: Ints, high: Ints) -> tuple[Positions, Positions]:
     begin, end = np.empty(len(low), np.int32), np.empty(len(low), np.int32)
     for box in range(len(low)):
         begin[box] = count_up_to(ascending, low[box] - 1)
@@ -139,7 +136,7 @@ def _find_point_ranges(ascending: Ints, low: Ints, high: Ints) -> tuple[Ranks, R
 
 
 @inlined
-def _box_events(begin: Ranks, end: Ranks, bottom: Ranks, top: Ranks, rows: int) -> tuple[Ints, Ints]:
+def _box_events(begin: Positions, end: Positions, bottom: Positions, top: Positions, rows: int) -> tuple[Ints, Ints]:
     """Return the starts (even) and ends (odd) of the boxes that may have points, in the order of their places."""
     start = np.zeros(rows + 3, np.int64)
     for box in range(len(begin)):

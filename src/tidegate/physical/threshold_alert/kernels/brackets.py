@@ -9,6 +9,7 @@ stack is its left end. Every element is pushed and popped at most once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,14 @@ from tidegate.time import BEGINNING
 
 _MOST_PAIRWISE = 16
 """Number of rows at one instant up to which they are compared pairwise; more rows are sorted."""
+
+
+class Sides(NamedTuple):
+    """Greatest distance between the ends of a bracket, and the sides on which an element must be bracketed."""
+
+    span: int
+    above: bool
+    below: bool
 
 
 def find_bracketed(
@@ -35,7 +44,7 @@ def find_bracketed(
     >>> find_bracketed(np.zeros(4, np.int64), time, value, window=2, strict=False, above=True, below=False).tolist()
     [False, True, False, False]
     """
-    return _find_bracketed(group, time, value, bracket_span(window, strict=strict), above, below)
+    return _find_bracketed(group, time, value, Sides(bracket_span(window, strict=strict), above, below))
 
 
 def bracket_span(window: int, *, strict: bool) -> int:
@@ -44,17 +53,17 @@ def bracket_span(window: int, *, strict: bool) -> int:
 
 
 @compiled
-def _find_bracketed(group: Ints, time: Ints, value: Floats, span: int, above: bool, below: bool) -> Mask:  # noqa: FBT001
+def _find_bracketed(group: Ints, time: Ints, value: Floats, sides: Sides) -> Mask:
     rows = len(time)
     stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
     found = np.zeros(rows, np.bool_)
-    other = np.zeros(rows if above and below else 0, np.bool_)
+    other = np.zeros(rows if sides.above and sides.below else 0, np.bool_)
     begin = 0
     while begin < rows:
         end = begin + 1
         while end < rows and group[end] == group[begin]:
             end += 1
-        mark_bracketed(time, value, begin, end, span, above, below, stack, found, other)
+        mark_bracketed(time, value, begin, end, sides, stack, found, other)
         begin = end
     return found
 
@@ -65,14 +74,13 @@ def mark_bracketed(
     value: Floats,
     begin: int,
     end: int,
-    span: int,
-    above: bool,  # noqa: FBT001
-    below: bool,  # noqa: FBT001
+    sides: Sides,
     stack: tuple[Ints, Floats, Ints],
     found: Mask,
     other: Mask,
 ) -> None:
     """Mark the rows [begin, end), all of one group, that are bracketed on all requested sides."""
+    span, above, below = sides
     if above:
         _mark_one_side(time, value, begin, end, 1.0, span, stack, found)
     if below:

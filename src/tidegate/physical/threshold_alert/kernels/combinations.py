@@ -90,24 +90,30 @@ def find_combinations(
     if _is_impossible(members):
         return FoundCombinations(np.empty((0, len(nearness.most)), np.int64), len(members.time))
     if choice is None:
-        return FoundCombinations(
-            *_search_combinations(*members, *nearness, start, enough, _ALL, 0.0, _NO_INTS, _NO_INTS, np.uint64(0))
-        )
-    scale, key = choice.cells.scale, np.uint64(choice.key)
-    return FoundCombinations(
-        *_search_combinations(*members, *nearness, start, enough, _CHOSEN, scale, choice.left, choice.wanted, key)
-    )
+        return FoundCombinations(*_search_combinations(members, nearness, start, enough, _ALL, _NO_CELLS))
+    cells = _CellCounts(choice.cells.scale, choice.left, choice.wanted, np.uint64(choice.key))
+    return FoundCombinations(*_search_combinations(members, nearness, start, enough, _CHOSEN, cells))
 
 
 def count_combinations(members: Members, nearness: Nearness, cells: SpreadCells) -> Ints:
     """Count the combinations with a new element in each cell."""
     many = np.zeros(cells.many, np.int64)
     if not _is_impossible(members):
-        _search_combinations(*members, *nearness, 0, 1, _COUNTED, cells.scale, many, _NO_INTS, np.uint64(0))
+        counts = _NO_CELLS._replace(scale=cells.scale, left=many)
+        _search_combinations(members, nearness, 0, 1, _COUNTED, counts)
     return many
 
 
-_NO_INTS = np.empty(0, np.int64)
+class _CellCounts(NamedTuple):
+    """Cells in which the kernel counts or chooses combinations; see `CombinationSample`."""
+
+    scale: float
+    left: Ints
+    wanted: Ints
+    key: np.uint64
+
+
+_NO_CELLS = _CellCounts(0.0, np.empty(0, np.int64), np.empty(0, np.int64), np.uint64(0))
 
 
 def _is_impossible(members: Members) -> bool:
@@ -117,20 +123,12 @@ def _is_impossible(members: Members) -> bool:
 
 @compiled
 def _search_combinations(
-    time: Ints,
-    is_new: Mask,
-    bounds: Ints,
-    most: Ints,
-    step: int,
-    length: int,
-    start: int,
-    enough: int,
-    outcome: int,
-    scale: float,
-    left: Ints,
-    wanted: Ints,
-    key: np.uint64,
+    members: Members, nearness: Nearness, start: int, enough: int, outcome: int, cells: _CellCounts
 ) -> tuple[Ints, int]:
+    # Unpack the tuples before the loop: inside it, each access would count references.
+    time, is_new, bounds = members
+    most, step, length = nearness
+    scale, left, wanted, key = cells
     many, groups = bounds.shape[0], bounds.shape[1] - 1
     found, filled = np.empty((1024, many), np.int64), 0
     place, until = np.empty(many, np.int64), np.empty(many, np.int64)
@@ -160,11 +158,7 @@ def _search_combinations(
                                 continue
                             if outcome == _CHOSEN and not _is_chosen(high - low, scale, left, wanted, key):
                                 continue
-                            if filled == len(found):
-                                found = _double_capacity(found)
-                            for other in range(many):
-                                found[filled, other] = place[other]
-                            found[filled, member] = last
+                            found = _append_combination(found, filled, place, member, last)
                             filled += 1
                         place[member] = until[member]
                     if place[member] >= until[member]:
@@ -235,7 +229,13 @@ def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint
 
 
 @compiled
-def _double_capacity(found: Ints) -> Ints:
-    more = np.empty((2 * len(found), found.shape[1]), np.int64)
-    more[: len(found)] = found
-    return more
+def _append_combination(found: Ints, filled: int, place: Ints, member: int, last: int) -> Ints:
+    """Append the chosen elements, with `last` of one member; return the array, enlarged if necessary."""
+    room = found
+    if filled == len(found):
+        room = np.empty((2 * len(found), found.shape[1]), np.int64)
+        room[: len(found)] = found
+    for other in range(len(place)):
+        room[filled, other] = place[other]
+    room[filled, member] = last
+    return room

@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.threshold_alert.kernels.brackets import mark_bracketed
+from tidegate.physical.threshold_alert.kernels.brackets import Sides, mark_bracketed
 
 
 class TaggedElements(NamedTuple):
@@ -23,14 +23,6 @@ class TaggedElements(NamedTuple):
     time: Ints
     value: Floats
     tag: Ints
-
-
-class Sides(NamedTuple):
-    """Greatest distance between the ends of a bracket, and the sides on which an element must be bracketed."""
-
-    span: int
-    above: bool
-    below: bool
 
 
 def allocate_elements(rows: int) -> TaggedElements:
@@ -101,7 +93,7 @@ def _find_omissible(merged: TaggedElements, sides: Sides) -> Mask:
     stack = (np.empty(rows, np.int64), np.empty(rows, np.float64), np.empty(rows, np.int64))
     found = np.zeros(rows, np.bool_)
     other = np.zeros(rows if sides.above and sides.below else 0, np.bool_)
-    mark_bracketed(time, value, 0, rows, sides.span, sides.above, sides.below, stack, found, other)
+    mark_bracketed(time, value, 0, rows, sides, stack, found, other)
     # Few elements are left at one time: all but the greatest, the least and the non-finite ones are bracketed.
     left, count = stack[0], 0
     for row in range(rows):
