@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import DataError, QueryError, TidegateError, TidegateWarning
 
 if TYPE_CHECKING:
-    from tidegate.runtime.port import QueryState
+    from tidegate.runtime.job import QueryState
     from tidegate.runtime.running_query import RunningQuery
     from tidegate.session import Session
 
@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 # Imported on first use: they need every layer, and a program may want only one.
 _LAZY = {
-    "QueryState": "tidegate.runtime.port",
+    "QueryState": "tidegate.runtime.job",
     "RunningQuery": "tidegate.runtime.running_query",
     "Session": "tidegate.session",
 }

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 import pyarrow as pa
 
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
-from tidegate.catalog.registration import Registration
+from tidegate.catalog.python_functions import Registration
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.connectors.source import Source
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import analyze_program, answer_commands, explain_program, findings_of_runs
 from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.commands import analyze_program, answer_commands, explain_program, findings_of_runs
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
-from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun, OnRows, Progress
+from tidegate.runtime.job import DEAD_LETTERS, Job, JobRun, OnRows, Progress
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shedding_of_runs

@@ -28,7 +28,7 @@ from reference.semantics import failures, relations
 from tidegate.catalog.catalog import Program, Query, SourceStream
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import DEAD_LETTERS
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.session import Session
 
 ROWS_PER_STEP = 17

@@ -15,7 +15,7 @@ from support.micros import in_micros
 
 from tidegate.cli.main import main
 from tidegate.errors import DataError, TidegateWarning
-from tidegate.runtime.port import Progress
+from tidegate.runtime.job import Progress
 from tidegate.session import Session
 
 TEN = "2026-01-01T10:00:"

@@ -13,7 +13,7 @@ from support.micros import in_micros
 from support.paths import ROOT
 
 from examples.dns.prepare import prepare
-from tidegate.runtime.port import Progress
+from tidegate.runtime.job import Progress
 from tidegate.session import Session
 
 SHARED = Path(os.environ.get("TIDEGATE_DATA", ROOT.parent / "shared" / "data"))

@@ -18,7 +18,7 @@ from tidegate.connectors.source import open_source
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import JobRun
+from tidegate.runtime.job import JobRun
 from tidegate.runtime.spark.runner import SparkRun, SparkSettings
 from tidegate.schema import Field, Schema, Type
 from tidegate.session import Session

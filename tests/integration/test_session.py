@@ -21,7 +21,7 @@ from support.micros import in_micros
 
 import tidegate
 from tidegate import DataError, QueryError, RunningQuery, Session
-from tidegate.runtime.port import Progress
+from tidegate.runtime.job import Progress
 from tidegate.runtime.spark.session import check_workers
 
 PATIENCE = 300

@@ -17,7 +17,7 @@ from support.paths import ROOT
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import DEAD_LETTERS, Job, JobRun
+from tidegate.runtime.job import DEAD_LETTERS, Job, JobRun
 
 SECOND = 1_000_000
 START = 1_767_225_600  # 2026-01-01

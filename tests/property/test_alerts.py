@@ -14,7 +14,7 @@ from reference.semantics import elements_of, relations_of
 from strategies.streams import Delivery, RawElement, Streams, deliveries
 from support.harness import rows_of, run
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import walk
 from tidegate.algebra.threshold_alert import Alert, Demand
 from tidegate.catalog.catalog import SourceStream
@@ -23,7 +23,7 @@ from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
+from tidegate.runtime.job import Job
 from tidegate.schema import Schema, Type
 
 NAMES = ("r", "s", "u")

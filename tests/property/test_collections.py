@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reference import expressions as reference
 from reference.values import Failed, canonical
 
+from tidegate.collection_entries import identity_bytes
 from tidegate.connectors.jsonl import JsonParser
 from tidegate.connectors.lines import Lines
-from tidegate.entries import identity_bytes
 from tidegate.errors import NOWHERE
 from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.evaluate import ERRORS, evaluate

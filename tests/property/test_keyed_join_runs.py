@@ -29,7 +29,7 @@ from tidegate.physical.keyed_join.kernels import cold
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
+from tidegate.runtime.job import Job
 from tidegate.runtime.state import StateStore
 from tidegate.time import FOREVER
 

@@ -14,10 +14,10 @@ from tidegate.expressions.nodes import Call, Column
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import share_subplans
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut_into_stages
+from tidegate.runtime.bucket_step import Outbox
+from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
-from tidegate.runtime.work import Outbox
+from tidegate.runtime.job import Job
 from tidegate.schema import Type
 
 

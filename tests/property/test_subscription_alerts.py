@@ -13,7 +13,7 @@ from reference.values import canonical_row
 from support.harness import rows_of, run_elements
 from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, named, run
 
-from tidegate.algebra.alarms import RangeThreshold
+from tidegate.algebra.alert_operators import RangeThreshold
 from tidegate.algebra.plan import Scan
 from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.physical.lower import lower

@@ -12,7 +12,7 @@ from reference.values import canonical_row
 from support.harness import rows_of, run_elements
 from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, in_steps, named, run
 
-from tidegate.algebra.alarms import TotalThreshold
+from tidegate.algebra.alert_operators import TotalThreshold
 from tidegate.algebra.plan import Scan
 from tidegate.algebra.subscriptions import TotalCompletion
 from tidegate.schema import Schema, Type

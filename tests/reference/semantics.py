@@ -21,7 +21,7 @@ from reference.similarity import are_alike
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, windowed
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,

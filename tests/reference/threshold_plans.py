@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Join, Map, Output, Plan, Window, rewrite
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE
 from tidegate.expressions.nodes import Call, Column, Expression, Literal, conjunction

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from reference.changes import row_instants
 from reference.members import History, Member
 from reference.values import Row, is_equal, is_less, order_key, row_order
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.subscriptions import Dimension, TotalCompletion
 

@@ -18,10 +18,10 @@ from tidegate.connectors.memory import MemorySource
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut_into_stages
+from tidegate.runtime.bucket_step import Outbox
+from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
-from tidegate.runtime.work import Outbox
+from tidegate.runtime.job import Job
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
 

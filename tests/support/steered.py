@@ -16,8 +16,8 @@ from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.common.plan import Apply, Read
-from tidegate.runtime.cut import cut_into_stages
-from tidegate.runtime.port import Job
+from tidegate.runtime.cut_stages import cut_into_stages
+from tidegate.runtime.job import Job
 from tidegate.schema import Schema, Type
 
 ROW = Schema.of(key=Type.BIGINT, value=Type.BIGINT)

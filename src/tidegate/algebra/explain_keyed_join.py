@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.constraints import ConstraintUse, Reach
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.explain import column_text, duration_text, edge_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.similarity_join import Policy, Shedding

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, count
 
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,

@@ -12,7 +12,7 @@ from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.functions.aggregates import aggregate_named
 from tidegate.expressions.functions.resolve import function_names
-from tidegate.expressions.functions.user import UserDefined
+from tidegate.expressions.functions.user_registry import UserDefined
 from tidegate.schema import Domain, Schema
 from tidegate.time import TimeUnit
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tidegate.connectors.locations import is_uri
-from tidegate.runtime.port import DEAD_LETTERS, Job
+from tidegate.runtime.job import DEAD_LETTERS, Job
 from tidegate.runtime.shedding import SHEDDING
 
 _OTHER_OUTPUTS = {DEAD_LETTERS: "dead letters", SHEDDING: "figures on shedding"}

@@ -12,8 +12,8 @@ import pyarrow as pa
 from tidegate.cli.table import AlignedTable
 from tidegate.connectors.sinks import TextFormat, render
 from tidegate.errors import printable
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import sort_by_time
-from tidegate.runtime.port import DEAD_LETTERS
 from tidegate.runtime.shedding import SHEDDING, describe_shares
 
 SHOWN_DEAD_LETTERS = 10

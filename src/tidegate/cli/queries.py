@@ -17,19 +17,19 @@ from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
 from tidegate.errors import DataError, QueryError
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import (
+from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.commands import (
     analyze_program,
     explain_program,
     findings_of_runs,
     show_constraints,
     split_commands,
 )
-from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import compile_queries, idle_shedding_warnings, program_identity
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, decode_shown
 from tidegate.runtime.explain_format import ExplainFormat
+from tidegate.runtime.job import QueryState
 from tidegate.runtime.outputs import result_schema
-from tidegate.runtime.port import QueryState
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.session import Session
 from tidegate.time import TimeFormat

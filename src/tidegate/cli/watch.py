@@ -15,7 +15,7 @@ from rich.text import Text
 from tidegate.cli.warnings import Warnings
 from tidegate.expressions.parse.times import instant_text
 from tidegate.physical.common.control import Losses
-from tidegate.runtime.port import DEAD_LETTERS, Progress
+from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import describe_shed_work, shed_records
 

@@ -20,8 +20,8 @@ from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import describe_domain
 from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
+from tidegate.connectors.csv_writer import human_duration
 from tidegate.connectors.origins import file_of, first_number, numbers_of
-from tidegate.connectors.texts import human_duration
 from tidegate.connectors.time_values import Instants, Spread, format_in_unit, spread_of
 from tidegate.errors import InternalError, printable
 from tidegate.expressions.column_texts import column_texts, json_rows

@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 
 from tidegate.arrays import Ints, Words
 from tidegate.catalog.catalog import SourceStream
+from tidegate.collection_entries import Entries
 from tidegate.connectors.decode import Decoder, requested_schema
 from tidegate.connectors.formats import Format, Position, check_options
-from tidegate.connectors.typed import typed_decoder
-from tidegate.entries import Entries
+from tidegate.connectors.typed_columns import typed_decoder
 from tidegate.errors import DataError, QueryError, suggest_name
 from tidegate.schema import Field, Type
 from tidegate.time import EARLIEST, LATEST, MICROSECONDS, TimeUnit, parse_duration

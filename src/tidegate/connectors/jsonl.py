@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from tidegate.catalog.catalog import SourceStream
+from tidegate.collection_entries import entries_of, is_collection
 from tidegate.connectors.decode import Decoder, ParsedColumn, ParsedRows, make_decoder, parse_texts, requested_schema
 from tidegate.connectors.files import File, FileSet
 from tidegate.connectors.formats import Format, Position
 from tidegate.connectors.json_keys import has_escapes, has_key, has_spelling, may_have_key, other_spellings, value_of
 from tidegate.connectors.lines import Lines, clean_lines, is_any_true, join_lines
 from tidegate.connectors.text_files import LineRules, read_lines
-from tidegate.entries import entries_of, is_collection
 from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Field, Type
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.formats import Format, Position
-from tidegate.connectors.typed import check_schema, typed_decoder
+from tidegate.connectors.typed_columns import check_schema, typed_decoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)

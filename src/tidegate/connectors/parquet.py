@@ -15,7 +15,7 @@ from tidegate.connectors.decode import Decoder, requested_schema
 from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
 from tidegate.connectors.formats import Format, Position, check_options
 from tidegate.connectors.origins import with_places
-from tidegate.connectors.typed import check_column, check_schema, typed_decoder
+from tidegate.connectors.typed_columns import check_column, check_schema, typed_decoder
 from tidegate.errors import DataError
 
 

@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from tidegate.connectors.csv_writer import csv_header, csv_lines
 from tidegate.connectors.files import reach_file_system
 from tidegate.connectors.lines import join_lines
 from tidegate.connectors.locations import is_uri
-from tidegate.connectors.texts import csv_header, csv_lines
 from tidegate.errors import DataError, InternalError, suggest_name
 from tidegate.expressions.column_texts import json_rows
 

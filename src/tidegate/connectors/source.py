@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.bad_files import bad_file_batch, read_past_bad_files
-from tidegate.connectors.csv_text import CsvSource, Dialect
+from tidegate.connectors.csv_source import CsvSource, Dialect
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.files import SCHEMES, File, FileSet, resolve_files
 from tidegate.connectors.formats import Format, Position, check_options, count_option

@@ -11,7 +11,7 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import entries_of, is_collection
+from tidegate.collection_entries import entries_of, is_collection
 from tidegate.expressions.parse.times import format_intervals, format_timestamps
 from tidegate.schema import Type
 

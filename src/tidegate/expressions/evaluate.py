@@ -28,7 +28,7 @@ from tidegate.expressions.functions.similarity import SIMILARITY
 from tidegate.expressions.functions.strings import STRINGS
 from tidegate.expressions.functions.time_functions import TIME_FUNCTIONS
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
-from tidegate.expressions.user_function import UserFunction
+from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import Type
 
 __all__ = ["ERRORS", "Evaluation", "Failure", "evaluate"]

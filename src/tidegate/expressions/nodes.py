@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tidegate.errors import NOWHERE, Span
-from tidegate.expressions.user_function import UserFunction
+from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import Type
 
 Value = bool | int | float | str | datetime | timedelta | None

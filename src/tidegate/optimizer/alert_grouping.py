@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Filter, Map, Output, Plan, rewrite, walk
 from tidegate.algebra.threshold_alert import NUMBER, Alert
 from tidegate.expressions.nodes import Call, Column, Literal

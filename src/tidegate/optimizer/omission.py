@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Map, Output, Plan, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link

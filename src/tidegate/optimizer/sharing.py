@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,

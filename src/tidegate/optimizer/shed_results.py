@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.alarms import ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import ThresholdJoin, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,

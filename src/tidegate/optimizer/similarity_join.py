@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Join, Map, Output, Plan, rewrite, walk

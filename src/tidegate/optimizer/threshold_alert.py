@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Distinct, Join, Map, Plan, Window, walk
 from tidegate.algebra.properties import is_chronon
 from tidegate.algebra.threshold_alert import Alert, Demand, Link

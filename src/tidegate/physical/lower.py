@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
@@ -36,7 +36,6 @@ from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, con
 from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
-from tidegate.physical.cuts import is_cut
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.physical.keyed_join.count_windows import counted_input
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
@@ -55,6 +54,7 @@ from tidegate.physical.subscriptions.operator import SubscriptionsOperator
 from tidegate.physical.subscriptions.total_operator import TotalThresholdOperator
 from tidegate.physical.threshold_alert.omission import OmitOperator
 from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
+from tidegate.physical.watermark_cuts import is_cut
 from tidegate.schema import Schema
 
 

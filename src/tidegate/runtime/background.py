@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
+from tidegate.runtime.job import Progress, QueryState
 from tidegate.runtime.pieces import out_of_memory_error
-from tidegate.runtime.port import Progress, QueryState
 
 
 class BackgroundRun(ABC):

@@ -24,7 +24,7 @@ from tidegate.connectors.locations import file_system
 from tidegate.errors import DataError
 from tidegate.physical.common.codec import Json
 from tidegate.runtime.program_differences import describe_differences
-from tidegate.runtime.sealed import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
+from tidegate.runtime.sealed_files import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
 
 KEPT_RECORDS = 3
 IDENTITY = "program.json"

@@ -27,8 +27,8 @@ from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut_into_stages
-from tidegate.runtime.port import Job
+from tidegate.runtime.cut_stages import cut_into_stages
+from tidegate.runtime.job import Job
 from tidegate.runtime.stage import StageGraph
 
 

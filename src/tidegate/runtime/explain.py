@@ -12,7 +12,7 @@ from tidegate.algebra.plan import Plan
 from tidegate.errors import deep_recursion
 from tidegate.physical.common.plan import PhysicalPlan, Read
 from tidegate.runtime.compile import CompiledQuery
-from tidegate.runtime.cut import shared_parts
+from tidegate.runtime.cut_stages import shared_parts
 from tidegate.runtime.diagram import to_dot, to_mermaid
 from tidegate.runtime.explain_descriptions import describe_rules, shorten
 from tidegate.runtime.explain_diagram import draw_program

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from tidegate.physical.common.batch import VALID_FROM, VALID_TO, Batch, concat_columns
 from tidegate.physical.common.dead_letters import DEAD_LETTER
-from tidegate.runtime.port import DEAD_LETTERS
-from tidegate.runtime.work import Outbox
+from tidegate.runtime.bucket_step import Outbox
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, EARLIEST, FOREVER, TimeFormat
 

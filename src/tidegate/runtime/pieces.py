@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
-from tidegate.runtime.extents import ALL, REST, Trials, WaitingElements
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, Parcel, PortWatermark, run_stage, runs_in
 from tidegate.runtime.figures import add_figures
+from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
 from tidegate.runtime.stage import Stage
-from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_stage, runs_in
 
 MOST_PAIRS = 1 << 20
 """A piece in which a join makes more pairs than this is cut, unless it has a single element."""

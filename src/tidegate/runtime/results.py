@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import dead_letter_schema, result_schema
-from tidegate.runtime.port import DEAD_LETTERS
 from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA
 from tidegate.schema import Schema
 from tidegate.time import TimeFormat

@@ -11,8 +11,8 @@ import pyarrow as pa
 from tidegate.catalog.catalog import Program, Query
 from tidegate.errors import DataError, QueryError, TidegateWarning, suggest_name
 from tidegate.expressions.parse.times import instant_text
-from tidegate.runtime.answers import explain_program
-from tidegate.runtime.port import JobRun, Progress, QueryState
+from tidegate.runtime.commands import explain_program
+from tidegate.runtime.job import JobRun, Progress, QueryState
 from tidegate.runtime.results import Results
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pyarrow import fs
 from tidegate.connectors.locations import file_system
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks
-from tidegate.runtime.sealed import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
+from tidegate.runtime.sealed_files import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
 
 MAGIC = b"TGST"
 FOOTER = struct.Struct("<QI4s")

@@ -11,7 +11,7 @@ from tidegate.language.bind.program import bind
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
 from tidegate.physical.subscriptions.kernels.batch_model import BatchSettings
 from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
-from tidegate.runtime.answers import explain_program
+from tidegate.runtime.commands import explain_program
 
 STREAMS = """CREATE STREAM trade (price DOUBLE, shares INT, at TIMESTAMP) FROM 'trade.csv' TIMESTAMP BY at;
 CREATE STREAM sub (id INT, low DOUBLE, high DOUBLE, n BIGINT, active BOOLEAN, at TIMESTAMP)

@@ -8,7 +8,7 @@ from tidegate.cli.output import Printer
 from tidegate.cli.table import align_table
 from tidegate.errors import DataError, printable
 from tidegate.physical.common.dead_letters import DEAD_LETTER
-from tidegate.runtime.port import DEAD_LETTERS
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.schema import Type
 from tidegate.session import Session
 

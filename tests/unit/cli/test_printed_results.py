@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from tidegate.cli.main import app
 from tidegate.cli.output import Printer
 from tidegate.physical.common.dead_letters import DEAD_LETTER
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import dead_letter_schema
-from tidegate.runtime.port import DEAD_LETTERS
 from tidegate.session import Session
 
 COLUMNS = pa.schema({"valid_from": pa.int64(), "valid_to": pa.int64(), "place": pa.string()})

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.csv_text import CsvParser, Dialect
+from tidegate.connectors.csv_source import CsvParser, Dialect
 from tidegate.connectors.decode import DecodedBatch, Decoder, make_decoder
 from tidegate.connectors.source import open_source
 from tidegate.errors import DataError

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.csv_text import CsvSource
+from tidegate.connectors.csv_source import CsvSource
 from tidegate.connectors.formats import Format
 from tidegate.connectors.source import Source, open_source
 from tidegate.errors import DataError

@@ -17,7 +17,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import DecodedBatch
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.source import open_source
-from tidegate.connectors.typed import cast_column, typed_decoder
+from tidegate.connectors.typed_columns import cast_column, typed_decoder
 from tidegate.errors import DataError
 from tidegate.schema import Schema, Type
 from tidegate.time import BEGINNING, FOREVER

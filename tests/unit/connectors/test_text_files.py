@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.csv_text import Dialect
+from tidegate.connectors.csv_source import Dialect
 from tidegate.connectors.files import FileSet
 from tidegate.connectors.origins import file_of, numbers_of
 from tidegate.connectors.source import Source, open_source

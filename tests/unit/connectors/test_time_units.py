@@ -14,7 +14,7 @@ from support.micros import in_micros
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.source import open_source
 from tidegate.connectors.time_values import unlikely_unit_warning
-from tidegate.connectors.typed import typed_decoder
+from tidegate.connectors.typed_columns import typed_decoder
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.schema import Schema, Type

@@ -21,7 +21,7 @@ from tidegate.cli.table import align_table
 from tidegate.connectors.generator import generate
 from tidegate.connectors.sinks import open_sink
 from tidegate.connectors.source import open_source
-from tidegate.connectors.typed import cast_column
+from tidegate.connectors.typed_columns import cast_column
 from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.functions.similarity import exact_sum

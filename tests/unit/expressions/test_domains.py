@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from support.micros import in_micros
 
 from tidegate.algebra.plan import Scan, walk
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import describe_domain
+from tidegate.catalog.show import answer
 from tidegate.connectors.decode import DecodedBatch
-from tidegate.connectors.typed import typed_decoder
+from tidegate.connectors.typed_columns import typed_decoder
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
 from tidegate.schema import Domain, Schema, Type

@@ -16,11 +16,11 @@ from support.micros import in_micros
 from tidegate.errors import NOWHERE, DataError, QueryError
 from tidegate.expressions.evaluate import ERRORS, evaluate
 from tidegate.expressions.functions.resolve import can_fail, user_call
-from tidegate.expressions.functions.user import user_function
+from tidegate.expressions.functions.user_registry import user_function
 from tidegate.expressions.nodes import Call, Column, Literal
 from tidegate.expressions.spark import spark_sql
 from tidegate.expressions.sql_text import to_sql
-from tidegate.expressions.user_function import UserFunction
+from tidegate.expressions.user_calls import UserFunction
 from tidegate.language.bind.program import bind
 from tidegate.schema import Type
 from tidegate.session import Session

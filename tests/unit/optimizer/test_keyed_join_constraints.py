@@ -26,7 +26,7 @@ from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.explain_keyed_join import describe_wrong_results
 from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import explain_program
+from tidegate.runtime.commands import explain_program
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.time import MICROSECONDS
 

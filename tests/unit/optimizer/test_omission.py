@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import Join, Map, Output, Scan, SemiJoin, walk
 from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion

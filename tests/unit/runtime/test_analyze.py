@@ -17,7 +17,7 @@ from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.figures import FiguresByOperator, OperatorFigures, add_figures
-from tidegate.runtime.port import Progress
+from tidegate.runtime.job import Progress
 
 ALERT = "CREATE ALERT far FROM a, b WITHIN 10 MICROSECONDS MATCHING k WHEN a.v + b.v > 100"
 

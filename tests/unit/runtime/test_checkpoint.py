@@ -19,8 +19,8 @@ from tidegate.language.bind.program import bind
 from tidegate.runtime.checkpoint import KEPT_RECORDS, Checkpoint, Record
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import DEAD_LETTERS, Job
-from tidegate.runtime.sealed import FORMAT, seal
+from tidegate.runtime.job import DEAD_LETTERS, Job
+from tidegate.runtime.sealed_files import FORMAT, seal
 
 IDENTITY = {"queries": {"q": "Scan s"}, "streams": {"s": ["place", "at", 0]}, "buckets": 2}
 

@@ -7,8 +7,8 @@ import pytest
 from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import DropQuery, Explain, Program
+from tidegate.catalog.show import answer
 from tidegate.cli.main import app
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind

@@ -23,13 +23,13 @@ from tidegate.cli.watch import summary
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import DataError
 from tidegate.physical.common.control import ControlRecord, Directive, Losses
+from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.control import constraint_findings, decode_shown, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.runner import EmbeddedRun
-from tidegate.runtime.port import Job, Progress
+from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.warm import warm_up
-from tidegate.runtime.work import Outbox
 from tidegate.schema import Field, Schema, Type
 from tidegate.session import Session
 

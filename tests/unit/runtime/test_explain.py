@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tidegate.cli.main import app
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import explain_program
+from tidegate.runtime.commands import explain_program
 from tidegate.runtime.diagram import Diagram, Form, to_dot, to_mermaid
 from tidegate.runtime.explain_format import ExplainFormat
 

@@ -10,7 +10,7 @@ from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Map, Output, Scan, Union
 from tidegate.expressions.nodes import Call, Column
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import explain_program
+from tidegate.runtime.commands import explain_program
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.explain_names import names_in
 from tidegate.schema import Schema, Type

@@ -16,10 +16,10 @@ from support.harness import batch_of, job_of
 from tidegate.errors import DataError
 from tidegate.language.bind.program import bind
 from tidegate.runtime import pieces
+from tidegate.runtime.bucket_step import Inbox, Outbox
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.extents import Extent, WaitingElements
+from tidegate.runtime.piece_extents import Extent, WaitingElements
 from tidegate.runtime.spark.tasks import convert_memory_errors
-from tidegate.runtime.work import Inbox, Outbox
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -10,7 +10,7 @@ from support.harness import batch_of, job_of, rows_of
 
 from tidegate.language.bind.program import bind
 from tidegate.physical.lower import lower
-from tidegate.runtime.cut import cut_into_stages
+from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.reload import forget_tables, is_reloadable
 from tidegate.schema import Schema, Type

@@ -14,9 +14,9 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
+from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.compile import compile_job, program_identity
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.work import Outbox
 
 STREAM = "CREATE STREAM s (t BIGINT, k INT) FROM 'dataframe://s' TIMESTAMP BY t KEY (t);"
 COUNT = "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 5)"

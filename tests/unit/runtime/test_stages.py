@@ -23,10 +23,10 @@ from tidegate.physical.join.operator import JoinOperator
 from tidegate.physical.lower import lower
 from tidegate.physical.stateless.operators import UnionOperator
 from tidegate.physical.stateless.validities import SplitOperator
+from tidegate.runtime.bucket_step import runs_in, split_by_bucket
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.cut import cut_into_stages
+from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
-from tidegate.runtime.work import runs_in, split_by_bucket
 from tidegate.schema import Schema, Type
 
 STREAMS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.join_graph import covers
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (

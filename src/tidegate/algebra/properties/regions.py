@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from tidegate.algebra.alarms import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import Entries, entries_of, without_rows
+from tidegate.collection_entries import Entries, entries_of, without_rows
 from tidegate.errors import InternalError
 from tidegate.expressions.column_texts import column_texts
 from tidegate.expressions.columns import Outcome, Value, make_column, make_outcome, null_mask, numbers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidegate.entries import Entries, codes_of, entries_of, rows_with_repeated_keys, without_rows
+from tidegate.collection_entries import Entries, codes_of, entries_of, rows_with_repeated_keys, without_rows
 from tidegate.expressions.columns import Kernel, Outcome, Value, as_array, is_constant, make_column, null_mask, numbers
 from tidegate.expressions.failures import Failure, errors_where
 from tidegate.schema import Type

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity_bytes, is_collection
+from tidegate.collection_entries import identity_bytes, is_collection
 from tidegate.expressions.columns import Kernel, Outcome, Value, is_constant
 from tidegate.schema import Type
 

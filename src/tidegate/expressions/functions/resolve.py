@@ -12,9 +12,9 @@ from tidegate.expressions.functions.aggregates import AGGREGATES
 from tidegate.expressions.functions.like_patterns import DEFAULT_ESCAPE, find_misuse
 from tidegate.expressions.functions.signatures import ALIASES, FUNCTIONS, NOT_NAMES, Function, Signature
 from tidegate.expressions.functions.time_functions import PARTS, TRUNCATIONS
-from tidegate.expressions.functions.user import find_function, user_names
+from tidegate.expressions.functions.user_registry import find_function, user_names
 from tidegate.expressions.nodes import Call, Case, Cast, Expression, Literal, walk
-from tidegate.expressions.user_function import UserFunction
+from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import Type
 
 __all__ = ["can_fail", "cast", "coerce", "common_type", "function_names", "resolve", "unify"]

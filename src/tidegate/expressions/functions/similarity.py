@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.arrays import Floats, Ints
-from tidegate.entries import Entries, codes_of, entries_of
+from tidegate.collection_entries import Entries, codes_of, entries_of
 from tidegate.expressions.columns import Kernel, Numbers, Outcome, Value, make_column, null_mask, numbers
 from tidegate.expressions.functions.collections import as_arrays
 from tidegate.schema import Type

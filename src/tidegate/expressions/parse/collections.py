@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.arrays import Ints, Mask
-from tidegate.entries import Entries, entries_of, rows_with_repeated_keys, without_rows
+from tidegate.collection_entries import Entries, entries_of, rows_with_repeated_keys, without_rows
 from tidegate.expressions.bisect_errors import apply_by_halves
 from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Type

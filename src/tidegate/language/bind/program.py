@@ -10,7 +10,7 @@ from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
-from tidegate.expressions.functions.user import using_functions
+from tidegate.expressions.functions.user_registry import using_functions
 from tidegate.language import syntax
 from tidegate.language.bind.alerts.threshold import bind_alert
 from tidegate.language.bind.alerts.totals import bind_total

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.expressions.functions.aggregates import Fold, SlotValues
-from tidegate.expressions.user_function import describe_error
+from tidegate.expressions.user_calls import describe_error
 from tidegate.physical.aggregate.kernels.slots import Spans
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.dead_letters import Reason

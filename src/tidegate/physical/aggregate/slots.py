@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.plan import AggregateCall
-from tidegate.entries import identity_bytes, is_collection
+from tidegate.collection_entries import identity_bytes, is_collection
 from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, SlotValues
 from tidegate.physical.aggregate.kernels.slots import Slots, live_counts
 from tidegate.physical.aggregate.live import LiveState, SlotStep, slot_step_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity_bytes, is_collection
+from tidegate.collection_entries import identity_bytes, is_collection
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
 from tidegate.physical.common.arrays import Mask, Positions

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidegate.algebra.join_graph import common_key
 from tidegate.algebra.keyed_join import JoinEdge, why_unordered
-from tidegate.entries import identity_bytes, is_collection
+from tidegate.collection_entries import identity_bytes, is_collection
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.kernels.hashing import hash_columns

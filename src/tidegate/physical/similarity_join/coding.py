@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.similarity_join import Measure, SimilarityCondition
-from tidegate.entries import entries_of
+from tidegate.collection_entries import entries_of
 from tidegate.expressions.columns import null_mask, numbers
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.kernels.hashing import hash_columns

@@ -14,15 +14,15 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, run_readers, source_marks
 from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of
+from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import add_figures
-from tidegate.runtime.file_facts import FactsByFile, FileWatch, note_facts
+from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
-from tidegate.runtime.port import Job
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.state import StateStore, Version, is_cold
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
-from tidegate.runtime.work import Address, Inbox, Outbox, PortWatermark, run_readers, source_marks
 from tidegate.time import FOREVER
 
 

@@ -13,16 +13,16 @@ from tidegate.connectors.origins import file_of
 from tidegate.connectors.source import Source, read_stream
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
+from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.figures import add_figures
+from tidegate.runtime.job import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
 from tidegate.runtime.outputs import merge_by_output, output_rows
-from tidegate.runtime.port import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import NO_STREAMS
-from tidegate.runtime.work import Outbox
 from tidegate.time import BEGINNING
 
 ROWS_PER_STEP = 250_000

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.formats import Format
-from tidegate.connectors.typed import typed_decoder
+from tidegate.connectors.typed_columns import typed_decoder
 from tidegate.errors import InternalError
 
 

@@ -18,10 +18,10 @@ from tidegate.errors import DataError, InternalError, TidegateError, deep_recurs
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Record
 from tidegate.runtime.control import decode_records, directives_of, encode_values
+from tidegate.runtime.data_warnings import FileWatch, from_report, merge_facts
 from tidegate.runtime.figures import OperatorFigures, add_figures
-from tidegate.runtime.file_facts import FileWatch, from_report, merge_facts
+from tidegate.runtime.job import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
 from tidegate.runtime.outputs import merge_by_output
-from tidegate.runtime.port import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
 from tidegate.runtime.spark.failures import UNEXPLAINED, explain_failure

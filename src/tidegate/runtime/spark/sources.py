@@ -20,7 +20,7 @@ from tidegate.errors import DataError
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Expression, columns_of, conjuncts
 from tidegate.expressions.spark import spark_sql
-from tidegate.runtime.port import Job
+from tidegate.runtime.job import Job
 from tidegate.runtime.spark import generator_source
 from tidegate.runtime.spark.directives import Setup
 from tidegate.runtime.spark.rows import TRAVELLING, PayloadKind

@@ -17,12 +17,22 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.source import FileSource, read_file
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
+from tidegate.runtime.bucket_step import (
+    Address,
+    Inbox,
+    Outbox,
+    Parcel,
+    PortWatermark,
+    run_readers,
+    runs_in,
+    source_marks,
+)
 from tidegate.runtime.control import decode_directives, encode_values
+from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
 from tidegate.runtime.figures import add_figures
-from tidegate.runtime.file_facts import FactsByFile, note_facts, to_report
+from tidegate.runtime.job import count_reasons
 from tidegate.runtime.outputs import output_rows, result_rows
 from tidegate.runtime.pieces import Part, out_of_memory_error, run_part
-from tidegate.runtime.port import count_reasons
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.spark.directives import (
     Setup,
@@ -35,7 +45,6 @@ from tidegate.runtime.spark.directives import (
 )
 from tidegate.runtime.spark.rows import PayloadKind, Row, batch_row, read_rows, value_row, write_rows
 from tidegate.runtime.state import StateStore, Version
-from tidegate.runtime.work import Address, Inbox, Outbox, Parcel, PortWatermark, run_readers, runs_in, source_marks
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -7,11 +7,11 @@ import pytest
 from inline_snapshot import snapshot
 from support.micros import in_micros
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Filter, Map, Scan, walk
 from tidegate.algebra.threshold_alert import Alert, Link
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query, ShowAlerts, ShowQueries
+from tidegate.catalog.show import answer
 from tidegate.errors import QueryError
 from tidegate.expressions.sql_text import to_sql
 from tidegate.language.bind.program import bind

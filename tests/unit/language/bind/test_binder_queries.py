@@ -20,7 +20,7 @@ from tidegate.catalog.catalog import (
     SourceStream,
 )
 from tidegate.errors import QueryError
-from tidegate.expressions.functions.user import user_function
+from tidegate.expressions.functions.user_registry import user_function
 from tidegate.language.bind.program import bind
 from tidegate.schema import Schema, Type
 

@@ -13,13 +13,13 @@ import pytest
 from inline_snapshot import snapshot
 from support.wrong import cases, said_of, write_anew
 
-from tidegate.algebra.alarms import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.explain import describe, explain
 from tidegate.algebra.plan import Filter, Map, Plan, Scan
 from tidegate.algebra.properties import is_chronon
 from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query
+from tidegate.catalog.show import answer
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize

@@ -26,9 +26,9 @@ from tidegate.algebra.constraints import (
     Reference,
 )
 from tidegate.algebra.plan import Scan, walk
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, Describe, Program, ShowConstraints, SourceStream
 from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, declaration_identity
+from tidegate.catalog.show import answer
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
 from tidegate.session import Session

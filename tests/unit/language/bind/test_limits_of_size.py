@@ -9,7 +9,7 @@ from tidegate.language.bind.program import bind
 from tidegate.optimizer import rule
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.rule import apply_rule
-from tidegate.runtime.answers import explain_program
+from tidegate.runtime.commands import explain_program
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain_format import ExplainFormat
 

@@ -14,13 +14,13 @@ import pytest
 from inline_snapshot import snapshot
 from support.wrong import cases, said_of, write_anew
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import walk
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, Utility
 from tidegate.algebra.threshold_alert import Alert
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, Explain, Query, ShowShedding
 from tidegate.catalog.shedding import COLUMNS, SheddingSummary, shedding_rows
+from tidegate.catalog.show import answer
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Cast, Column, columns_of
 from tidegate.language.bind.program import bind

@@ -11,7 +11,7 @@ import pytest
 from tidegate.catalog.catalog import ShowConstraints, SourceStream
 from tidegate.catalog.constraints import COLUMNS, ConstraintFinding, constraint_rows, declaration_identity
 from tidegate.language.bind.program import bind
-from tidegate.runtime.answers import findings_of_runs
+from tidegate.runtime.commands import findings_of_runs
 from tidegate.session import Session
 
 ROWS, FILES = 200, 4

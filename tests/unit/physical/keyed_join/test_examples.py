@@ -18,7 +18,7 @@ from tidegate.language.bind.program import bind
 from tidegate.optimizer import keyed_join
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
+from tidegate.runtime.job import Job
 
 STREAM = "CREATE STREAM {name} ({columns}, at BIGINT) FROM '{name}' TIMESTAMP BY at {said};\n"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan, rewrite, walk
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
@@ -34,7 +34,7 @@ from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.physical.threshold_alert.shedding import CELLS, AlertReport
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.port import Job
+from tidegate.runtime.job import Job
 from tidegate.schema import Schema, Type
 
 LEFT, RIGHT = Schema.of(l=Type.BIGINT), Schema.of(r=Type.BIGINT)

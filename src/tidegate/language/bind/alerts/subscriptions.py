@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.algebra.alarms import RangeThreshold
+from tidegate.algebra.alert_operators import RangeThreshold
 from tidegate.algebra.plan import Map, Plan
 from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.errors import QueryError, suggest_name

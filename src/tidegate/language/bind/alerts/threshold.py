@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tidegate.algebra.alarms import ThresholdJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Map, Output, Plan
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, VALUE, Alert
 from tidegate.errors import QueryError, Span

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.errors import QueryError, Span
-from tidegate.expressions.functions.user import find_aggregate
+from tidegate.expressions.functions.user_registry import find_aggregate
 from tidegate.language import syntax
 from tidegate.language.syntax import CountStar, Expression, FunctionCall, Operation
 from tidegate.language.syntax.totals import is_total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.alarms import TotalThreshold
+from tidegate.algebra.alert_operators import TotalThreshold
 from tidegate.algebra.plan import Map, Plan
 from tidegate.algebra.subscriptions import TotalCompletion
 from tidegate.errors import QueryError

@@ -10,7 +10,7 @@ from tidegate.errors import QueryError, Span, suggest_name
 from tidegate.expressions.coercion import cast, coerce, unify
 from tidegate.expressions.functions.aggregates import AGGREGATES
 from tidegate.expressions.functions.resolve import function_names, resolve
-from tidegate.expressions.functions.user import find_aggregate
+from tidegate.expressions.functions.user_registry import find_aggregate
 from tidegate.expressions.nodes import Case, Expression, InList, Literal
 from tidegate.language import syntax
 from tidegate.language.bind.names import Scope, find_column, find_type

@@ -9,7 +9,7 @@ from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Map, Outpu
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import coerce
 from tidegate.expressions.functions.aggregates import AGGREGATES, AggregateFunction, Option, result_type
-from tidegate.expressions.functions.user import find_aggregate
+from tidegate.expressions.functions.user_registry import find_aggregate
 from tidegate.expressions.nodes import Column, Expression, transform, walk
 from tidegate.language import syntax
 from tidegate.language.bind.names import Scope, output_name, unique_name

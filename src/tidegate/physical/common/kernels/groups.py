@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity_bytes, is_collection, normalize, normalize_floats
+from tidegate.collection_entries import identity_bytes, is_collection, normalize, normalize_floats
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
 

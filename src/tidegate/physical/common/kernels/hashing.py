@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.entries import identity_bytes, is_collection
+from tidegate.collection_entries import identity_bytes, is_collection
 from tidegate.physical.common.arrays import Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 

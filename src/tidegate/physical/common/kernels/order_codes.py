@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.entries import identity_bytes, is_collection, normalize
+from tidegate.collection_entries import identity_bytes, is_collection, normalize
 from tidegate.physical.common.arrays import Flags, Ints, Mask
 
 Decode = Callable[[Ints, Mask | None], pa.Array]

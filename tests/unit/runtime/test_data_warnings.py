@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tidegate.runtime.file_facts import FileFacts, FileWatch, from_report, merge_facts, to_report
+from tidegate.runtime.data_warnings import FileFacts, FileWatch, from_report, merge_facts, to_report
 
 SECOND = 1_000_000
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from tidegate.catalog.catalog import Catalog
 from tidegate.errors import QueryError
-from tidegate.expressions.functions.user import user_aggregate, user_function
+from tidegate.expressions.functions.user_registry import user_aggregate, user_function
 
 Made = TypeVar("Made")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.functions.aggregates import AggregateFunction, Fold, aggregate_named
-from tidegate.expressions.user_function import UserFunction
+from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import TYPE_NAMES, Type
 
 UserDefined = UserFunction | AggregateFunction

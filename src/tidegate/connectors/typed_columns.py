@@ -18,9 +18,9 @@ from pyarrow import types as kinds
 
 from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
+from tidegate.collection_entries import Entries, entries_of, rows_with_repeated_keys, without_rows
 from tidegate.connectors.decode import Decoder, ParsedColumn, ParsedRows, make_decoder, parse_texts, requested_schema
 from tidegate.connectors.formats import find_name, no_such_column
-from tidegate.entries import Entries, entries_of, rows_with_repeated_keys, without_rows
 from tidegate.errors import DataError
 from tidegate.schema import Field, Type
 from tidegate.time import MICROSECONDS

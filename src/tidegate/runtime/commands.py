@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.catalog.answers import answer
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
 from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.catalog.shedding import SheddingSummary
+from tidegate.catalog.show import answer
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import ControlRecords, constraint_findings
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.port import Progress
+from tidegate.runtime.job import Progress
 
 Measure = Callable[[Program], Progress]
 """Function that runs a program over all available input, discards its results, and returns the figures."""
