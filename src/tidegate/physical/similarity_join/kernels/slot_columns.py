@@ -31,7 +31,7 @@ class SlotSets(NamedTuple):
 
 
 class SlotBits(NamedTuple):
-    """Set of each element as bits: bit n of its words stands for the item `codes[n]`."""
+    """Set of each element as bits: bit n of its words represents the item `codes[n]`."""
 
     times: SlotTimes
     sizes: Ints
