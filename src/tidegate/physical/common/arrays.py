@@ -12,6 +12,11 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Array = npt.NDArray[Any]
+"""Array of any type."""
+
+Columns = Mapping[str, Array]
 """Columns of any type by name."""

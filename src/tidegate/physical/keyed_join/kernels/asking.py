@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.index import chain_starts
-from tidegate.physical.keyed_join.kernels.layout import HIGH, START
-from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NEVER, UNKNOWN, YES, Patience, Positions
-from tidegate.physical.keyed_join.kernels.rows import BLOCK
-from tidegate.physical.keyed_join.kernels.table import Floor, Table
+from tidegate.physical.keyed_join.kernels.layout import HIGH, START, EdgeAbove, EdgeBelow, ElementColumns
+from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NEVER, UNKNOWN, YES, Components, Patience
+from tidegate.physical.keyed_join.kernels.rows import BLOCK, shorten_validity
+from tidegate.physical.keyed_join.kernels.table import AskedElements, Floor, Table
 
 ASKED = 1
 """Flag of an element that is in the list."""
 
 
-def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
+class ArrivedChildren(NamedTuple):
+    """Children whose parents are asked: the new ones of [fresh, after), and those that have been decided on."""
+
+    fresh: int
+    after: int
+    decided: Positions
+
+
+def ask_parents(table: Table, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
     """Ask parents whose child has arrived or has been decided on.
 
     If parents are counted, record at new children that their key has occurred before: `counter` parents have arrived.
     """
     if child.fresh == child.count and not len(decided):
         return asked
-    counted = (child.layout.base.get(edge, -1), counter)
-    parents = (table.ints, table.layout.key[edge], table.pointers, table.heads, place, table.component)
-    children = (child.ints, child.layout.key[edge], child.component, child.fresh, child.count, decided)
-    found: int = _ask_parents(*parents, *children, *counted, table.soonest, table.asked, table.flags, asked)
-    return found
+    arrived = ArrivedChildren(child.fresh, child.count, decided)
+    below, above = table.layout.below[edge], child.layout.above[edge]
+    return _ask_parents(table.elements, below, child.elements, above, arrived, counter, table.asked, asked)
 
 
-def ask_overdue(table: Table, place: int, edge: int, limits: Patience, asked: int) -> int:
+def ask_overdue(table: Table, edge: int, limits: Patience, asked: int) -> int:
     """Ask parents that need not wait for a child any longer."""
     if limits.rows < 0 and max(limits.time, limits.low, limits.watermark) == LEAST:
         return asked
+    place, key, seen = table.layout.below[edge]
     if limits.rows >= 0:
-        asked = _ask_below_limit(table, place, table.layout.seen[edge], limits.rows + 1, asked)
+        asked = _ask_below_limit(table, place, seen, limits.rows + 1, asked)
     if limits.time > LEAST:
         asked = _ask_below_limit(table, place, START, limits.time, asked)
     if limits.low > LEAST:
-        asked = _ask_below_limit(table, place, table.layout.key[edge], limits.low, asked)
+        asked = _ask_below_limit(table, place, key, limits.low, asked)
     if limits.watermark > LEAST:
-        own = (table.pointers, place, table.component, table.asked, table.flags)
-        asked = _ask_ending(table.ints, *own, table.soonest, table.fresh, limits.watermark, asked)
+        asked = _ask_ending(table.elements, place, table.fresh, limits.watermark, table.asked, asked)
     return asked
 
 
@@ -53,84 +60,122 @@ def _ask_below_limit(table: Table, place: int, column: int, limit: int, asked: i
         return asked
     floor = table.floors.get((column, place))
     if floor is None:
-        table.floors[column, place] = floor = Floor(np.full(len(table.soonest), NEVER))
-    own = (table.ints, column, table.pointers, place, table.component, table.asked, table.flags)
-    asked = _ask_below(*own, floor.least, floor.known, table.fresh, limit, asked)
-    floor.known = table.fresh
+        floor = Floor(np.full(len(table.elements.soonest), NEVER), 0)
+    asked = _ask_below(table.elements, place, column, floor, table.fresh, limit, table.asked, asked)
+    table.floors[column, place] = Floor(floor.least, table.fresh)
     return asked
 
 
 @compiled
-def ask_new(component: Any, fresh: Any, count: Any, asked: Any, said: Any) -> Any:
+def ask_new(component: Components, fresh: int, count: int, asked: AskedElements) -> int:
     """Ask all new elements; return their number."""
     found = 0
     for row in range(fresh, count):
         if component[row] == UNKNOWN:
-            asked[found], said[row] = row, ASKED
+            asked.rows[found], asked.flags[row] = row, ASKED
             found += 1
     return found
 
 
 @inlined
-def _ask_once(row: Any, asked: Any, said: Any, count: Any) -> Any:
+def _ask_once(row: int, rows: Positions, flags: Components, count: int) -> int:
     """List an element, unless it is listed; return the length of the list."""
-    if said[row]:
+    if flags[row]:
         return count
-    asked[count], said[row] = row, ASKED
+    rows[count], flags[row] = row, ASKED
     return count + 1
 
 
 @compiled
 def _ask_parents(
-    ints: Any, key: Any, pointers: Any, heads: Any, place: Any, component: Any,
-    child_ints: Any, child_key: Any, child_component: Any, fresh: Any, after: Any, decided: Any,
-    base: Any, counter: Any, soonest: Any, asked: Any, said: Any, count: Any,
-) -> Any:  # fmt: skip
-    """Ask parents that wait for a new child, which is linked to them, or for a child that has been decided on."""
-    keys, head, edges, new = ints[key], heads[place], len(heads), after - fresh
-    high, wanted, child_high = ints[HIGH], child_ints[child_key], child_ints[HIGH]
-    children = np.empty(new + len(decided), np.int32)
-    children[:new], children[new:] = np.arange(fresh, after), decided
-    rows = chain_starts(head, wanted, children)
-    active = 0
-    for i in range(len(children)):
-        its = child_component[children[i]]
-        children[active], rows[active] = children[i], rows[i]
-        active += (rows[i] >= 0) & ((i >= new) | (its < GONE) | (its == COLD))
+    parents: ElementColumns,
+    below: EdgeBelow,
+    children: ElementColumns,
+    above: EdgeAbove,
+    arrived: ArrivedChildren,
+    counter: int,
+    asked: AskedElements,
+    count: int,
+) -> int:
+    """Ask parents that wait for a new child, which is linked to them, or for a child that has been decided on.
+
+    `below` and `above` are the same edge, seen from the parents and from the children.
+    """
+    ints, pointers, component, soonest = parents.ints, parents.pointers, parents.component, parents.soonest
+    child_ints, child_component, listed, flags = children.ints, children.component, asked.rows, asked.flags
+    keys, high, place, following = ints[below.key], ints[HIGH], below.place, len(parents.heads) + below.place
+    wanted, child_high = child_ints[above.key], child_ints[HIGH]
+    some, rows = _start_chains(parents.heads[place], wanted, child_component, arrived)
+    active = len(some)
     while active:  # advance all chains by one, so that their independent memory accesses overlap
         left = 0
         for i in range(active):
-            child, row = children[i], rows[i]
+            child, row = some[i], rows[i]
             if component[row] == UNKNOWN and keys[row] == wanted[child]:
-                its = child_component[child]
-                if base >= 0 and pointers[row, place] < 0:
-                    child_ints[base, child] = min(child_ints[base, child], counter)
-                    child_ints[base + 2, child] = min(child_ints[base + 2, child], ints[START, row])
+                if above.base >= 0 and pointers[row, place] < 0:
+                    _note_first_parent(child_ints, above.base, child, counter, ints[START, row])
                 pointers[row, place] = child
-                missing = its == UNKNOWN  # then nothing can be decided, nor if another child is missing
-                for edge in range(edges if its == YES else 0):
-                    missing |= pointers[row, edge] < 0
-                if not missing:
-                    if not said[row]:
-                        asked[count], said[row] = row, ASKED
-                        count += 1
-                elif child_high[child] < high[row]:
-                    high[row] = child_high[child]
-                    soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
-            children[left], rows[left] = child, pointers[row, edges + place]
+                if _lacks_child(pointers, row, child_component[child]):
+                    shorten_validity(high, soonest, row, child_high[child])
+                else:
+                    count = _ask_once(row, listed, flags, count)
+            some[left], rows[left] = child, pointers[row, following]
             left += rows[left] >= 0
         active = left
     return count
 
 
 @compiled
+def _start_chains(
+    head: Positions, wanted: Ints, component: Components, arrived: ArrivedChildren
+) -> tuple[Positions, Positions]:
+    """Return children that parents may wait for, and the first row of the chain of their key."""
+    new = arrived.after - arrived.fresh
+    children = np.empty(new + len(arrived.decided), np.int32)
+    children[:new], children[new:] = np.arange(arrived.fresh, arrived.after), arrived.decided
+    rows = chain_starts(head, wanted, children)
+    count = 0
+    for i in range(len(children)):
+        state = component[children[i]]
+        children[count], rows[count] = children[i], rows[i]
+        count += (rows[i] >= 0) & ((i >= new) | (state < GONE) | (state == COLD))
+    return children[:count], rows[:count]
+
+
+@inlined
+def _note_first_parent(ints: Ints, base: int, child: int, counter: int, start: int) -> None:
+    """Record at a child that its key has occurred before, at a parent with this start."""
+    ints[base, child] = min(ints[base, child], counter)
+    ints[base + 2, child] = min(ints[base + 2, child], start)
+
+
+@inlined
+def _lacks_child(pointers: Positions, row: int, state: int) -> bool:
+    """Return whether an element must wait: one child is Unknown, or it is Yes and another child is missing.
+
+    `state` is the component of the one child. If it never joins, no other child matters.
+    """
+    missing = state == UNKNOWN
+    for edge in range(pointers.shape[1] // 2 if state == YES else 0):
+        missing |= pointers[row, edge] < 0
+    return missing
+
+
+@compiled
 def _ask_below(
-    ints: Any, column: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
-    least: Any, known: Any, fresh: Any, limit: Any, count: Any,
-) -> Any:  # fmt: skip
+    elements: ElementColumns,
+    place: int,
+    column: int,
+    floor: Floor,
+    fresh: int,
+    limit: int,
+    asked: AskedElements,
+    count: int,
+) -> int:
     """Ask elements that lack a child and are below a limit. Most blocks have none, and are skipped."""
-    values, children = ints[column], pointers[:, place]
-    for row in range(known, fresh):
+    values, children, component = elements.ints[column], elements.pointers[:, place], elements.component
+    least, rows, flags = floor.least, asked.rows, asked.flags
+    for row in range(floor.known, fresh):
         if component[row] == UNKNOWN and children[row] < 0:
             least[row // BLOCK] = min(least[row // BLOCK], values[row])
     for block in range((fresh + BLOCK - 1) // BLOCK):
@@ -141,21 +186,21 @@ def _ask_below(
             if component[row] == UNKNOWN and children[row] < 0:
                 least[block] = min(least[block], values[row])
                 if values[row] < limit:
-                    count = _ask_once(row, asked, said, count)
+                    count = _ask_once(row, rows, flags, count)
     return count
 
 
 @compiled
 def _ask_ending(
-    ints: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
-    soonest: Any, fresh: Any, watermark: Any, count: Any,
-) -> Any:  # fmt: skip
+    elements: ElementColumns, place: int, fresh: int, watermark: int, asked: AskedElements, count: int
+) -> int:
     """Ask elements that lack a child and are not valid after a watermark."""
-    high, children = ints[HIGH], pointers[:, place]
+    high, children, component = elements.ints[HIGH], elements.pointers[:, place], elements.component
+    soonest, rows, flags = elements.soonest, asked.rows, asked.flags
     for block in range((fresh + BLOCK - 1) // BLOCK):
         if soonest[block] > watermark:
             continue
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, fresh)):
             if component[row] == UNKNOWN and children[row] < 0 and high[row] <= watermark:
-                count = _ask_once(row, asked, said, count)
+                count = _ask_once(row, rows, flags, count)
     return count

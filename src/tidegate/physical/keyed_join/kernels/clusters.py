@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.arrays import Columns, Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import slot_of
-from tidegate.physical.keyed_join.kernels.layout import END, NUMBER, START
+from tidegate.physical.keyed_join.kernels.layout import END, NUMBER, START, EdgeAbove, EdgeBelow, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import NEVER
 from tidegate.physical.keyed_join.kernels.table import Table
 
 _NAMES = ("key", "base", "after", "first", "end")
 _KEY, _BASE, _AFTER, _FIRST, _END = range(5)
 """Columns of clusters."""
+
+
+class ClusterTable(NamedTuple):
+    """Rows of clusters, with room for more, slots with the row of each key, and the number of rows."""
+
+    known: Ints
+    slots: Ints
+    rows: int
 
 
 @dataclass(slots=True, eq=False)
@@ -30,17 +38,17 @@ class Clusters:
     A removed cluster ends at the least time. Its space is freed when room is needed.
     """
 
-    known: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
-    slots: Ints = field(default_factory=lambda: _empty_slots(16))
-    count: int = 0
+    table: ClusterTable = field(
+        default_factory=lambda: ClusterTable(np.empty((0, 5), np.int64), _empty_slots(16), 0),
+    )
 
     @classmethod
     def of(cls, columns: Columns) -> Clusters:
-        return cls(*_repack(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
+        return cls(_repack(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
 
     def to_columns(self) -> dict[str, Ints]:
         """Return the clusters that are not removed."""
-        known = self.known[: self.count]
+        known = self.table.known[: self.table.rows]
         return dict(zip(_NAMES, known[known[:, _END] > LEAST].T.copy(), strict=True))
 
     def add(self, parent: Table, stop: int, child: Table, edge: int, same: int | None) -> None:
@@ -49,51 +57,73 @@ class Clusters:
         A parent whose child exists is counted at the child. Parents have their own numbers, or all have the number
         `same`.
         """
-        if parent.fresh == stop and (child.fresh == child.count or not self.count):
-            return
-        self._make_room(stop - parent.fresh)
-        here = (parent.ints, parent.layout.key[edge], parent.columns[f"child{edge}"], parent.fresh, stop)
-        there = (child.ints, child.layout.key[edge], child.layout.base[edge], child.fresh, child.count)
-        self.count = _update_clusters(self.known, self.slots, self.count, *here, -1 if same is None else same, *there)
+        below, above = parent.layout.below[edge], child.layout.above[edge]
+        if child.fresh < child.count and self.table.rows:
+            _move_to_children(self.table, child.elements, above, child.fresh, child.count)
+        if parent.fresh < stop:
+            self._make_room(stop - parent.fresh)
+            number = -1 if same is None else same
+            new = NewParents(parent.elements, below, parent.fresh, stop)
+            count = _count_new_parents(self.table, new, number, child.elements, above)
+            self.table = ClusterTable(self.table.known, self.table.slots, count)
 
     def _make_room(self, more: int) -> None:
-        if self.count + more > len(self.known):
-            self.known, self.slots, self.count = _repack(self.known, self.count, more)
+        if self.table.rows + more > len(self.table.known):
+            self.table = _repack(self.table.known, self.table.rows, more)
 
     def forget(self, ending: Ending, horizon: int) -> None:
         """Remove keys that no longer arrive, and keys whose parents have expired."""
-        if self.count:
-            _remove_ended(self.known, self.count, *ending, horizon)
+        if self.table.rows:
+            _remove_ended(self.table, ending, horizon)
+
+
+class NewParents(NamedTuple):
+    """Parents of [first, after) in their table, and their edge to the children."""
+
+    elements: ElementColumns
+    edge: EdgeBelow
+    first: int
+    after: int
 
 
 @compiled
-def _update_clusters(
-    known: Any, slots: Any, count: Any,
-    ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
-    child_ints: Any, child_key_at: Any, base_at: Any, fresh: Any, child_count: Any,
-) -> Any:  # fmt: skip
-    """Update clusters; return their number."""
-    key, number, start, end = ints[key_at], ints[NUMBER], ints[START], ints[END]
-    base, after, first = child_ints[base_at], child_ints[base_at + 1], child_ints[base_at + 2]
-    child_key = child_ints[child_key_at]
-    for row in range(fresh, child_count if count else fresh):
-        at = slots[slot_of(slots, child_key[row]), 1]
-        if at >= 0 and known[at, _END] > LEAST:
-            after[row] += known[at, _AFTER] + (base[row] < NEVER)
-            base[row], first[row] = min(base[row], known[at, _BASE]), min(first[row], known[at, _FIRST])
-            known[at, _END] = LEAST
-    for row in range(begin, stop):
-        child, now = children[row], number[row] if same < 0 else same
+def _move_to_children(clusters: ClusterTable, children: ElementColumns, edge: EdgeAbove, fresh: int, stop: int) -> None:
+    """Move clusters to the new children of [fresh, stop) that have their keys."""
+    known, slots, key = clusters.known, clusters.slots, children.ints[edge.key]
+    base, after, first = children.ints[edge.base], children.ints[edge.base + 1], children.ints[edge.base + 2]
+    for row in range(fresh, stop):
+        cluster = slots[slot_of(slots, key[row]), 1]
+        if cluster >= 0 and known[cluster, _END] > LEAST:
+            after[row] += known[cluster, _AFTER] + (base[row] < NEVER)
+            base[row] = min(base[row], known[cluster, _BASE])
+            first[row] = min(first[row], known[cluster, _FIRST])
+            known[cluster, _END] = LEAST
+
+
+@compiled
+def _count_new_parents(
+    clusters: ClusterTable, parents: NewParents, same: int, children: ElementColumns, edge: EdgeAbove
+) -> int:
+    """Count parents at their children, or in the clusters of their keys; return the number of clusters.
+
+    Parents have the number `same`, or their own numbers if it is negative.
+    """
+    known, slots, count = clusters.known, clusters.slots, clusters.rows
+    ints, child_of = parents.elements.ints, parents.elements.pointers[:, parents.edge.place]
+    key, number, start, end = ints[parents.edge.key], ints[NUMBER], ints[START], ints[END]
+    base, after, first = children.ints[edge.base], children.ints[edge.base + 1], children.ints[edge.base + 2]
+    for row in range(parents.first, parents.after):
+        child, now = child_of[row], number[row] if same < 0 else same
         if child >= 0:
             after[child] += base[child] < NEVER
             base[child], first[child] = min(base[child], now), min(first[child], start[row])
             continue
         slot = slot_of(slots, key[row])
-        at = slots[slot, 1]
-        if at >= 0 and known[at, _END] > LEAST:
-            known[at, _BASE], known[at, _AFTER] = min(known[at, _BASE], now), known[at, _AFTER] + 1
-            known[at, _FIRST] = min(known[at, _FIRST], start[row])
-            known[at, _END] = max(known[at, _END], end[row])
+        cluster = slots[slot, 1]
+        if cluster >= 0 and known[cluster, _END] > LEAST:
+            known[cluster, _BASE], known[cluster, _AFTER] = min(known[cluster, _BASE], now), known[cluster, _AFTER] + 1
+            known[cluster, _FIRST] = min(known[cluster, _FIRST], start[row])
+            known[cluster, _END] = max(known[cluster, _END], end[row])
             continue
         slots[slot, 0], slots[slot, 1] = key[row], count
         known[count, _KEY], known[count, _BASE], known[count, _AFTER] = key[row], now, 0
@@ -103,26 +133,26 @@ def _update_clusters(
 
 
 @compiled
-def _repack(known: Any, count: Any, more: Any) -> Any:
-    """Return clusters without the removed ones, with room for more, their slots, and their number."""
+def _repack(known: Ints, count: int, more: int) -> ClusterTable:
+    """Return clusters without the removed ones, with room for more."""
     size, left = 64, 0
-    for at in range(count):
-        left += known[at, _END] > LEAST
+    for cluster in range(count):
+        left += known[cluster, _END] > LEAST
     while size < 4 * (left + more):
         size *= 2
     packed, slots = np.empty((size // 2, 5), np.int64), _empty_slots(size)
     left = 0
-    for at in range(count):
-        if known[at, _END] > LEAST:
-            packed[left] = known[at]
-            slot = slot_of(slots, known[at, _KEY])
-            slots[slot, 0], slots[slot, 1] = known[at, _KEY], left
+    for cluster in range(count):
+        if known[cluster, _END] > LEAST:
+            packed[left] = known[cluster]
+            slot = slot_of(slots, known[cluster, _KEY])
+            slots[slot, 0], slots[slot, 1] = known[cluster, _KEY], left
             left += 1
-    return packed, slots, left
+    return ClusterTable(packed, slots, left)
 
 
 @compiled
-def _empty_slots(size: Any) -> Any:
+def _empty_slots(size: int) -> Ints:
     """Return empty slots."""
     slots = np.empty((size, 2), np.int64)
     slots[:, 1] = -1
@@ -130,13 +160,15 @@ def _empty_slots(size: Any) -> Any:
 
 
 @compiled
-def _remove_ended(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
+def _remove_ended(clusters: ClusterTable, ending: Ending, horizon: int) -> None:
     """Remove clusters that have ended. Columns without a limit are not read."""
-    for at in range(count):
-        if known[at, _END] <= horizon or counter - known[at, _BASE] - known[at, _AFTER] > gap:
-            known[at, _END] = LEAST
-        if (time > LEAST and known[at, _FIRST] < time) or (low > LEAST and known[at, _KEY] < low):
-            known[at, _END] = LEAST
+    known, time, low = clusters.known, ending.time, ending.low
+    for cluster in range(clusters.rows):
+        others = ending.counter - known[cluster, _BASE] - known[cluster, _AFTER]
+        if known[cluster, _END] <= horizon or others > ending.gap:
+            known[cluster, _END] = LEAST
+        if (time > LEAST and known[cluster, _FIRST] < time) or (low > LEAST and known[cluster, _KEY] < low):
+            known[cluster, _END] = LEAST
 
 
 class Ending(NamedTuple):
@@ -195,7 +227,7 @@ def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int],
 
 @compiled
 def _note_waiting_parents(
-    waiting: Any, children: Any, start: Any, fresh: Any, base: Any, first: Any, counter: Any
+    waiting: Positions, children: Positions, start: Ints, fresh: int, base: Ints, first: Ints, counter: int
 ) -> None:
     for row in waiting:
         child = children[row]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.arrays import Ints, Mask, Positions
+from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.clusters import Ending
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import chain_starts
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,
     COLD_YES,
@@ -24,7 +25,7 @@ from tidegate.physical.keyed_join.kernels.model import (
     REPEATED,
     UNKNOWN,
     YES,
-    Positions,
+    Components,
 )
 from tidegate.physical.keyed_join.kernels.rows import BLOCK, EMPTY
 from tidegate.physical.keyed_join.kernels.table import Table
@@ -39,17 +40,14 @@ def find_expendable(
     if not known:
         return NO_POSITIONS
     table, (edges, *needed, waited) = tables[stream], _needed_edges(graph, stream, known)
-    key, base = table.layout.key, table.layout.base
-    rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
-    done: Positions = _find_ended(table.ints, table.component, table.soonest, table.count, rules, *needed)
+    rules = np.array([(*table.layout.above[edge], *endings[edge]) for edge in edges])
+    done: Positions = _find_ended(table.elements, table.count, rules, *needed)
     if waited and len(done):
         spared = np.zeros(table.count, np.bool_)
         for edge in waited:
             above = graph.edges[edge].parent
             parent, horizon = tables[above], horizons[above]
-            _spare_children(
-                parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared
-            )
+            _spare_children(parent.elements, parent.children[edge], horizon, parent.count, spared)
         done = done[~spared[done] | (table.component[done] == NO)]
     return done
 
@@ -76,8 +74,9 @@ def _needs_only_child(graph: Graph, edge: int) -> bool:
 
 
 @compiled
-def _spare_children(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
+def _spare_children(parents: ElementColumns, children: Positions, horizon: int, count: int, spared: Mask) -> None:
     """Mark children of a parent that waits and has not expired. Most blocks have none, and are skipped."""
+    component, high = parents.component, parents.ints[HIGH]
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
         waiting = 0
@@ -91,14 +90,12 @@ def _spare_children(component: Any, high: Any, horizon: Any, children: Any, coun
 
 
 @compiled
-def _find_ended(
-    ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
-) -> Any:  # fmt: skip
+def _find_ended(elements: ElementColumns, count: int, rules: Ints, needed: int, needed_no: int) -> Positions:
     """Return elements whose parents no longer arrive by the first `needed` rules, or `needed_no` rules for No.
 
     Blocks without elements are marked as empty, and skipped the next time. With zero rules no element is returned.
-    Columns without a limit are not read.
     """
+    ints, component, soonest = elements.ints, elements.component, elements.soonest
     blocks = (count + BLOCK - 1) // BLOCK
     some, taken = np.empty(blocks, np.int32), 0
     for block in range(blocks):
@@ -116,14 +113,7 @@ def _find_ended(
             last = needed_no if state == NO else needed
             ended = last > 0
             for rule in range(last):
-                key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
-                gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
-                is_over = low > LEAST and ints[key, row] < low
-                if base >= 0 and gap < NEVER:
-                    is_over |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
-                if base >= 0 and time > LEAST:
-                    is_over |= ints[base + 2, row] < time
-                ended &= is_over
+                ended &= _has_ended(ints, row, rules, rule)
             over[found] = row
             found += ended
         if not left:
@@ -131,11 +121,43 @@ def _find_ended(
     return over[:found]
 
 
+@inlined
+def _has_ended(ints: Ints, row: int, rules: Ints, rule: int) -> bool:
+    """Return whether parents of an element no longer arrive by a rule. Columns without a limit are not read.
+
+    The figures of a rule are those of the edge from the parents, then those of its ending.
+    """
+    key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
+    gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
+    has_ended = low > LEAST and ints[key, row] < low
+    if base >= 0 and gap < NEVER:
+        has_ended |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
+    if base >= 0 and time > LEAST:
+        has_ended |= ints[base + 2, row] < time
+    return has_ended
+
+
 @compiled
-def mark_leaving(component: Any, some: Any, leaves: Any) -> None:
+def mark_leaving(component: Components, some: Positions, leaves: Components) -> None:
     """Set the components of elements that leave because of a constraint."""
     for row in some:
         component[row] = leaves[component[row]]
+
+
+class Expiry(NamedTuple):
+    """Rules for the elements of a stream that are removed.
+
+    horizon: elements are removed that are not valid after this time
+    ended: elements are removed whose own end is at or before this time, unless it is the least time
+    yes, no: components that are not kept, or a component that is never kept
+    complete: component that an element of component `yes` gets
+    """
+
+    horizon: int
+    ended: int
+    yes: int
+    no: int
+    complete: int
 
 
 def sweep(
@@ -159,12 +181,14 @@ def sweep(
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
     for stream, table in enumerate(tables):
-        yes = YES if stream in graph.single_covers else REPEATED
-        no = REPEATED if stream in keeps_no and graph.above[stream] else NO
-        over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
-        complete = COLD_YES if exact and graph.above[stream] else GONE
-        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no, complete)
-        left[stream] = _concat_positions(left[stream], gone)
+        expiry = Expiry(
+            horizon=horizons[stream],
+            ended=LEAST if (end := own[stream]) is None else end,
+            yes=YES if stream in graph.single_covers else REPEATED,
+            no=REPEATED if stream in keeps_no and graph.above[stream] else NO,
+            complete=COLD_YES if exact and graph.above[stream] else GONE,
+        )
+        left[stream] = _concat_positions(left[stream], _expire(table.elements, table.count, expiry))
     if graph.shape == "tree" and not thorough:
         _propagate_to_parents(graph, tables, horizons, own, left, marked)
     else:
@@ -198,14 +222,14 @@ def _propagate_to_parents(
     Expired leaves are skipped if their parents expire no later than they do.
     """
     for stream in graph.children_first:
-        for place, edge in enumerate(graph.below[stream]):
+        for edge in graph.below[stream]:
             other = graph.edges[edge].child
             leaf = not graph.below[other] and horizons[stream] >= horizons[other] and ended[other] is None
             some = marked[other] if leaf else left[other]
             if len(some):
                 table, child = tables[stream], tables[other]
-                own = (table.pointers, table.heads, place, table.component)
-                lost = _remove_parents(some, child.keys[edge], child.component, *own)
+                place = table.layout.below[edge].place
+                lost = _remove_parents(some, child.keys[edge], child.component, table.elements, place)
                 left[stream] = _concat_positions(left[stream], lost)
 
 
@@ -216,14 +240,10 @@ def _concat_positions(some: Positions, others: Positions) -> Positions:
 
 
 @compiled
-def _expire(
-    component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any, complete: Any,
-) -> Any:  # fmt: skip
-    """Remove elements that are expired, repeated, or in a component that is not kept; return their positions.
-
-    `yes` is the component of complete elements that need not be kept, and `complete` is their new component.
-    """
-    high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
+def _expire(elements: ElementColumns, count: int, expiry: Expiry) -> Positions:
+    """Remove elements that are expired, repeated, or in a component that is not kept; return their positions."""
+    component, soonest, high, end = elements.component, elements.soonest, elements.ints[HIGH], elements.ints[END]
+    horizon, ended, blocks = expiry.horizon, expiry.ended, (count + BLOCK - 1) // BLOCK
     due, found = np.empty(blocks, np.int32), 0
     for block in range(blocks):
         due[found] = block
@@ -235,11 +255,11 @@ def _expire(
             state = component[row]
             if state == GONE:
                 continue
-            is_over = (high[row] <= horizon) | (state == no) | (state == REPEATED)
+            is_over = (high[row] <= horizon) | (state == expiry.no) | (state == REPEATED)
             if ended > LEAST:  # read no column that does not matter
                 is_over |= end[row] <= ended
-            if is_over or state == yes:
-                component[row] = GONE if is_over else complete
+            if is_over or state == expiry.yes:
+                component[row] = GONE if is_over else expiry.complete
                 gone[lost] = row
                 lost += 1
             else:
@@ -248,38 +268,50 @@ def _expire(
     return gone[:lost]
 
 
+class RemovedChildren(NamedTuple):
+    """Children that have left, the rows where the chains of their parents start, and the components of all children."""
+
+    at: Positions
+    firsts: Positions
+    component: Components
+
+
 @compiled
 def _remove_parents(
-    left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any
-) -> Any:
-    """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions."""
-    firsts, lost = chain_starts(heads[place], wanted, left), np.empty(256, np.int32)
-    done, count = _remove_parents_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
+    left: Positions, keys: Ints, child_component: Components, parents: ElementColumns, place: int
+) -> Positions:
+    """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions.
+
+    `left` are the elements that have left, and `keys` the keys of all elements by position. `place` is that of the edge
+    among those of the parents.
+    """
+    children = RemovedChildren(left, chain_starts(parents.heads[place], keys, left), child_component)
+    lost = np.empty(256, np.int32)
+    done, count = _remove_parents_from(0, children, parents, place, lost, 0)
     while done < len(left):
         more = np.empty(2 * len(lost), np.int32)
         more[:count] = lost
         lost = more
-        done, count = _remove_parents_from(done, left, firsts, child_component, pointers, place, component, lost, count)
+        done, count = _remove_parents_from(done, children, parents, place, lost, count)
     return lost[:count]
 
 
 @compiled
 def _remove_parents_from(
-    first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
-    lost: Any, count: Any,
-) -> Any:  # fmt: skip
-    """Remove parents until room runs out; return the next element and the number of parents listed.
+    first: int, children: RemovedChildren, parents: ElementColumns, place: int, lost: Positions, count: int
+) -> tuple[int, int]:
+    """Remove parents until room runs out; return the next child and the number of parents listed.
 
     The function returns when room runs out because replacing an array inside the loop would cost reference counting in
     each iteration.
     """
-    following = pointers.shape[1] // 2 + place
-    for i in range(first, len(left)):
-        child, row = left[i], firsts[i]
+    pointers, component, following = parents.pointers, parents.component, len(parents.heads) + place
+    for i in range(first, len(children.at)):
+        child, row = children.at[i], children.firsts[i]
         while row >= 0:
             if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
                 state = GONE
-                if child_component[child] != GONE:
+                if children.component[child] != GONE:
                     state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
                 if state != component[row]:  # otherwise it has been listed
                     if count == len(lost):
@@ -288,11 +320,11 @@ def _remove_parents_from(
                     lost[count] = row
                     count += 1
             row = pointers[row, following]
-    return len(left), count
+    return len(children.at), count
 
 
 @compiled
-def _pass_to_parents(component: Any, children: Any, below: Any) -> Any:
+def _pass_to_parents(component: Components, children: Positions, below: Components) -> bool:
     """Pass Gone and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in range(len(component)):
