@@ -18,5 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]
 """Array of any type."""
 
+Int = int | np.int64
+"""Integer in a compiled loop, where both types are one."""
+
 Columns = Mapping[str, Array]
 """Columns of any type by name."""

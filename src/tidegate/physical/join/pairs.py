@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from tidegate.entries import identity_bytes, is_collection
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
-from tidegate.physical.common.arrays import Mask
+from tidegate.physical.common.arrays import Mask, Positions
 from tidegate.physical.common.batch import Batch, Times, take
 from tidegate.physical.common.failures import dead_letters_of_failures
-from tidegate.physical.join.kernels.runs import Positions, Run
+from tidegate.physical.join.kernels.runs import Run
 from tidegate.physical.join.residual import Residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from tidegate.physical.keyed_join.kernels.asking import ASKED, ask_new, ask_over
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.closure import decide_by_closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START, EdgeBelow, ElementColumns
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START, ElementArrays, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,
     GONE,
@@ -24,8 +25,8 @@ from tidegate.physical.keyed_join.kernels.model import (
     Components,
     Patience,
 )
-from tidegate.physical.keyed_join.kernels.rows import BLOCK, shorten_validity
-from tidegate.physical.keyed_join.kernels.table import AskedElements, Table
+from tidegate.physical.keyed_join.kernels.rows import BLOCK
+from tidegate.physical.keyed_join.kernels.table import Table
 
 
 class DecisionRules(NamedTuple):
@@ -41,16 +42,16 @@ class DecisionRules(NamedTuple):
     counters: Sequence[int]
 
 
-class DecidedStates(NamedTuple):
-    """Components of elements that have been decided on.
+class ChildWait(NamedTuple):
+    """Edge to a child, and the limits of the wait for it. See `EdgeBelow` and `Patience`."""
 
-    `yes` is for elements that are complete, `no` for those that never will be, and `late` for those whose children
-    cannot arrive because of a constraint.
-    """
-
-    yes: int
-    no: int
-    late: int
+    place: int
+    key: int
+    seen: int
+    rows: int
+    time: int
+    low: int
+    watermark: int
 
 
 def classify(graph: Graph, tables: Sequence[Table], terms: DecisionRules, *, came_back: bool) -> list[Positions]:
@@ -112,7 +113,7 @@ def _decide_by_children(graph: Graph, tables: Sequence[Table], terms: DecisionRu
             if table.fresh < table.count:
                 promoted[stream] = _complete_leaves(table.component, table.elements.ints, table.fresh, table.count)
             continue
-        asked = ask_new(table.component, table.fresh, table.count, table.asked)
+        asked = ask_new(table.component, table.fresh, table.count, table.elements.asked, table.elements.flags)
         for edge in graph.below[stream]:
             child = graph.edges[edge].child
             asked = ask_parents(table, edge, tables[child], decided[child], asked, counters[stream])
@@ -120,17 +121,31 @@ def _decide_by_children(graph: Graph, tables: Sequence[Table], terms: DecisionRu
         if asked:
             no = NO if stream in keeps_no and graph.above[stream] else GONE
             yes = YES if table.layout.last_kept_component == YES else GONE
-            states = DecidedStates(yes, no, no if late == NO else late)
+            outcomes = _outcomes_of_flags(yes, no, no if late == NO else late)
             for edge, below in table.layout.below.items():
-                children = tables[graph.edges[edge].child].elements
+                children, wait = tables[graph.edges[edge].child].elements, (*below, *patience[edge])
                 promoted[stream], decided[stream] = _apply_child(
-                    table.elements, table.asked, asked, below, children, patience[edge], states
+                    table.arrays, asked, wait, children.ints, children.component, outcomes
                 )
     return promoted
 
 
 _MISSING, _LATE, _NEVER = 2 * ASKED, 4 * ASKED, 8 * ASKED
 """Further flags of an element: a child is missing, cannot arrive because of a constraint, or never arrives."""
+
+
+@lru_cache
+def _outcomes_of_flags(yes: int, no: int, late: int) -> Components:
+    """Return the component for each combination of flags. Elements that have only been asked are complete."""
+    outcomes = np.full(2 * _NEVER, UNKNOWN, np.uint8)
+    for flags in range(2 * _NEVER):
+        if flags & _NEVER:
+            outcomes[flags] = no
+        elif flags & _LATE:
+            outcomes[flags] = late
+        elif not flags & _MISSING:
+            outcomes[flags] = yes
+    return outcomes
 
 
 @compiled
@@ -148,48 +163,58 @@ def _complete_leaves(component: Components, ints: Ints, fresh: int, count: int) 
 
 @compiled
 def _apply_child(
-    elements: ElementColumns,
-    asked: AskedElements,
+    arrays: ElementArrays,
     count: int,
-    edge: EdgeBelow,
-    children: ElementColumns,
-    limits: Patience,
-    decided_states: DecidedStates,
+    figures: tuple[int, int, int, int, int, int, int],
+    child_ints: Ints,
+    child_component: Components,
+    outcomes: Components,
 ) -> tuple[Positions, Positions]:
     """Apply one child of each listed element, and decide after the last child.
 
     The parent takes over the validity of its child, as it cannot join without it. Return the positions of elements that
     are complete, and of all that have been decided on.
+
+    `figures` are those of the edge and the wait. `outcomes` has the component for each combination of flags.
     """
-    ints, component, soonest, flags_of = elements.ints, elements.component, elements.soonest, asked.flags
-    low, high, child_of = ints[LOW], ints[HIGH], elements.pointers[:, edge.place]
-    child_low, child_high, child_component = children.ints[LOW], children.ints[HIGH], children.component
-    is_last = edge.place == elements.pointers.shape[1] // 2 - 1
+    elements, wait = ElementColumns(*arrays), ChildWait(*figures)
+    ints, component, soonest, flags_of = elements.ints, elements.component, elements.soonest, elements.flags
+    low, high, child_of = ints[LOW], ints[HIGH], elements.pointers[:, wait.place]
+    child_low, child_high = child_ints[LOW], child_ints[HIGH]
+    is_last = wait.place == elements.pointers.shape[1] // 2 - 1
     room = count if is_last else 0
     promoted, decided = np.empty(room, np.int32), np.empty(room, np.int32)
     complete, settled = 0, 0
-    for row in asked.rows[:count]:
-        child = child_of[row]
+    for row in elements.asked[:count]:
+        child, flags = child_of[row], flags_of[row]
         if child >= 0:
             low[row] = max(low[row], child_low[child])
-            shorten_validity(high, soonest, row, child_high[child])
-            flags = flags_of[row] | _flags_of_child(child_component[child])
+            if child_high[child] < high[row]:
+                high[row] = child_high[child]
+                soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
+            flags |= _flags_of_child(child_component[child])
         else:
-            flags = flags_of[row] | _flags_without_child(ints, row, edge, limits)
+            flags |= _MISSING  # read no column that does not matter: memory access dominates here
+            if (wait.rows >= 0 and ints[wait.seen, row] <= wait.rows) or (
+                wait.time > LEAST and ints[START, row] < wait.time
+            ):
+                flags |= _LATE
+            if wait.low > LEAST and ints[wait.key, row] < wait.low:
+                flags |= _LATE
+            if wait.watermark > LEAST and high[row] <= wait.watermark:
+                flags |= _NEVER
         if not is_last:
             flags_of[row] = flags
             continue
         flags_of[row] = 0
-        state, is_complete = _state_of_flags(flags, decided_states), False
-        if state == YES:
-            is_complete = low[row] < high[row]
-            state = decided_states.yes if is_complete else decided_states.no
-        if state != UNKNOWN:
-            component[row] = state
+        if flags == ASKED and low[row] >= high[row]:  # complete, but never valid
+            flags |= _NEVER
+        if outcomes[flags] != UNKNOWN:
+            component[row] = outcomes[flags]
             decided[settled] = row
             settled += 1
             promoted[complete] = row
-            complete += is_complete
+            complete += flags == ASKED
     return promoted[:complete], decided[:settled]
 
 
@@ -199,31 +224,3 @@ def _flags_of_child(state: int) -> int:
     if state == YES:
         return 0
     return _MISSING if state == UNKNOWN else _LATE if state == COLD else _NEVER
-
-
-@inlined
-def _flags_without_child(ints: Ints, row: int, edge: EdgeBelow, limits: Patience) -> int:
-    """Return the flags of an element that lacks a child.
-
-    Columns without a limit are not read: memory access dominates here.
-    """
-    flags = _MISSING
-    if (limits.rows >= 0 and ints[edge.seen, row] <= limits.rows) or (
-        limits.time > LEAST and ints[START, row] < limits.time
-    ):
-        flags |= _LATE
-    if limits.low > LEAST and ints[edge.key, row] < limits.low:
-        flags |= _LATE
-    if limits.watermark > LEAST and ints[HIGH, row] <= limits.watermark:
-        flags |= _NEVER
-    return flags
-
-
-@inlined
-def _state_of_flags(flags: int, states: DecidedStates) -> int:
-    """Return the component that flags determine. Yes means that all children are complete."""
-    if flags & _NEVER:
-        return states.no
-    if flags & _LATE:
-        return states.late
-    return UNKNOWN if flags & _MISSING else YES

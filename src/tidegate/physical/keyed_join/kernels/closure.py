@@ -44,15 +44,6 @@ def _pass_to_parents(at: Positions, component: Components, children: Positions, 
     return lost
 
 
-class WaitColumns(NamedTuple):
-    """Columns of a table that say how long its elements wait for a child over one edge."""
-
-    key: Ints
-    seen: Ints
-    start: Ints
-    end: Ints
-
-
 def _screen_elements(
     graph: Graph, table: Table, stream: int, at: Positions, patience: Sequence[Patience], late: int
 ) -> tuple[Positions, bool]:
@@ -62,8 +53,8 @@ def _screen_elements(
     """
     flags, start, end = np.zeros(len(at), np.uint8), table["start"], table["end"]
     for edge in graph.below[stream]:
-        columns = WaitColumns(table[f"key{edge}"], table[f"seen{edge}"], start, end)
-        _flag_children(at, table[f"child{edge}"], columns, patience[edge], flags)
+        key, seen, children = table[f"key{edge}"], table[f"seen{edge}"], table[f"child{edge}"]
+        _flag_children(at, children, key, seen, start, end, patience[edge], flags)
     some, decided = _decide_by_flags(at, flags, start, end, table["component"], late)
     return some, bool(decided)
 
@@ -73,9 +64,10 @@ _PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
 
 
 @compiled
-def _flag_children(at: Positions, children: Positions, columns: WaitColumns, limits: Patience, flags: Bytes) -> None:
+def _flag_children(
+    at: Positions, children: Positions, key: Ints, seen: Ints, start: Ints, end: Ints, limits: Patience, flags: Bytes
+) -> None:
     """Apply one child of each element."""
-    key, seen, start, end = columns
     for i in range(len(at)):
         row = at[i]
         if children[row] >= 0:

@@ -13,21 +13,13 @@ from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import slot_of
-from tidegate.physical.keyed_join.kernels.layout import END, NUMBER, START, EdgeAbove, EdgeBelow, ElementColumns
+from tidegate.physical.keyed_join.kernels.layout import END, NUMBER, START
 from tidegate.physical.keyed_join.kernels.model import NEVER
 from tidegate.physical.keyed_join.kernels.table import Table
 
 _NAMES = ("key", "base", "after", "first", "end")
 _KEY, _BASE, _AFTER, _FIRST, _END = range(5)
 """Columns of clusters."""
-
-
-class ClusterTable(NamedTuple):
-    """Rows of clusters, with room for more, slots with the row of each key, and the number of rows."""
-
-    known: Ints
-    slots: Ints
-    rows: int
 
 
 @dataclass(slots=True, eq=False)
@@ -38,17 +30,17 @@ class Clusters:
     A removed cluster ends at the least time. Its space is freed when room is needed.
     """
 
-    table: ClusterTable = field(
-        default_factory=lambda: ClusterTable(np.empty((0, 5), np.int64), _empty_slots(16), 0),
-    )
+    known: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
+    slots: Ints = field(default_factory=lambda: _empty_slots(16))
+    count: int = 0
 
     @classmethod
     def of(cls, columns: Columns) -> Clusters:
-        return cls(_repack(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
+        return cls(*_repack(np.stack([columns[name] for name in _NAMES], axis=1), len(columns["key"]), 0))
 
     def to_columns(self) -> dict[str, Ints]:
         """Return the clusters that are not removed."""
-        known = self.table.known[: self.table.rows]
+        known = self.known[: self.count]
         return dict(zip(_NAMES, known[known[:, _END] > LEAST].T.copy(), strict=True))
 
     def add(self, parent: Table, stop: int, child: Table, edge: int, same: int | None) -> None:
@@ -57,40 +49,33 @@ class Clusters:
         A parent whose child exists is counted at the child. Parents have their own numbers, or all have the number
         `same`.
         """
-        below, above = parent.layout.below[edge], child.layout.above[edge]
-        if child.fresh < child.count and self.table.rows:
-            _move_to_children(self.table, child.elements, above, child.fresh, child.count)
+        base = child.layout.above[edge].base
+        counts = child.elements.ints[base : base + 3]
+        if child.fresh < child.count and self.count:
+            _move_to_children(self.known, self.slots, child.keys[edge], counts, child.fresh, child.count)
         if parent.fresh < stop:
             self._make_room(stop - parent.fresh)
+            clusters, new = (self.known, self.slots, self.count), (parent.layout.key[edge], parent.fresh, stop)
             number = -1 if same is None else same
-            new = NewParents(parent.elements, below, parent.fresh, stop)
-            count = _count_new_parents(self.table, new, number, child.elements, above)
-            self.table = ClusterTable(self.table.known, self.table.slots, count)
+            self.count = _count_parents(clusters, parent.elements.ints, parent.children[edge], *new, number, counts)
 
     def _make_room(self, more: int) -> None:
-        if self.table.rows + more > len(self.table.known):
-            self.table = _repack(self.table.known, self.table.rows, more)
+        if self.count + more > len(self.known):
+            self.known, self.slots, self.count = _repack(self.known, self.count, more)
 
     def forget(self, ending: Ending, horizon: int) -> None:
         """Remove keys that no longer arrive, and keys whose parents have expired."""
-        if self.table.rows:
-            _remove_ended(self.table, ending, horizon)
-
-
-class NewParents(NamedTuple):
-    """Parents of [first, after) in their table, and their edge to the children."""
-
-    elements: ElementColumns
-    edge: EdgeBelow
-    first: int
-    after: int
+        if self.count:
+            _remove_ended(self.known, self.count, *ending, horizon)
 
 
 @compiled
-def _move_to_children(clusters: ClusterTable, children: ElementColumns, edge: EdgeAbove, fresh: int, stop: int) -> None:
-    """Move clusters to the new children of [fresh, stop) that have their keys."""
-    known, slots, key = clusters.known, clusters.slots, children.ints[edge.key]
-    base, after, first = children.ints[edge.base], children.ints[edge.base + 1], children.ints[edge.base + 2]
+def _move_to_children(known: Ints, slots: Ints, key: Ints, counts: Ints, fresh: int, stop: int) -> None:
+    """Move clusters to the new children of [fresh, stop) that have their keys.
+
+    `key` and `counts` are columns of the children: the keys, and when parents occurred.
+    """
+    base, after, first = counts[0], counts[1], counts[2]
     for row in range(fresh, stop):
         cluster = slots[slot_of(slots, key[row]), 1]
         if cluster >= 0 and known[cluster, _END] > LEAST:
@@ -101,18 +86,25 @@ def _move_to_children(clusters: ClusterTable, children: ElementColumns, edge: Ed
 
 
 @compiled
-def _count_new_parents(
-    clusters: ClusterTable, parents: NewParents, same: int, children: ElementColumns, edge: EdgeAbove
+def _count_parents(
+    clusters: tuple[Ints, Ints, int],
+    ints: Ints,
+    child_of: Positions,
+    key_column: int,
+    fresh: int,
+    stop: int,
+    same: int,
+    counts: Ints,
 ) -> int:
-    """Count parents at their children, or in the clusters of their keys; return the number of clusters.
+    """Count the parents of [fresh, stop) at their children, or in the clusters of their keys.
 
-    Parents have the number `same`, or their own numbers if it is negative.
+    `ints` and `child_of` are columns of the parents, and `counts` columns of the children. Parents have the number
+    `same`, or their own numbers if it is negative. Return the number of clusters.
     """
-    known, slots, count = clusters.known, clusters.slots, clusters.rows
-    ints, child_of = parents.elements.ints, parents.elements.pointers[:, parents.edge.place]
-    key, number, start, end = ints[parents.edge.key], ints[NUMBER], ints[START], ints[END]
-    base, after, first = children.ints[edge.base], children.ints[edge.base + 1], children.ints[edge.base + 2]
-    for row in range(parents.first, parents.after):
+    known, slots, count = clusters
+    key, number, start, end = ints[key_column], ints[NUMBER], ints[START], ints[END]
+    base, after, first = counts[0], counts[1], counts[2]
+    for row in range(fresh, stop):
         child, now = child_of[row], number[row] if same < 0 else same
         if child >= 0:
             after[child] += base[child] < NEVER
@@ -133,8 +125,8 @@ def _count_new_parents(
 
 
 @compiled
-def _repack(known: Ints, count: int, more: int) -> ClusterTable:
-    """Return clusters without the removed ones, with room for more."""
+def _repack(known: Ints, count: int, more: int) -> tuple[Ints, Ints, int]:
+    """Return clusters without the removed ones, with room for more, their slots, and their number."""
     size, left = 64, 0
     for cluster in range(count):
         left += known[cluster, _END] > LEAST
@@ -148,7 +140,7 @@ def _repack(known: Ints, count: int, more: int) -> ClusterTable:
             slot = slot_of(slots, known[cluster, _KEY])
             slots[slot, 0], slots[slot, 1] = known[cluster, _KEY], left
             left += 1
-    return ClusterTable(packed, slots, left)
+    return packed, slots, left
 
 
 @compiled
@@ -160,12 +152,11 @@ def _empty_slots(size: int) -> Ints:
 
 
 @compiled
-def _remove_ended(clusters: ClusterTable, ending: Ending, horizon: int) -> None:
-    """Remove clusters that have ended. Columns without a limit are not read."""
-    known, time, low = clusters.known, ending.time, ending.low
-    for cluster in range(clusters.rows):
-        others = ending.counter - known[cluster, _BASE] - known[cluster, _AFTER]
-        if known[cluster, _END] <= horizon or others > ending.gap:
+def _remove_ended(known: Ints, count: int, counter: int, gap: int, time: int, low: int, horizon: int) -> None:
+    """Remove clusters that have ended, see `Ending`. Columns without a limit are not read."""
+    for cluster in range(count):
+        others = counter - known[cluster, _BASE] - known[cluster, _AFTER]
+        if known[cluster, _END] <= horizon or others > gap:
             known[cluster, _END] = LEAST
         if (time > LEAST and known[cluster, _FIRST] < time) or (low > LEAST and known[cluster, _KEY] < low):
             known[cluster, _END] = LEAST

@@ -13,7 +13,7 @@ from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.closure import closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import home_slot
-from tidegate.physical.keyed_join.kernels.layout import HIGH, LOW, ROW, EdgeAbove, ElementColumns
+from tidegate.physical.keyed_join.kernels.layout import HIGH, LOW, ROW, ElementArrays, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import NO_POSITIONS, YES, Combinations, Components
 from tidegate.physical.keyed_join.kernels.table import Table
 
@@ -28,26 +28,17 @@ class TimedPositions(NamedTuple):
     high: Ints
 
 
-class PromotedElements(NamedTuple):
-    """Positions of elements that have just become complete, and cleared flags of all elements, to mark these."""
-
-    at: Positions
-    flags: Components
-
-
-class SharingStreams(NamedTuple):
-    """Numbers of two streams that share a child, and of that child."""
-
-    stream: int
-    other: int
-    child: int
-
-
 class CombinationBuffer(NamedTuple):
-    """Combinations of three streams: their rows, start and end, with room for more, and how many are filled."""
+    """Combinations of three streams: their rows, start and end, with room for more, and how many are filled.
+
+    `stream` and `other` are the numbers of the streams that share a child, and `child` is the number of the child.
+    """
 
     columns: Ints
     filled: int
+    stream: int
+    other: int
+    child: int
 
 
 class PartialCombinations(NamedTuple):
@@ -118,84 +109,82 @@ def _combine_two_streams(graph: Graph, tables: Sequence[Table], promoted: Sequen
     """Combine each new element with all that have the same child, if two streams share a child."""
     (one, child), (two, _) = graph.edges
     shared, room = tables[child], 4 * max(len(promoted[one]), len(promoted[two])) + 16
-    results = CombinationBuffer(np.empty((5, room), np.int64), 0)
+    columns, found = np.empty((5, room), np.int64), 0
     for stream, member, edge in ((one, two, 1), (two, one, 0)) if one < two else ((two, one, 0), (one, two, 1)):
         here, there = tables[stream], tables[member]
         if len(promoted[stream]):
-            results = _append_sharing_child(
+            columns, found = _append_sharing_child(
                 promoted[stream],
-                here.elements,
-                shared.elements,
-                shared.layout.above[edge],
-                there.elements,
-                PromotedElements(promoted[member] if member > stream else NO_POSITIONS, there.asked.flags),
-                SharingStreams(stream, member, child),
-                results,
+                here.elements.ints,
+                here.elements.pointers[:, 0],
+                shared.elements.ints,
+                shared.layout.key[edge],
+                there.arrays,
+                promoted[member] if member > stream else NO_POSITIONS,
+                (columns, found, stream, member, child),
             )
         here.chain(here.count)
-    columns = results.columns[:, : results.filled]
-    return Combinations(tuple(columns[:-2]), columns[-2], columns[-1])
+    return Combinations(tuple(columns[:-2, :found]), columns[-2, :found], columns[-1, :found])
 
 
 @compiled
 def _append_sharing_child(
     at: Positions,
-    here: ElementColumns,
-    shared: ElementColumns,
-    edge: EdgeAbove,
-    there: ElementColumns,
-    new: PromotedElements,
-    streams: SharingStreams,
-    results: CombinationBuffer,
-) -> CombinationBuffer:
+    ints: Ints,
+    child_of: Positions,
+    child_ints: Ints,
+    key: int,
+    others: ElementArrays,
+    new: Positions,
+    given: tuple[Ints, int, int, int, int],
+) -> tuple[Ints, int]:
     """Append combinations of the elements `at` with those that share their child, except new ones.
 
-    `here`, `shared` and `there` are the tables of the elements, of the child, and of the other elements. `edge` leads
-    from there to the child. Each loop has independent steps, so that memory accesses overlap.
+    `ints` and `child_of` are columns of these elements, `child_ints` those of the children with the column `key`, and
+    `others` those of the elements to combine with. Return the columns of `given`, and how many combinations they have.
+    Each loop has independent steps, so that memory accesses overlap.
     """
-    columns, found = results.columns, results.filled
+    there, results = ElementColumns(*others), CombinationBuffer(*given)
     children = np.empty(len(at), np.int32)
     for i in range(len(at)):
-        children[i] = here.pointers[at[i], 0]
-    pairs = _pairs_with_parents(children, shared.ints[edge.key], there, new, columns.shape[1])
+        children[i] = child_of[at[i]]
+    pairs = _pairs_with_parents(children, child_ints[key], there, new, results.columns.shape[1])
+    columns, found, other_ints = results.columns, results.filled, there.ints
     if found + len(pairs) > columns.shape[1]:
         columns = _with_room(columns, 2 * (found + len(pairs)))
-    rows, child_rows, other_rows = columns[streams.stream], columns[streams.child], columns[streams.other]
-    ints, child_ints, other_ints, start, end = here.ints, shared.ints, there.ints, columns[3], columns[4]
+    rows, child_rows, other_rows = columns[results.stream], columns[results.child], columns[results.other]
+    start, end = columns[3], columns[4]
     for pair in range(len(pairs)):
-        row, child, other = at[pairs[pair, 0]], children[pairs[pair, 0]], pairs[pair, 1]
+        i, other = pairs[pair, 0], pairs[pair, 1]
+        row = at[i]
         low, high = max(ints[LOW, row], other_ints[LOW, other]), min(ints[HIGH, row], other_ints[HIGH, other])
-        rows[found], child_rows[found], other_rows[found] = (
-            ints[ROW, row],
-            child_ints[ROW, child],
-            other_ints[ROW, other],
-        )
-        start[found], end[found] = low, high
+        rows[found], child_rows[found] = ints[ROW, row], child_ints[ROW, children[i]]
+        other_rows[found], start[found], end[found] = other_ints[ROW, other], low, high
         found += low < high
-    return CombinationBuffer(columns, found)
+    return columns, found
 
 
 @compiled
 def _pairs_with_parents(
-    children: Positions, keys: Ints, parents: ElementColumns, new: PromotedElements, room: int
+    children: Positions, keys: Ints, parents: ElementColumns, new: Positions, room: int
 ) -> Positions:
     """Return pairs: which of the children, and the position of a complete parent that is not new.
 
     `keys` are the keys of all children by position. `room` is the number of pairs expected.
     """
-    for row in new.at:
-        new.flags[row] = True
-    heads = parents.heads[0]
+    head, is_new = parents.heads[0], parents.flags  # nothing is listed now, so all flags are free and zero
+    for row in new:
+        is_new[row] = True
     firsts = np.empty(len(children), np.int32)
     for i in range(len(children)):
-        firsts[i] = heads[home_slot(keys[children[i]], len(heads))]
+        firsts[i] = head[home_slot(keys[children[i]], len(head))]
     pairs = np.empty((room, 2), np.int32)
-    done, count = _fill_pairs(0, children, firsts, parents, new.flags, pairs, 0)
+    done, count = _fill_pairs(0, children, firsts, parents, pairs, 0)
     while done < len(children):
         pairs = _double_length(pairs)
-        done, count = _fill_pairs(done, children, firsts, parents, new.flags, pairs, count)
-    for row in new.at:
-        new.flags[row] = False
+        done, count = _fill_pairs(done, children, firsts, parents, pairs, count)
+    for row in new:
+        is_new[row] = False
     return pairs[:count]
 
 
@@ -205,16 +194,15 @@ def _fill_pairs(
     children: Positions,
     firsts: Positions,
     parents: ElementColumns,
-    is_new: Components,
     pairs: Positions,
     count: int,
 ) -> tuple[int, int]:
     """Pair children with complete parents that are not new, until room runs out; return the next child and the count.
 
-    The chains of parents start at `firsts`. The function returns when room runs out because replacing an array inside
-    the loop would cost reference counting in each iteration.
+    New parents are flagged. The chains of parents start at `firsts`. The function returns when room runs out because
+    replacing an array inside the loop would cost reference counting in each iteration.
     """
-    pointers, component = parents.pointers, parents.component
+    pointers, component, is_new = parents.pointers, parents.component, parents.flags
     for i in range(first, len(children)):
         row, before = firsts[i], count
         while row >= 0:

@@ -35,6 +35,17 @@ class ElementColumns(NamedTuple):
     """For each edge to a child and each hash of keys, the last element that may still need that child, or -1."""
     soonest: Ints
     """For each block, a time up to which none of its elements expires, or the least time if it must be checked."""
+    asked: Positions
+    """Room for a list of elements to decide on."""
+    flags: Components
+    """Flags of each element in that list, otherwise zero."""
+
+
+ElementArrays = tuple[Ints, Positions, Components, Components, Positions, Ints, Positions, Components]
+"""`ElementColumns` as a plain tuple. Compiled loops that run for every batch take it and name its columns themselves.
+
+At a call from Python, Numba takes a microsecond to recognise a named tuple, and a tenth of that for a plain one.
+"""
 
 
 class EdgeBelow(NamedTuple):

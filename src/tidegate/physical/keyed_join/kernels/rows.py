@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from tidegate.physical.common.arrays import Bytes, Ints, Positions
-from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.index import home_slot
-from tidegate.physical.keyed_join.kernels.layout import END, GIVEN, HIGH, LOW, NOTED, NUMBER, ROW, START, ElementColumns
+from tidegate.physical.keyed_join.kernels.layout import (
+    END,
+    GIVEN,
+    HIGH,
+    LOW,
+    NOTED,
+    NUMBER,
+    ROW,
+    START,
+    ElementArrays,
+    ElementColumns,
+)
 from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN, Components
 
 BLOCK = 64
@@ -23,34 +32,23 @@ _NEW = 255
 """Differs from all components."""
 
 
-class ArrivalColumns(NamedTuple):
-    """Columns of new elements. `passes` is empty if all elements may join."""
-
-    start: Ints
-    end: Ints
-    number: Ints
-    row: Ints
-    passes: Bytes
-
-
-@inlined
-def shorten_validity(high: Ints, soonest: Ints, row: int, end: int) -> None:
-    """Let an element be valid until `end` at most. `high` and `soonest` are columns of its table."""
-    if end < high[row]:
-        high[row] = end
-        soonest[row // BLOCK] = min(soonest[row // BLOCK], end)
-
-
 @compiled
-def chain_rows(elements: ElementColumns, keys: Ints, most: int, first: int, after: int) -> None:
+def chain_rows(
+    heads: Positions,
+    ints: Ints,
+    pointers: Positions,
+    component: Components,
+    keys: Ints,
+    most: int,
+    first: int,
+    after: int,
+) -> None:
     """Put the elements of [first, after) in front of the chains of their keys. `keys` are the columns of the keys.
 
     Elements whose component is greater than `most` never join or do not stay, and are left out, except cold ones.
     """
-    component, edges = elements.component, len(elements.heads)
-    for edge in range(edges):
-        head, key = elements.heads[edge], elements.ints[keys[edge]]
-        following = elements.pointers[:, edges + edge]
+    for edge in range(len(heads)):
+        head, key, following = heads[edge], ints[keys[edge]], pointers[:, len(heads) + edge]
         for row in range(first, after):
             if component[row] <= most or component[row] == COLD:
                 bucket = home_slot(key[row], len(head))
@@ -69,19 +67,21 @@ def fill_defaults(elements: ElementColumns, blanks: Ints, first: int, before: in
 
 
 @compiled
-def write_arrivals(elements: ElementColumns, blanks: Ints, before: int, arrivals: ArrivalColumns) -> None:
+def write_arrivals(
+    arrays: ElementArrays, blanks: Ints, before: int, start: Ints, end: Ints, number: Ints, rows: Ints, passes: Bytes
+) -> None:
     """Add new elements from row `before` on, with default values in the other columns.
 
-    Blocks with elements that never join are marked for the next sweep.
+    `passes` is empty if all elements may join. Blocks with elements that never join are marked for the next sweep.
     """
+    elements = ElementColumns(*arrays)
     ints, component, soonest = elements.ints, elements.component, elements.soonest
-    start, end, passes = arrivals.start, arrivals.end, arrivals.passes
     fill_defaults(elements, blanks, NOTED, before, before + len(start))
     for i in range(len(start)):
         row = before + i
         ints[START, row], ints[END, row] = start[i], end[i]
         ints[LOW, row], ints[HIGH, row] = start[i], end[i]
-        ints[NUMBER, row], ints[ROW, row] = arrivals.number[i], arrivals.row[i]
+        ints[NUMBER, row], ints[ROW, row] = number[i], rows[i]
         component[row] = UNKNOWN
     _add_to_soonest(soonest, before, end)
     for i in range(len(passes)):

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Mask, Positions
-from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.clusters import Ending
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import chain_starts
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, ElementColumns
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,
     COLD_YES,
@@ -41,13 +41,16 @@ def find_expendable(
         return NO_POSITIONS
     table, (edges, *needed, waited) = tables[stream], _needed_edges(graph, stream, known)
     rules = np.array([(*table.layout.above[edge], *endings[edge]) for edge in edges])
-    done: Positions = _find_ended(table.elements, table.count, rules, *needed)
+    columns = table.elements
+    done: Positions = _find_ended(columns.ints, columns.component, columns.soonest, table.count, rules, *needed)
     if waited and len(done):
         spared = np.zeros(table.count, np.bool_)
         for edge in waited:
             above = graph.edges[edge].parent
             parent, horizon = tables[above], horizons[above]
-            _spare_children(parent.elements, parent.children[edge], horizon, parent.count, spared)
+            _spare_children(
+                parent.component, parent.elements.ints[HIGH], horizon, parent.children[edge], parent.count, spared
+            )
         done = done[~spared[done] | (table.component[done] == NO)]
     return done
 
@@ -74,9 +77,10 @@ def _needs_only_child(graph: Graph, edge: int) -> bool:
 
 
 @compiled
-def _spare_children(parents: ElementColumns, children: Positions, horizon: int, count: int, spared: Mask) -> None:
+def _spare_children(
+    component: Components, high: Ints, horizon: int, children: Positions, count: int, spared: Mask
+) -> None:
     """Mark children of a parent that waits and has not expired. Most blocks have none, and are skipped."""
-    component, high = parents.component, parents.ints[HIGH]
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
         waiting = 0
@@ -90,12 +94,15 @@ def _spare_children(parents: ElementColumns, children: Positions, horizon: int, 
 
 
 @compiled
-def _find_ended(elements: ElementColumns, count: int, rules: Ints, needed: int, needed_no: int) -> Positions:
+def _find_ended(
+    ints: Ints, component: Components, soonest: Ints, count: int, rules: Ints, needed: int, needed_no: int
+) -> Positions:
     """Return elements whose parents no longer arrive by the first `needed` rules, or `needed_no` rules for No.
 
     Blocks without elements are marked as empty, and skipped the next time. With zero rules no element is returned.
+    The figures of a rule are those of the edge from the parents, then those of its ending. Columns without a limit are
+    not read.
     """
-    ints, component, soonest = elements.ints, elements.component, elements.soonest
     blocks = (count + BLOCK - 1) // BLOCK
     some, taken = np.empty(blocks, np.int32), 0
     for block in range(blocks):
@@ -113,28 +120,19 @@ def _find_ended(elements: ElementColumns, count: int, rules: Ints, needed: int, 
             last = needed_no if state == NO else needed
             ended = last > 0
             for rule in range(last):
-                ended &= _has_ended(ints, row, rules, rule)
+                key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
+                gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
+                is_over = low > LEAST and ints[key, row] < low
+                if base >= 0 and gap < NEVER:
+                    is_over |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
+                if base >= 0 and time > LEAST:
+                    is_over |= ints[base + 2, row] < time
+                ended &= is_over
             over[found] = row
             found += ended
         if not left:
             soonest[block] = EMPTY
     return over[:found]
-
-
-@inlined
-def _has_ended(ints: Ints, row: int, rules: Ints, rule: int) -> bool:
-    """Return whether parents of an element no longer arrive by a rule. Columns without a limit are not read.
-
-    The figures of a rule are those of the edge from the parents, then those of its ending.
-    """
-    key, base, counter = rules[rule, 0], rules[rule, 1], rules[rule, 2]
-    gap, time, low = rules[rule, 3], rules[rule, 4], rules[rule, 5]
-    has_ended = low > LEAST and ints[key, row] < low
-    if base >= 0 and gap < NEVER:
-        has_ended |= ints[base, row] < NEVER and counter - ints[base, row] - ints[base + 1, row] > gap
-    if base >= 0 and time > LEAST:
-        has_ended |= ints[base + 2, row] < time
-    return has_ended
 
 
 @compiled
@@ -144,20 +142,12 @@ def mark_leaving(component: Components, some: Positions, leaves: Components) -> 
         component[row] = leaves[component[row]]
 
 
-class Expiry(NamedTuple):
-    """Rules for the elements of a stream that are removed.
-
-    horizon: elements are removed that are not valid after this time
-    ended: elements are removed whose own end is at or before this time, unless it is the least time
-    yes, no: components that are not kept, or a component that is never kept
-    complete: component that an element of component `yes` gets
-    """
-
-    horizon: int
-    ended: int
-    yes: int
-    no: int
-    complete: int
+@lru_cache
+def _components_after(yes: int, no: int) -> Components:
+    """Return what each component becomes in a sweep, for elements that have not expired, given that of Yes and No."""
+    after = np.arange(REPEATED + 1, dtype=np.uint8)
+    after[YES], after[NO], after[REPEATED] = yes, no, GONE
+    return after
 
 
 def sweep(
@@ -181,14 +171,13 @@ def sweep(
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
     for stream, table in enumerate(tables):
-        expiry = Expiry(
-            horizon=horizons[stream],
-            ended=LEAST if (end := own[stream]) is None else end,
-            yes=YES if stream in graph.single_covers else REPEATED,
-            no=REPEATED if stream in keeps_no and graph.above[stream] else NO,
-            complete=COLD_YES if exact and graph.above[stream] else GONE,
-        )
-        left[stream] = _concat_positions(left[stream], _expire(table.elements, table.count, expiry))
+        above, yes = graph.above[stream], YES
+        if stream in graph.single_covers:
+            yes = COLD_YES if exact and above else GONE
+        after = _components_after(yes, NO if stream in keeps_no and above else GONE)
+        limits, columns = (horizons[stream], LEAST if (end := own[stream]) is None else end), table.elements
+        gone = _expire(columns.component, columns.ints, columns.soonest, table.count, *limits, after)
+        left[stream] = _concat_positions(left[stream], gone)
     if graph.shape == "tree" and not thorough:
         _propagate_to_parents(graph, tables, horizons, own, left, marked)
     else:
@@ -228,8 +217,9 @@ def _propagate_to_parents(
             some = marked[other] if leaf else left[other]
             if len(some):
                 table, child = tables[stream], tables[other]
-                place = table.layout.below[edge].place
-                lost = _remove_parents(some, child.keys[edge], child.component, table.elements, place)
+                above, place = table.elements, table.layout.below[edge].place
+                columns = (above.pointers, above.heads[place], above.component)
+                lost = _remove_parents(some, child.keys[edge], child.component, *columns, place)
                 left[stream] = _concat_positions(left[stream], lost)
 
 
@@ -240,10 +230,15 @@ def _concat_positions(some: Positions, others: Positions) -> Positions:
 
 
 @compiled
-def _expire(elements: ElementColumns, count: int, expiry: Expiry) -> Positions:
-    """Remove elements that are expired, repeated, or in a component that is not kept; return their positions."""
-    component, soonest, high, end = elements.component, elements.soonest, elements.ints[HIGH], elements.ints[END]
-    horizon, ended, blocks = expiry.horizon, expiry.ended, (count + BLOCK - 1) // BLOCK
+def _expire(
+    component: Components, ints: Ints, soonest: Ints, count: int, horizon: int, ended: int, after: Components
+) -> Positions:
+    """Remove elements that are expired or in a component that is not kept; return their positions.
+
+    Elements expire if they are not valid after `horizon`, or if their own end is at or before `ended`, unless that is
+    the least time. The others become what `after` has for their component.
+    """
+    high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
     due, found = np.empty(blocks, np.int32), 0
     for block in range(blocks):
         due[found] = block
@@ -255,11 +250,11 @@ def _expire(elements: ElementColumns, count: int, expiry: Expiry) -> Positions:
             state = component[row]
             if state == GONE:
                 continue
-            is_over = (high[row] <= horizon) | (state == expiry.no) | (state == REPEATED)
+            is_over = high[row] <= horizon
             if ended > LEAST:  # read no column that does not matter
                 is_over |= end[row] <= ended
-            if is_over or state == expiry.yes:
-                component[row] = GONE if is_over else expiry.complete
+            if is_over or after[state] != state:
+                component[row] = GONE if is_over else after[state]
                 gone[lost] = row
                 lost += 1
             else:
@@ -278,40 +273,52 @@ class RemovedChildren(NamedTuple):
 
 @compiled
 def _remove_parents(
-    left: Positions, keys: Ints, child_component: Components, parents: ElementColumns, place: int
+    left: Positions,
+    keys: Ints,
+    child_component: Components,
+    pointers: Positions,
+    head: Positions,
+    component: Components,
+    place: int,
 ) -> Positions:
     """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions.
 
-    `left` are the elements that have left, and `keys` the keys of all elements by position. `place` is that of the edge
-    among those of the parents.
+    `left` are the elements that have left, and `keys` the keys of all elements by position. The other columns are those
+    of the parents, and `place` is that of the edge among those of the parents.
     """
-    children = RemovedChildren(left, chain_starts(parents.heads[place], keys, left), child_component)
-    lost = np.empty(256, np.int32)
-    done, count = _remove_parents_from(0, children, parents, place, lost, 0)
+    children, lost = RemovedChildren(left, chain_starts(head, keys, left), child_component), np.empty(256, np.int32)
+    done, count = _remove_parents_from(0, children, pointers, component, place, lost, 0)
     while done < len(left):
         more = np.empty(2 * len(lost), np.int32)
         more[:count] = lost
         lost = more
-        done, count = _remove_parents_from(done, children, parents, place, lost, count)
+        done, count = _remove_parents_from(done, children, pointers, component, place, lost, count)
     return lost[:count]
 
 
 @compiled
 def _remove_parents_from(
-    first: int, children: RemovedChildren, parents: ElementColumns, place: int, lost: Positions, count: int
+    first: int,
+    children: RemovedChildren,
+    pointers: Positions,
+    component: Components,
+    place: int,
+    lost: Positions,
+    count: int,
 ) -> tuple[int, int]:
     """Remove parents until room runs out; return the next child and the number of parents listed.
 
     The function returns when room runs out because replacing an array inside the loop would cost reference counting in
     each iteration.
     """
-    pointers, component, following = parents.pointers, parents.component, len(parents.heads) + place
-    for i in range(first, len(children.at)):
-        child, row = children.at[i], children.firsts[i]
+    left, firsts, child_component = children
+    following = pointers.shape[1] // 2 + place
+    for i in range(first, len(left)):
+        child, row = left[i], firsts[i]
         while row >= 0:
             if pointers[row, place] == child and component[row] != GONE and component[row] != NO:
                 state = GONE
-                if children.component[child] != GONE:
+                if child_component[child] != GONE:
                     state = COLD_YES if component[row] in (YES, COLD_YES) else COLD
                 if state != component[row]:  # otherwise it has been listed
                     if count == len(lost):
@@ -320,7 +327,7 @@ def _remove_parents_from(
                     lost[count] = row
                     count += 1
             row = pointers[row, following]
-    return len(children.at), count
+    return len(left), count
 
 
 @compiled

@@ -18,11 +18,19 @@ from tidegate.physical.keyed_join.kernels.changes import (
 )
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import KeyIndex
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, NUMBER, START, ElementColumns, TableLayout
+from tidegate.physical.keyed_join.kernels.layout import (
+    END,
+    HIGH,
+    LOW,
+    NUMBER,
+    START,
+    ElementArrays,
+    ElementColumns,
+    TableLayout,
+)
 from tidegate.physical.keyed_join.kernels.model import GONE, NO_POSITIONS, Components, StreamArrivals
 from tidegate.physical.keyed_join.kernels.rows import (
     BLOCK,
-    ArrivalColumns,
     chain_rows,
     count_alive,
     fill_defaults,
@@ -43,13 +51,6 @@ class Floor(NamedTuple):
 
     least: Ints
     known: int
-
-
-class AskedElements(NamedTuple):
-    """Room for a list of the rows to decide on, and for flags of all rows."""
-
-    rows: Positions
-    flags: Components
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +74,8 @@ class Table:
     layout: TableLayout
     indexes: dict[int, KeyIndex]
     elements: ElementColumns
-    asked: AskedElements
+    arrays: ElementArrays
+    """The same columns, for compiled loops."""
     blanks: Ints
     """Default value of new elements in each column of integers."""
     count: int = 0
@@ -104,9 +106,9 @@ class Table:
         layout, edges = TableLayout.of(graph, stream, watched, same or {}), len(graph.below[stream])
         indexes = {layout.stored_under[edge]: KeyIndex.with_room_for(0) for edge in graph.above[stream]}
         ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
-        no_bytes, heads = np.empty(0, np.uint8), np.empty((edges, 0), np.int32)
-        elements = ElementColumns(ints, pointers, no_bytes, no_bytes, heads, np.empty(0, np.int64))
-        table = cls(layout, indexes, elements, AskedElements(NO_POSITIONS, no_bytes), layout.blanks.copy())
+        none, heads, soonest = np.empty(0, np.uint8), np.empty((edges, 0), np.int32), np.empty(0, np.int64)
+        elements = ElementColumns(ints, pointers, none, none, heads, soonest, NO_POSITIONS, none)
+        table = cls(layout, indexes, elements, elements[:], layout.blanks.copy())
         table._allocate(64)
         return table
 
@@ -137,8 +139,9 @@ class Table:
         component = _with_room(self.elements.component, self.count, room)
         was = _with_room(self.elements.was, self.count, room)
         soonest = np.full(room // BLOCK + 1, LEAST)
-        self.elements = ElementColumns(ints, pointers, component, was, self.elements.heads, soonest)
-        self.asked = AskedElements(np.empty(room, np.int32), np.zeros(room, np.uint8))
+        asked, flags = np.empty(room, np.int32), np.zeros(room, np.uint8)
+        self.elements = ElementColumns(ints, pointers, component, was, self.elements.heads, soonest, asked, flags)
+        self.arrays = self.elements[:]  # the old columns are freed before more is allocated
         self.floors, self.views = {}, {}
         self.keys = {edge: ints[column] for edge, column in self.layout.key.items()}
         self.children = dict(zip(self.layout.below, pointers.T, strict=False))
@@ -151,13 +154,16 @@ class Table:
         """Rebuild the chains of the first rows."""
         size = len(self.component) if self.layout.is_chained else 0
         self.elements = self.elements._replace(heads=np.full((len(self.layout.below), size), -1, np.int32))
+        self.arrays = self.elements[:]
         self.chained_rows = 0
         self.chain(rows)
 
     def chain(self, rows: int) -> None:
         """Add the first rows to the chains of their keys, by which children find their parents."""
         if self.chained_rows < rows and self.layout.below and self.layout.is_chained:
-            chain_rows(self.elements, self.layout.keys, self.layout.last_kept_component, self.chained_rows, rows)
+            columns, most = self.elements, self.layout.last_kept_component
+            chained = (columns.heads, columns.ints, columns.pointers, columns.component)
+            chain_rows(*chained, self.layout.keys, most, self.chained_rows, rows)
             self.chained_rows = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
@@ -178,8 +184,8 @@ class Table:
             self.blanks[edge.seen] = count
         before = self._lengthen(len(arrivals.start))
         passes = _ALL_PASS if arrivals.passes is None else arrivals.passes.view(np.uint8)
-        given = ArrivalColumns(arrivals.start, arrivals.end, arrivals.number, arrivals.row, passes)
-        write_arrivals(self.elements, self.blanks, before, given)
+        given = (arrivals.start, arrivals.end, arrivals.number, arrivals.row, passes)
+        write_arrivals(self.arrays, self.blanks, before, *given)
         for key in self.layout.stored_edges:
             self.keys[key][before : self.count] = arrivals.keys[key]
         self._index_rows(before)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -35,7 +33,7 @@ def chains(groups: Ints, start: Times, end: Times, length: int) -> tuple[Ints, T
 
 
 @compiled
-def _link_rows(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
+def _link_rows(bounds: Ints, by_start: Ints, by_end: Ints, start: Times, end: Times, length: int) -> tuple[Ints, Times]:
     """Link the rows of each group by start with the rows that end there.
 
     Among rows with the same start, the shortest comes first: if a chain is too long with it, it is too long with the

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Floats, Ints, Words
+from tidegate.physical.common.arrays import Array, Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, is_match
 from tidegate.physical.similarity_join.kernels.pairs import append_pair, count_ones, lower_bound, overlap_range
 from tidegate.physical.similarity_join.kernels.slots import SlotTimes
 
-Numeric = npt.NDArray[Any]
+Numeric = Array
+"""Column of integers, or of floats."""
 
 CHUNK = 32
 """Number of sets that are checked together first, as most share too few items."""
@@ -179,7 +177,7 @@ def by_product(
 
 
 @inlined
-def is_near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
+def is_near(one: float, other: float, distance: float | np.uint64, whole: bool) -> bool | np.bool_:  # noqa: FBT001 - Numba takes arguments by position
     """Return whether numbers differ by at most a distance. Differences of whole numbers do not overflow."""
     if not whole:
         return abs(one - other) <= distance
@@ -209,7 +207,7 @@ def by_distance(
     values: Numeric,
     stored: SlotTimes,
     others: Numeric,
-    distance: Any,
+    distance: float | np.uint64,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
 ) -> tuple[Ints, int]:
     """Match numbers that are near; return pairs that match, and the number of comparisons."""
