@@ -10,14 +10,13 @@ one bucket, the upper half is still evenly distributed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.collection_entries import identity_bytes, is_collection
-from tidegate.physical.common.arrays import Words
+from tidegate.physical.common.arrays import Array, Bytes, Positions, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
 Hashes = Words
@@ -53,7 +52,7 @@ def bucket_of(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
     return ((low * np.uint64(buckets)) >> np.uint64(32)).astype(np.int32)
 
 
-def fixed_width_values(column: pa.Array, dtype: type[np.generic]) -> npt.NDArray[Any]:
+def fixed_width_values(column: pa.Array, dtype: type[np.generic]) -> Array:
     """Return the values of a column of fixed width as they lie in memory; arbitrary where NULL."""
     if not len(column):
         return read_only(np.empty(0, dtype))
@@ -93,7 +92,7 @@ def _hash_strings(column: pa.Array) -> Hashes:
     return _hash_texts(read_only(ends), read_only(content))
 
 
-def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only(values: Array) -> Array:
     """Return a read-only view; to the compiler of kernels, writable arrays are another type."""
     if values.flags.writeable:
         values = values.view()
@@ -102,7 +101,7 @@ def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @inlined
-def mix(bits: Any) -> Any:
+def mix(bits: np.uint64) -> np.uint64:
     """Mix 64 bits bijectively so that every bit depends on every other (the finaliser of SplitMix64)."""
     bits = np.uint64(bits) + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -111,7 +110,7 @@ def mix(bits: Any) -> Any:
 
 
 @compiled
-def _hash_integers(values: Any) -> Any:
+def _hash_integers(values: npt.NDArray[np.integer]) -> Hashes:
     hashes = np.empty(len(values), np.uint64)
     for row in range(len(values)):
         hashes[row] = mix(np.uint64(np.int64(values[row])))
@@ -119,7 +118,7 @@ def _hash_integers(values: Any) -> Any:
 
 
 @compiled
-def _hash_floats(values: Any) -> Any:
+def _hash_floats(values: npt.NDArray[np.floating]) -> Hashes:
     doubles = values.astype(np.float64)
     bits = doubles.view(np.uint64)
     hashes = np.empty(len(values), np.uint64)
@@ -135,7 +134,7 @@ def _hash_floats(values: Any) -> Any:
 
 
 @compiled
-def _hash_texts(ends: Any, content: Any) -> Any:
+def _hash_texts(ends: Positions, content: Bytes) -> Hashes:
     """Hash eight bytes at a time; the length is included because the last word is padded with zeros."""
     hashes = np.empty(len(ends) - 1, np.uint64)
     for row in range(len(hashes)):
@@ -157,7 +156,7 @@ def _hash_texts(ends: Any, content: Any) -> Any:
 
 
 @compiled
-def _combine_hashes(hashes: Any, others: Any) -> Any:
+def _combine_hashes(hashes: Hashes, others: Hashes) -> Hashes:
     """Combine hashes of rows with those of a further column; the order of the columns matters."""
     combined = np.empty(len(hashes), np.uint64)
     for row in range(len(hashes)):

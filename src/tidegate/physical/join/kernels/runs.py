@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.common.arrays import Positions
+from tidegate.physical.common.arrays import Int, Ints, Positions
 from tidegate.physical.common.batch import Batch, Times, concat_columns, take
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import Hashes, fixed_width_values
 from tidegate.time import FOREVER
+
+Groups = tuple[Hashes, Positions, Positions]
+"""Columns of the groups of a run: hash, first row, and slot."""
 
 SAMPLE = 512
 """Number of ends of a run that are sampled, at most, to predict when most of its rows will have expired."""
@@ -88,7 +91,7 @@ def merge_runs(runs: Sequence[Run], watermark: int) -> Run | None:
     return _make_run(Batch.from_arrow(take(concat_columns([run.rows for run in runs]), order)), groups)
 
 
-def _make_run(sorted_rows: Batch, groups: tuple[Hashes, Positions, Positions]) -> Run:
+def _make_run(sorted_rows: Batch, groups: Groups) -> Run:
     start, end = sorted_rows.start, sorted_rows.end
     return Run(
         rows=sorted_rows.to_arrow(),
@@ -123,13 +126,13 @@ def _order_by_start(start: Times) -> Positions:
 
 
 @inlined
-def slot_of(hash_: Any, slots: Any) -> Any:
+def slot_of(hash_: np.uint64, slots: int) -> Int:
     """Return which of `slots` equal parts of all hashes a hash lies in."""
     return np.int64(((hash_ >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
 
 
 @compiled
-def _sort_into_groups(hashes: Any, by_start: Any) -> Any:
+def _sort_into_groups(hashes: Hashes, by_start: Positions) -> tuple[Positions, Groups]:
     """Return the order of rows by (hash, start), and the groups."""
     count = len(hashes)
     bounds = np.zeros(count + 1, np.int32)
@@ -140,9 +143,9 @@ def _sort_into_groups(hashes: Any, by_start: Any) -> Any:
     order, ordered = np.empty(count, np.int32), np.empty(count, np.uint64)
     for at in range(count - 1, -1, -1):
         row = by_start[at]
-        slot = slot_of(hashes[row], count)
-        bounds[slot] -= 1
-        order[bounds[slot]], ordered[bounds[slot]] = row, hashes[row]
+        target = slot_of(hashes[row], count)
+        bounds[target] -= 1
+        order[bounds[target]], ordered[bounds[target]] = row, hashes[row]
     for slot in range(count):
         for at in range(bounds[slot] + 1, bounds[slot + 1]):
             if ordered[at] < ordered[at - 1]:
@@ -152,7 +155,7 @@ def _sort_into_groups(hashes: Any, by_start: Any) -> Any:
 
 
 @compiled
-def _sort_slot(order: Any, ordered: Any) -> None:
+def _sort_slot(order: Positions, ordered: Hashes) -> None:
     """Sort the rows of a slot by hash, keeping the order within each hash; a slot has very few hashes."""
     rows, hashes = order.copy(), ordered.copy()
     done, least = 0, hashes[0]
@@ -170,7 +173,7 @@ def _sort_slot(order: Any, ordered: Any) -> None:
 
 
 @compiled
-def _find_groups(ordered: Any) -> Any:
+def _find_groups(ordered: Hashes) -> Groups:
     """Return hash and first row of each group, given the ascending hashes of the rows, and the slots."""
     count = 0
     for row in range(len(ordered)):
@@ -185,7 +188,8 @@ def _find_groups(ordered: Any) -> Any:
 
 
 @compiled
-def _slots_of_groups(hash_: Any) -> Any:
+def _slots_of_groups(hash_: Hashes) -> Positions:
+    """Return the first group at or after each slot, given the ascending hashes of the groups."""
     slots = np.empty(len(hash_), np.int32)
     filled = 0
     for group in range(len(hash_)):
@@ -199,14 +203,19 @@ def _slots_of_groups(hash_: Any) -> Any:
 
 
 @compiled
-def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_ends: Any, watermark: Any) -> Any:
-    """Return the order of the rows of several concatenated runs by (hash, start), without expired ones."""
+def _merge(
+    start: Times, end: Times, hash_: Hashes, first: Ints, row_ends: Ints, group_ends: Ints, watermark: int
+) -> tuple[Positions, Groups]:
+    """Return the order of the rows of several concatenated runs by (hash, start), without expired ones; and the groups.
+
+    The rows and groups of each run end before those of `row_ends` and `group_ends`.
+    """
     runs = len(row_ends)
     group, row, stop = np.zeros(runs, np.int64), np.zeros(runs, np.int64), np.zeros(runs, np.int64)
     for run in range(1, runs):
         group[run] = group_ends[run - 1]
     order, ordered = np.empty(len(start), np.int32), np.empty(len(start), np.uint64)
-    count = np.int64(0)
+    count: Int = np.int64(0)
     while True:
         least, found = np.uint64(0), False
         for run in range(runs):
@@ -227,7 +236,7 @@ def _merge(start: Any, end: Any, hash_: Any, first: Any, row_ends: Any, group_en
 
 
 @compiled
-def _merge_rows(start: Any, end: Any, row: Any, stop: Any, watermark: Any, order: Any, count: Any) -> Any:
+def _merge_rows(start: Times, end: Times, row: Ints, stop: Ints, watermark: int, order: Positions, count: Int) -> Int:
     """Append the rows of one group of each run, by start; return the new number of rows."""
     while True:
         best = -1

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Floats, Positions
+from tidegate.physical.common.arrays import Bytes, Floats, Int, Ints, Positions
 from tidegate.physical.common.batch import Times
 from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.hashing import Hashes
 from tidegate.physical.join.kernels.runs import RunIndex, slot_of
+from tidegate.physical.join.kernels.terms import Ranges
 from tidegate.time import FOREVER
 
 LEAST_ROOM = 1024
@@ -28,12 +29,12 @@ class Operands(NamedTuple):
     A row passes untested where one of the bits (Arrow's validity) is 0. Empty bits mean that all are 1.
     """
 
-    first: npt.NDArray[np.float64]
-    second: npt.NDArray[np.float64]
-    third: npt.NDArray[np.float64]
-    first_bits: npt.NDArray[np.uint8]
-    second_bits: npt.NDArray[np.uint8]
-    third_bits: npt.NDArray[np.uint8]
+    first: Floats
+    second: Floats
+    third: Floats
+    first_bits: Bytes
+    second_bits: Bytes
+    third_bits: Bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,10 +82,19 @@ def _empty_pairs(size: int) -> FoundPairs:
 
 
 @compiled
-def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, cursor: Any, found: Any) -> Any:
+def _search(
+    probe: RunIndex,
+    run: RunIndex,
+    longest: int,
+    ranges: Ranges,
+    operands: Operands,
+    cursor: Ints,
+    found: FoundPairs,
+) -> Int:
     """Fill the block and return the number of pairs; the cursor (group, row, position) says where to continue."""
     run_start, run_end, first = run.start, run.end, operands.first
-    terms, room, count = ranges.shape[1], len(found.probe), np.int64(0)
+    terms, room = ranges.shape[1], len(found.probe)
+    count: Int = np.int64(0)
     all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
     for group in range(cursor[0], len(probe.hash)):
         at = _group_of_hash(run.hash, run.slot, probe.hash[group])
@@ -111,19 +121,11 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
                 if not terms:
                     after = _append_valid(found.row, count, position, ends, start)
                 elif all_tested:
-                    after = _append_matching(
-                        found.row, count, position, ends, start, first[position:upto], ranges[row, 0]
-                    )
-                    if terms > 1:
-                        after = _retain_matching(found.row, count, after, operands.second, ranges[row, 1])
-                    if terms > 2:
-                        after = _retain_matching(found.row, count, after, operands.third, ranges[row, 2])
+                    after = _append_tested(found.row, count, position, ends, start, operands, ranges[row])
                 else:
                     after = _append_doubtful(found.row, count, position, ends, start, operands, ranges[row])
                 for pair in range(count, after):
-                    other = found.row[pair]
-                    found.probe[pair] = row
-                    found.start[pair], found.end[pair] = max(start, run_start[other]), min(end, run_end[other])
+                    _complete_pair(found, pair, row, start, end, run)
                 count, position = after, upto
             row += 1
     cursor[0] = len(probe.hash)
@@ -131,13 +133,21 @@ def _search(probe: Any, run: Any, longest: Any, ranges: Any, operands: Any, curs
 
 
 @inlined
-def _rows_of_group(first: Any, group: Any, rows: Any) -> Any:
+def _complete_pair(found: FoundPairs, pair: Int, row: Int, start: int, end: int, run: RunIndex) -> None:
+    """Write the probing row of a pair, which is valid from start to end, and when both rows are valid."""
+    other = found.row[pair]
+    found.probe[pair] = row
+    found.start[pair], found.end[pair] = max(start, run.start[other]), min(end, run.end[other])
+
+
+@inlined
+def _rows_of_group(first: Positions, group: Int, rows: int) -> tuple[Int, Int]:
     """Return the rows of a group: the first, and the one after the last."""
     return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
 
 
 @inlined
-def _has_any_match(ends: Any, start: Any, values: Any, range_: Any) -> Any:
+def _has_any_match(ends: Times, start: int, values: Floats, range_: Ranges) -> bool:
     """Return whether a term holds for any row that is still valid.
 
     Mostly it holds for none, and this loop can be vectorised.
@@ -145,13 +155,13 @@ def _has_any_match(ends: Any, start: Any, values: Any, range_: Any) -> Any:
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
     count = 0
     for i in range(len(values)):
-        x = shift + factor * values[i]
-        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
+        compared = shift + factor * values[i]
+        count += (((compared >= low) & (compared <= high)) != outside) & (ends[i] > start)
     return count > 0
 
 
 @inlined
-def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -> Any:
+def _append_valid(rows: Positions, count: Int, position: Int, ends: Times, start: int) -> Int:
     """Append the rows that are still valid; return the new count."""
     for i in range(len(ends)):
         rows[count] = position + i
@@ -160,18 +170,34 @@ def _append_valid(rows: Any, count: Any, position: Any, ends: Any, start: Any) -
 
 
 @inlined
-def _append_matching(rows: Any, count: Any, position: Any, ends: Any, start: Any, values: Any, range_: Any) -> Any:
+def _append_tested(
+    rows: Positions, count: Int, position: Int, ends: Times, start: int, operands: Operands, ranges: Ranges
+) -> Int:
+    """Append valid rows for which all terms hold; return the new count."""
+    values = operands.first[position : position + len(ends)]
+    after = _append_matching(rows, count, position, ends, start, values, ranges[0])
+    if len(ranges) > 1:
+        after = _retain_matching(rows, count, after, operands.second, ranges[1])
+    if len(ranges) > 2:
+        after = _retain_matching(rows, count, after, operands.third, ranges[2])
+    return after
+
+
+@inlined
+def _append_matching(
+    rows: Positions, count: Int, position: Int, ends: Times, start: int, values: Floats, range_: Ranges
+) -> Int:
     """Append the rows that are still valid and for which a term holds; return the new count."""
     shift, factor, low, high, outside = range_[0], range_[1], range_[2], range_[3], range_[4] != 0
     for i in range(len(ends)):
-        x = shift + factor * values[i]
+        compared = shift + factor * values[i]
         rows[count] = position + i
-        count += (((x >= low) & (x <= high)) != outside) & (ends[i] > start)
+        count += (((compared >= low) & (compared <= high)) != outside) & (ends[i] > start)
     return count
 
 
 @inlined
-def _retain_matching(rows: Any, begin: Any, end: Any, values: Any, range_: Any) -> Any:
+def _retain_matching(rows: Positions, begin: Int, end: Int, values: Floats, range_: Ranges) -> Int:
     """Remove appended rows for which a term does not hold; return the new count."""
     kept = begin
     for i in range(begin, end):
@@ -181,7 +207,9 @@ def _retain_matching(rows: Any, begin: Any, end: Any, values: Any, range_: Any) 
 
 
 @inlined
-def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any, operands: Any, ranges: Any) -> Any:
+def _append_doubtful(
+    rows: Positions, count: Int, position: Int, ends: Times, start: int, operands: Operands, ranges: Ranges
+) -> Int:
     """Append valid rows for which all terms hold, or which cannot be tested; return the new count."""
     terms = len(ranges)
     for i in range(len(ends)):
@@ -196,18 +224,20 @@ def _append_doubtful(rows: Any, count: Any, position: Any, ends: Any, start: Any
 
 
 @inlined
-def _holds(value: Any, range_: Any) -> Any:
-    x = range_[0] + range_[1] * value
-    return ((x >= range_[2]) & (x <= range_[3])) != (range_[4] != 0)
+def _holds(value: float, range_: Ranges) -> bool:
+    """Return whether a term holds for a value."""
+    compared = range_[0] + range_[1] * value
+    return ((compared >= range_[2]) & (compared <= range_[3])) != (range_[4] != 0)
 
 
 @inlined
-def _is_clear(bits: Any, row: Any) -> Any:
+def _is_clear(bits: Bytes, row: Int) -> bool:
+    """Return whether the bit of a row is 0."""
     return len(bits) > 0 and bits[row >> 3] & np.uint8(1 << (row & 7)) == 0
 
 
 @inlined
-def _group_of_hash(hashes: Any, slots: Any, hash_: Any) -> Any:
+def _group_of_hash(hashes: Hashes, slots: Positions, hash_: np.uint64) -> Int:
     """Return the group of a hash, or -1."""
     groups = len(hashes)
     group = np.int64(slots[slot_of(hash_, groups)])
@@ -217,7 +247,7 @@ def _group_of_hash(hashes: Any, slots: Any, hash_: Any) -> Any:
 
 
 @inlined
-def _first_after(times: Any, low: Any, high: Any, limit: Any) -> Any:
+def _first_after(times: Times, low: Int, high: Int, limit: Int) -> Int:
     """Return the first position in [low, high) with a time after the limit, searching near `low` first."""
     step = 1
     while low + step < high and times[low + step] <= limit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tidegate.physical.common.kernels.hashing import fixed_width_values
 MOST_TERMS = 3
 """Number of terms that are tested during the search."""
 
+Ranges = Floats
 """By row and term: shift, factor, low, high, and 1 if x must lie outside."""
 
 
@@ -68,8 +69,9 @@ def ranges_of(columns: Sequence[pa.Array], terms: Sequence[Term], rows: int) -> 
 
 @compiled
 def _fill_ranges(
-    ranges: Any, values: Any, combine: Any, compare: Any, probe_sign: Any, run_sign: Any, constant: Any
+    ranges: Ranges, values: Floats, combine: int, compare: int, probe_sign: float, run_sign: float, constant: float
 ) -> None:
+    """Write the ranges of one term for the values of probing rows."""
     low, high, outside = _comparison_range(compare, constant)
     if combine == Combine.MAGNITUDE:
         low = -high
@@ -85,7 +87,7 @@ def _fill_ranges(
 
 
 @inlined
-def _comparison_range(compare: Any, constant: Any) -> Any:
+def _comparison_range(compare: int, constant: float) -> tuple[float, float, bool]:
     """Return the range in which the comparison of x with the constant is true, and whether to negate it."""
     negated = compare in (Compare.UNEQUAL, Compare.GREATER, Compare.AT_LEAST)
     if compare in (Compare.EQUAL, Compare.UNEQUAL):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.index import chain_starts
-from tidegate.physical.keyed_join.kernels.layout import HIGH, START
-from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NEVER, UNKNOWN, YES, Patience, Positions
+from tidegate.physical.keyed_join.kernels.layout import HIGH, START, ElementArrays, ElementColumns
+from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NEVER, UNKNOWN, YES, Components, Patience
 from tidegate.physical.keyed_join.kernels.rows import BLOCK
 from tidegate.physical.keyed_join.kernels.table import Floor, Table
 
@@ -18,33 +19,49 @@ ASKED = 1
 """Flag of an element that is in the list."""
 
 
-def ask_parents(table: Table, place: int, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
+class ChildArrival(NamedTuple):
+    """Edge over which children arrive, as its parents and children see it, and the rows of new children.
+
+    place: its place among the edges from the parents to children
+    key, child_key: columns of its key at the parents and at the children
+    base: first column of the counts of parents at the children, or -1
+    fresh, after: new children are the rows of [fresh, after)
+    """
+
+    place: int
+    key: int
+    child_key: int
+    base: int
+    fresh: int
+    after: int
+
+
+def ask_parents(table: Table, edge: int, child: Table, decided: Positions, asked: int, counter: int) -> int:
     """Ask parents whose child has arrived or has been decided on.
 
     If parents are counted, record at new children that their key has occurred before: `counter` parents have arrived.
     """
     if child.fresh == child.count and not len(decided):
         return asked
-    counted = (child.layout.base.get(edge, -1), counter)
-    parents = (table.ints, table.layout.key[edge], table.pointers, table.heads, place, table.component)
-    children = (child.ints, child.layout.key[edge], child.component, child.fresh, child.count, decided)
-    found: int = _ask_parents(*parents, *children, *counted, table.soonest, table.asked, table.flags, asked)
-    return found
+    place, key, _ = table.layout.below[edge]
+    child_key, base = child.layout.above[edge]
+    figures, there = (place, key, child_key, base, child.fresh, child.count), child.elements
+    return _ask_parents(table.arrays, figures, there.ints, there.component, decided, counter, asked)
 
 
-def ask_overdue(table: Table, place: int, edge: int, limits: Patience, asked: int) -> int:
+def ask_overdue(table: Table, edge: int, limits: Patience, asked: int) -> int:
     """Ask parents that need not wait for a child any longer."""
     if limits.rows < 0 and max(limits.time, limits.low, limits.watermark) == LEAST:
         return asked
+    place, key, seen = table.layout.below[edge]
     if limits.rows >= 0:
-        asked = _ask_below_limit(table, place, table.layout.seen[edge], limits.rows + 1, asked)
+        asked = _ask_below_limit(table, place, seen, limits.rows + 1, asked)
     if limits.time > LEAST:
         asked = _ask_below_limit(table, place, START, limits.time, asked)
     if limits.low > LEAST:
-        asked = _ask_below_limit(table, place, table.layout.key[edge], limits.low, asked)
+        asked = _ask_below_limit(table, place, key, limits.low, asked)
     if limits.watermark > LEAST:
-        own = (table.pointers, place, table.component, table.asked, table.flags)
-        asked = _ask_ending(table.ints, *own, table.soonest, table.fresh, limits.watermark, asked)
+        asked = _ask_ending(table.arrays, place, table.fresh, limits.watermark, asked)
     return asked
 
 
@@ -53,83 +70,105 @@ def _ask_below_limit(table: Table, place: int, column: int, limit: int, asked: i
         return asked
     floor = table.floors.get((column, place))
     if floor is None:
-        table.floors[column, place] = floor = Floor(np.full(len(table.soonest), NEVER))
-    own = (table.ints, column, table.pointers, place, table.component, table.asked, table.flags)
-    asked = _ask_below(*own, floor.least, floor.known, table.fresh, limit, asked)
-    floor.known = table.fresh
+        floor = Floor(np.full(len(table.elements.soonest), NEVER), 0)
+    asked = _ask_below(table.arrays, place, column, floor.least, floor.known, table.fresh, limit, asked)
+    table.floors[column, place] = Floor(floor.least, table.fresh)
     return asked
 
 
 @compiled
-def ask_new(component: Any, fresh: Any, count: Any, asked: Any, said: Any) -> Any:
+def ask_new(component: Components, fresh: int, count: int, asked: Positions, flags: Components) -> int:
     """Ask all new elements; return their number."""
     found = 0
     for row in range(fresh, count):
         if component[row] == UNKNOWN:
-            asked[found], said[row] = row, ASKED
+            asked[found], flags[row] = row, ASKED
             found += 1
     return found
 
 
 @inlined
-def _ask_once(row: Any, asked: Any, said: Any, count: Any) -> Any:
+def _ask_once(row: int, asked: Positions, flags: Components, count: int) -> int:
     """List an element, unless it is listed; return the length of the list."""
-    if said[row]:
+    if flags[row]:
         return count
-    asked[count], said[row] = row, ASKED
+    asked[count], flags[row] = row, ASKED
     return count + 1
 
 
 @compiled
 def _ask_parents(
-    ints: Any, key: Any, pointers: Any, heads: Any, place: Any, component: Any,
-    child_ints: Any, child_key: Any, child_component: Any, fresh: Any, after: Any, decided: Any,
-    base: Any, counter: Any, soonest: Any, asked: Any, said: Any, count: Any,
-) -> Any:  # fmt: skip
-    """Ask parents that wait for a new child, which is linked to them, or for a child that has been decided on."""
-    keys, head, edges, new = ints[key], heads[place], len(heads), after - fresh
-    high, wanted, child_high = ints[HIGH], child_ints[child_key], child_ints[HIGH]
-    children = np.empty(new + len(decided), np.int32)
-    children[:new], children[new:] = np.arange(fresh, after), decided
-    rows = chain_starts(head, wanted, children)
-    active = 0
-    for i in range(len(children)):
-        its = child_component[children[i]]
-        children[active], rows[active] = children[i], rows[i]
-        active += (rows[i] >= 0) & ((i >= new) | (its < GONE) | (its == COLD))
+    arrays: ElementArrays,
+    figures: tuple[int, int, int, int, int, int],
+    child_ints: Ints,
+    child_component: Components,
+    decided: Positions,
+    counter: int,
+    count: int,
+) -> int:
+    """Ask parents that wait for a new child, which is linked to them, or for a child that has been decided on.
+
+    `arrays` are those of the parents, and `figures` those of a `ChildArrival`.
+    """
+    parents, edge = ElementColumns(*arrays), ChildArrival(*figures)
+    ints, pointers, component, soonest = parents.ints, parents.pointers, parents.component, parents.soonest
+    keys, high, wanted, child_high = ints[edge.key], ints[HIGH], child_ints[edge.child_key], child_ints[HIGH]
+    asked, flags, place, base, edges = parents.asked, parents.flags, edge.place, edge.base, len(parents.heads)
+    some, rows = _start_chains(parents.heads[place], wanted, child_component, edge.fresh, edge.after, decided)
+    active = len(some)
     while active:  # advance all chains by one, so that their independent memory accesses overlap
         left = 0
         for i in range(active):
-            child, row = children[i], rows[i]
+            child, row = some[i], rows[i]
             if component[row] == UNKNOWN and keys[row] == wanted[child]:
-                its = child_component[child]
                 if base >= 0 and pointers[row, place] < 0:
                     child_ints[base, child] = min(child_ints[base, child], counter)
                     child_ints[base + 2, child] = min(child_ints[base + 2, child], ints[START, row])
                 pointers[row, place] = child
-                missing = its == UNKNOWN  # then nothing can be decided, nor if another child is missing
-                for edge in range(edges if its == YES else 0):
-                    missing |= pointers[row, edge] < 0
+                state = child_component[child]
+                missing = state == UNKNOWN  # then nothing can be decided, nor if another child is missing
+                for other in range(edges if state == YES else 0):
+                    missing |= pointers[row, other] < 0
                 if not missing:
-                    if not said[row]:
-                        asked[count], said[row] = row, ASKED
+                    if not flags[row]:
+                        asked[count], flags[row] = row, ASKED
                         count += 1
                 elif child_high[child] < high[row]:
                     high[row] = child_high[child]
                     soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
-            children[left], rows[left] = child, pointers[row, edges + place]
+            some[left], rows[left] = child, pointers[row, edges + place]
             left += rows[left] >= 0
         active = left
     return count
 
 
 @compiled
+def _start_chains(
+    head: Positions, wanted: Ints, component: Components, fresh: int, after: int, decided: Positions
+) -> tuple[Positions, Positions]:
+    """Return children that parents may wait for, and the first row of the chain of their key."""
+    new = after - fresh
+    children = np.empty(new + len(decided), np.int32)
+    children[:new], children[new:] = np.arange(fresh, after), decided
+    rows = chain_starts(head, wanted, children)
+    count = 0
+    for i in range(len(children)):
+        state = component[children[i]]
+        children[count], rows[count] = children[i], rows[i]
+        count += (rows[i] >= 0) & ((i >= new) | (state < GONE) | (state == COLD))
+    return children[:count], rows[:count]
+
+
+@compiled
 def _ask_below(
-    ints: Any, column: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
-    least: Any, known: Any, fresh: Any, limit: Any, count: Any,
-) -> Any:  # fmt: skip
-    """Ask elements that lack a child and are below a limit. Most blocks have none, and are skipped."""
-    values, children = ints[column], pointers[:, place]
+    arrays: ElementArrays, place: int, column: int, least: Ints, known: int, fresh: int, limit: int, count: int
+) -> int:
+    """Ask elements that lack a child and are below a limit. Most blocks have none, and are skipped.
+
+    `least` is the lower bound of each block, over the first `known` rows.
+    """
+    elements = ElementColumns(*arrays)
+    values, children, component = elements.ints[column], elements.pointers[:, place], elements.component
     for row in range(known, fresh):
         if component[row] == UNKNOWN and children[row] < 0:
             least[row // BLOCK] = min(least[row // BLOCK], values[row])
@@ -141,21 +180,19 @@ def _ask_below(
             if component[row] == UNKNOWN and children[row] < 0:
                 least[block] = min(least[block], values[row])
                 if values[row] < limit:
-                    count = _ask_once(row, asked, said, count)
+                    count = _ask_once(row, elements.asked, elements.flags, count)
     return count
 
 
 @compiled
-def _ask_ending(
-    ints: Any, pointers: Any, place: Any, component: Any, asked: Any, said: Any,
-    soonest: Any, fresh: Any, watermark: Any, count: Any,
-) -> Any:  # fmt: skip
+def _ask_ending(arrays: ElementArrays, place: int, fresh: int, watermark: int, count: int) -> int:
     """Ask elements that lack a child and are not valid after a watermark."""
-    high, children = ints[HIGH], pointers[:, place]
+    elements = ElementColumns(*arrays)
+    high, children, component = elements.ints[HIGH], elements.pointers[:, place], elements.component
     for block in range((fresh + BLOCK - 1) // BLOCK):
-        if soonest[block] > watermark:
+        if elements.soonest[block] > watermark:
             continue
         for row in range(block * BLOCK, min(block * BLOCK + BLOCK, fresh)):
             if component[row] == UNKNOWN and children[row] < 0 and high[row] <= watermark:
-                count = _ask_once(row, asked, said, count)
+                count = _ask_once(row, elements.asked, elements.flags, count)
     return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class RunningMaxima(NamedTuple):
     def absorb(self, position: Ints, value: Ints, reached: int, slack: int) -> RunningMaxima:
         """Add elements. Those at or before `reached` minus the slack are settled."""
         low = LEAST if slack > self.slack else self.low
-        low, is_behind, *risen = _update_maxima(self.position, self.value, position, value, reached - slack, low)
-        if not is_behind:
+        low, is_in_order, *risen = _update_maxima(self.position, self.value, position, value, reached - slack, low)
+        if not is_in_order:
             position, value = np.concatenate([self.position, position]), np.concatenate([self.value, value])
             order = np.argsort(position, kind="stable")
             low, _, *risen = _update_maxima(_NONE, _NONE, position[order], value[order], reached - slack, low)
@@ -38,7 +38,9 @@ class RunningMaxima(NamedTuple):
 
 
 @compiled
-def _update_maxima(before: Any, value_before: Any, position: Any, value: Any, settled: Any, low: Any) -> Any:
+def _update_maxima(
+    before: Ints, value_before: Ints, position: Ints, value: Ints, settled: int, low: int
+) -> tuple[int, bool, Ints, Ints]:
     """Return the largest settled value, and the running maxima after it. `before` are running maxima already.
 
     Also return whether positions are in order and none is less than the last of `before`. If not, nothing is changed.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.keyed_join.kernels.model import GONE
+from tidegate.physical.keyed_join.kernels.model import GONE, Components
 
 
 class TableChanges(NamedTuple):
@@ -28,7 +28,7 @@ RemovedRows = tuple[Ints, Ints]
 
 
 @compiled
-def take_changed_positions(component: Any, was: Any) -> Any:
+def take_changed_positions(component: Components, was: Components) -> Ints:
     """Return the positions of elements whose component has changed, and record the current components in `was`."""
     at = np.empty(len(component), np.int64)
     count = 0
@@ -41,7 +41,7 @@ def take_changed_positions(component: Any, was: Any) -> Any:
 
 
 @compiled
-def take_removed_rows(component: Any, noted: Any, row: Any) -> Any:
+def take_removed_rows(component: Components, noted: Ints, row: Ints) -> RemovedRows:
     """Return the elements that are gone but still in the log, and mark them as removed from it."""
     rows, gone = np.empty(len(component), np.int64), np.empty(len(component), np.int64)
     count = 0

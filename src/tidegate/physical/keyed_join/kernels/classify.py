@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.arrays import Ints, Positions
+from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.keyed_join.kernels.asking import ASKED, ask_new, ask_overdue, ask_parents
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.closure import decide_by_closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START
-from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, NO_POSITIONS, UNKNOWN, YES, Patience, Positions
+from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START, ElementArrays, ElementColumns
+from tidegate.physical.keyed_join.kernels.model import (
+    COLD,
+    GONE,
+    NO,
+    NO_POSITIONS,
+    UNKNOWN,
+    YES,
+    Components,
+    Patience,
+)
 from tidegate.physical.keyed_join.kernels.rows import BLOCK
 from tidegate.physical.keyed_join.kernels.table import Table
 
@@ -31,6 +42,18 @@ class DecisionRules(NamedTuple):
     counters: Sequence[int]
 
 
+class ChildWait(NamedTuple):
+    """Edge to a child, and the limits of the wait for it. See `EdgeBelow` and `Patience`."""
+
+    place: int
+    key: int
+    seen: int
+    rows: int
+    time: int
+    low: int
+    watermark: int
+
+
 def classify(graph: Graph, tables: Sequence[Table], terms: DecisionRules, *, came_back: bool) -> list[Positions]:
     """Set the components of all Unknown elements; return for each stream the positions of those that are Yes now.
 
@@ -45,13 +68,13 @@ def classify(graph: Graph, tables: Sequence[Table], terms: DecisionRules, *, cam
         return found
     asked = [_unknown_positions(table.waiting, table["component"], table.fresh) for table in tables]
     for table, at in zip(tables, asked, strict=True):
-        _mark_for_sweep(at, table.soonest)
+        _mark_for_sweep(at, table.elements.soonest)
     decide_by_closure(graph, tables, asked, terms.patience, terms.late)
     return [_complete_positions(at, table["component"]) for table, at in zip(tables, asked, strict=True)]
 
 
 @compiled
-def _unknown_positions(waiting: Any, component: Any, fresh: Any) -> Any:
+def _unknown_positions(waiting: Positions, component: Components, fresh: int) -> Positions:
     """Return the positions of all Unknown elements."""
     asked = np.empty(len(waiting) + len(component) - fresh, np.int32)
     asked[: len(waiting)] = waiting
@@ -63,14 +86,14 @@ def _unknown_positions(waiting: Any, component: Any, fresh: Any) -> Any:
 
 
 @compiled
-def _mark_for_sweep(at: Any, soonest: Any) -> None:
+def _mark_for_sweep(at: Positions, soonest: Ints) -> None:
     """Mark blocks for the next sweep, as some of their elements may not be kept."""
     for row in at:
         soonest[row // BLOCK] = LEAST
 
 
 @compiled
-def _complete_positions(at: Any, component: Any) -> Any:
+def _complete_positions(at: Positions, component: Components) -> Positions:
     """Return the positions of elements that are Yes."""
     yes = np.empty(len(at), np.int32)
     count = 0
@@ -88,21 +111,22 @@ def _decide_by_children(graph: Graph, tables: Sequence[Table], terms: DecisionRu
         table = tables[stream]
         if not graph.below[stream]:
             if table.fresh < table.count:
-                promoted[stream] = _complete_leaves(table.component, table.ints, table.fresh, table.count)
+                promoted[stream] = _complete_leaves(table.component, table.elements.ints, table.fresh, table.count)
             continue
-        asked = ask_new(table.component, table.fresh, table.count, table.asked, table.flags)
-        for place, edge in enumerate(graph.below[stream]):
+        asked = ask_new(table.component, table.fresh, table.count, table.elements.asked, table.elements.flags)
+        for edge in graph.below[stream]:
             child = graph.edges[edge].child
-            asked = ask_parents(table, place, edge, tables[child], decided[child], asked, counters[stream])
-            asked = ask_overdue(table, place, edge, patience[edge], asked)
+            asked = ask_parents(table, edge, tables[child], decided[child], asked, counters[stream])
+            asked = ask_overdue(table, edge, patience[edge], asked)
         if asked:
-            stays = stream in keeps_no and bool(graph.above[stream])
-            states = (late, YES if table.layout.last_kept_component == YES else GONE, NO if stays else GONE)
-            own = (table.asked, asked, table.flags, table.ints, table.pointers, table.soonest, table.component)
-            for place, edge in enumerate(graph.below[stream]):
-                other = tables[graph.edges[edge].child]
-                known = (table.layout.key[edge], table.layout.seen[edge], place, other.ints, other.component)
-                promoted[stream], decided[stream] = _apply_child(*own, *states, *known, *patience[edge])
+            no = NO if stream in keeps_no and graph.above[stream] else GONE
+            yes = YES if table.layout.last_kept_component == YES else GONE
+            outcomes = _outcomes_of_flags(yes, no, no if late == NO else late)
+            for edge, below in table.layout.below.items():
+                children, wait = tables[graph.edges[edge].child].elements, (*below, *patience[edge])
+                promoted[stream], decided[stream] = _apply_child(
+                    table.arrays, asked, wait, children.ints, children.component, outcomes
+                )
     return promoted
 
 
@@ -110,8 +134,22 @@ _MISSING, _LATE, _NEVER = 2 * ASKED, 4 * ASKED, 8 * ASKED
 """Further flags of an element: a child is missing, cannot arrive because of a constraint, or never arrives."""
 
 
+@lru_cache
+def _outcomes_of_flags(yes: int, no: int, late: int) -> Components:
+    """Return the component for each combination of flags. Elements that have only been asked are complete."""
+    outcomes = np.full(2 * _NEVER, UNKNOWN, np.uint8)
+    for flags in range(2 * _NEVER):
+        if flags & _NEVER:
+            outcomes[flags] = no
+        elif flags & _LATE:
+            outcomes[flags] = late
+        elif not flags & _MISSING:
+            outcomes[flags] = yes
+    return outcomes
+
+
 @compiled
-def _complete_leaves(component: Any, ints: Any, fresh: Any, count: Any) -> Any:
+def _complete_leaves(component: Components, ints: Ints, fresh: int, count: int) -> Positions:
     """Make new elements without children Yes, if they are ever valid; return their positions."""
     yes, start, end = np.empty(count - fresh, np.int32), ints[START], ints[END]
     found = 0
@@ -125,55 +163,64 @@ def _complete_leaves(component: Any, ints: Any, fresh: Any, count: Any) -> Any:
 
 @compiled
 def _apply_child(
-    asked: Any, count: Any, said: Any, ints: Any, pointers: Any, soonest: Any, component: Any,
-    late: Any, yes: Any, no: Any, key: Any, seen: Any, place: Any, child_ints: Any, child_component: Any,
-    rows: Any, time: Any, least: Any, watermark: Any,
-) -> Any:  # fmt: skip
+    arrays: ElementArrays,
+    count: int,
+    figures: tuple[int, int, int, int, int, int, int],
+    child_ints: Ints,
+    child_component: Components,
+    outcomes: Components,
+) -> tuple[Positions, Positions]:
     """Apply one child of each listed element, and decide after the last child.
 
     The parent takes over the validity of its child, as it cannot join without it. Return the positions of elements that
-    are complete, and of all that have been decided. They get the components `yes` and `no`.
+    are complete, and of all that have been decided on.
+
+    `figures` are those of the edge and the wait. `outcomes` has the component for each combination of flags.
     """
-    low, high, children, is_last = ints[LOW], ints[HIGH], pointers[:, place], place == pointers.shape[1] // 2 - 1
-    below_low, below_high = child_ints[LOW], child_ints[HIGH]
+    elements, wait = ElementColumns(*arrays), ChildWait(*figures)
+    ints, component, soonest, flags_of = elements.ints, elements.component, elements.soonest, elements.flags
+    low, high, child_of = ints[LOW], ints[HIGH], elements.pointers[:, wait.place]
+    child_low, child_high = child_ints[LOW], child_ints[HIGH]
+    is_last = wait.place == elements.pointers.shape[1] // 2 - 1
     room = count if is_last else 0
     promoted, decided = np.empty(room, np.int32), np.empty(room, np.int32)
     complete, settled = 0, 0
-    for i in range(count):
-        row = asked[i]
-        child, told = children[row], said[row]
+    for row in elements.asked[:count]:
+        child, flags = child_of[row], flags_of[row]
         if child >= 0:
-            low[row] = max(low[row], below_low[child])
-            if below_high[child] < high[row]:
-                high[row] = below_high[child]
+            low[row] = max(low[row], child_low[child])
+            if child_high[child] < high[row]:
+                high[row] = child_high[child]
                 soonest[row // BLOCK] = min(soonest[row // BLOCK], high[row])
-            its = child_component[child]
-            if its != YES:
-                told |= _MISSING if its == UNKNOWN else _LATE if its == COLD else _NEVER
+            flags |= _flags_of_child(child_component[child])
         else:
-            told |= _MISSING  # read no column that does not matter: memory access dominates here
-            if (rows >= 0 and ints[seen, row] <= rows) or (time > LEAST and ints[START, row] < time):
-                told |= _LATE
-            if least > LEAST and ints[key, row] < least:
-                told |= _LATE
-            if watermark > LEAST and high[row] <= watermark:
-                told |= _NEVER
+            flags |= _MISSING  # read no column that does not matter: memory access dominates here
+            if (wait.rows >= 0 and ints[wait.seen, row] <= wait.rows) or (
+                wait.time > LEAST and ints[START, row] < wait.time
+            ):
+                flags |= _LATE
+            if wait.low > LEAST and ints[wait.key, row] < wait.low:
+                flags |= _LATE
+            if wait.watermark > LEAST and high[row] <= wait.watermark:
+                flags |= _NEVER
         if not is_last:
-            said[row] = told
+            flags_of[row] = flags
             continue
-        said[row] = 0
-        state, is_complete = UNKNOWN, False
-        if told & _NEVER:
-            state = no
-        elif told & _LATE:
-            state = no if late == NO else late
-        elif not told & _MISSING:
-            is_complete = low[row] < high[row]
-            state = yes if is_complete else no
-        if state != UNKNOWN:
-            component[row] = state
+        flags_of[row] = 0
+        if flags == ASKED and low[row] >= high[row]:  # complete, but never valid
+            flags |= _NEVER
+        if outcomes[flags] != UNKNOWN:
+            component[row] = outcomes[flags]
             decided[settled] = row
             settled += 1
             promoted[complete] = row
-            complete += is_complete
+            complete += flags == ASKED
     return promoted[:complete], decided[:settled]
+
+
+@inlined
+def _flags_of_child(state: int) -> int:
+    """Return what the component of a child says about its parent."""
+    if state == YES:
+        return 0
+    return _MISSING if state == UNKNOWN else _LATE if state == COLD else _NEVER

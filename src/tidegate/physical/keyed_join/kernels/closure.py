@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.arrays import Bytes, Ints, Mask, Positions
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.graph import Graph
-from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN, YES, Components, Patience, Positions
+from tidegate.physical.keyed_join.kernels.model import COLD, GONE, NO, UNKNOWN, YES, Components, Patience
 from tidegate.physical.keyed_join.kernels.table import Table
 
 
@@ -33,7 +33,7 @@ def decide_by_closure(
 
 
 @compiled
-def _pass_to_parents(at: Any, component: Any, children: Any, below: Any, late: Any) -> Any:
+def _pass_to_parents(at: Positions, component: Components, children: Positions, below: Components, late: int) -> bool:
     """Pass No and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in at:
@@ -51,11 +51,11 @@ def _screen_elements(
 
     If most elements do not join, this decides nearly all of them, and is much faster than following all edges.
     """
-    state = np.zeros(len(at), np.uint8)
+    flags, start, end = np.zeros(len(at), np.uint8), table["start"], table["end"]
     for edge in graph.below[stream]:
-        own = (table[f"key{edge}"], table[f"seen{edge}"], table["start"], table["end"])
-        _flag_children(at, table[f"child{edge}"], *own, *patience[edge], state)
-    some, decided = _decide_by_flags(at, state, table["start"], table["end"], table["component"], late)
+        key, seen, children = table[f"key{edge}"], table[f"seen{edge}"], table[f"child{edge}"]
+        _flag_children(at, children, key, seen, start, end, patience[edge], flags)
+    some, decided = _decide_by_flags(at, flags, start, end, table["component"], late)
     return some, bool(decided)
 
 
@@ -65,41 +65,42 @@ _PRESENT, _MISSING, _LATE, _NEVER = 1, 2, 4, 8
 
 @compiled
 def _flag_children(
-    at: Any, children: Any, key: Any, seen: Any, start: Any, end: Any,
-    rows: Any, time: Any, least: Any, watermark: Any, state: Any,
-) -> None:  # fmt: skip
+    at: Positions, children: Positions, key: Ints, seen: Ints, start: Ints, end: Ints, limits: Patience, flags: Bytes
+) -> None:
     """Apply one child of each element."""
     for i in range(len(at)):
         row = at[i]
         if children[row] >= 0:
-            state[i] |= _PRESENT
+            flags[i] |= _PRESENT
             continue
-        said = _MISSING
-        if seen[row] <= rows or start[row] < time or key[row] < least:
-            said |= _LATE
-        if end[row] <= watermark:
-            said |= _NEVER
-        state[i] |= said
+        more = _MISSING
+        if seen[row] <= limits.rows or start[row] < limits.time or key[row] < limits.low:
+            more |= _LATE
+        if end[row] <= limits.watermark:
+            more |= _NEVER
+        flags[i] |= more
 
 
 @compiled
-def _decide_by_flags(at: Any, state: Any, start: Any, end: Any, component: Any, late: Any) -> Any:
+def _decide_by_flags(
+    at: Positions, flags: Bytes, start: Ints, end: Ints, component: Components, late: int
+) -> tuple[Positions, bool]:
     """Set the components that direct children determine; return the other elements, and whether any is lost."""
     some = np.empty(len(at), np.int32)
     count, lost = 0, False
     for i in range(len(at)):
         row = at[i]
-        said = UNKNOWN if state[i] & _MISSING else YES
-        if state[i] & _NEVER or start[row] >= end[row]:
-            said = NO
-        elif state[i] & _LATE:
-            said = late
-        elif state[i] & _PRESENT:
+        state = UNKNOWN if flags[i] & _MISSING else YES
+        if flags[i] & _NEVER or start[row] >= end[row]:
+            state = NO
+        elif flags[i] & _LATE:
+            state = late
+        elif flags[i] & _PRESENT:
             some[count] = row
             count += 1
             continue
-        lost |= said > YES
-        component[row] = said
+        lost |= state > YES
+        component[row] = state
     return some[:count].copy(), lost
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.arrays import Columns, Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.graph import Graph
@@ -49,12 +49,15 @@ class Clusters:
         A parent whose child exists is counted at the child. Parents have their own numbers, or all have the number
         `same`.
         """
-        if parent.fresh == stop and (child.fresh == child.count or not self.count):
-            return
-        self._make_room(stop - parent.fresh)
-        here = (parent.ints, parent.layout.key[edge], parent.columns[f"child{edge}"], parent.fresh, stop)
-        there = (child.ints, child.layout.key[edge], child.layout.base[edge], child.fresh, child.count)
-        self.count = _update_clusters(self.known, self.slots, self.count, *here, -1 if same is None else same, *there)
+        base = child.layout.above[edge].base
+        counts = child.elements.ints[base : base + 3]
+        if child.fresh < child.count and self.count:
+            _move_to_children(self.known, self.slots, child.keys[edge], counts, child.fresh, child.count)
+        if parent.fresh < stop:
+            self._make_room(stop - parent.fresh)
+            clusters, new = (self.known, self.slots, self.count), (parent.layout.key[edge], parent.fresh, stop)
+            number = -1 if same is None else same
+            self.count = _count_parents(clusters, parent.elements.ints, parent.children[edge], *new, number, counts)
 
     def _make_room(self, more: int) -> None:
         if self.count + more > len(self.known):
@@ -67,33 +70,52 @@ class Clusters:
 
 
 @compiled
-def _update_clusters(
-    known: Any, slots: Any, count: Any,
-    ints: Any, key_at: Any, children: Any, begin: Any, stop: Any, same: Any,
-    child_ints: Any, child_key_at: Any, base_at: Any, fresh: Any, child_count: Any,
-) -> Any:  # fmt: skip
-    """Update clusters; return their number."""
-    key, number, start, end = ints[key_at], ints[NUMBER], ints[START], ints[END]
-    base, after, first = child_ints[base_at], child_ints[base_at + 1], child_ints[base_at + 2]
-    child_key = child_ints[child_key_at]
-    for row in range(fresh, child_count if count else fresh):
-        at = slots[slot_of(slots, child_key[row]), 1]
-        if at >= 0 and known[at, _END] > LEAST:
-            after[row] += known[at, _AFTER] + (base[row] < NEVER)
-            base[row], first[row] = min(base[row], known[at, _BASE]), min(first[row], known[at, _FIRST])
-            known[at, _END] = LEAST
-    for row in range(begin, stop):
-        child, now = children[row], number[row] if same < 0 else same
+def _move_to_children(known: Ints, slots: Ints, key: Ints, counts: Ints, fresh: int, stop: int) -> None:
+    """Move clusters to the new children of [fresh, stop) that have their keys.
+
+    `key` and `counts` are columns of the children: the keys, and when parents occurred.
+    """
+    base, after, first = counts[0], counts[1], counts[2]
+    for row in range(fresh, stop):
+        cluster = slots[slot_of(slots, key[row]), 1]
+        if cluster >= 0 and known[cluster, _END] > LEAST:
+            after[row] += known[cluster, _AFTER] + (base[row] < NEVER)
+            base[row] = min(base[row], known[cluster, _BASE])
+            first[row] = min(first[row], known[cluster, _FIRST])
+            known[cluster, _END] = LEAST
+
+
+@compiled
+def _count_parents(
+    clusters: tuple[Ints, Ints, int],
+    ints: Ints,
+    child_of: Positions,
+    key_column: int,
+    fresh: int,
+    stop: int,
+    same: int,
+    counts: Ints,
+) -> int:
+    """Count the parents of [fresh, stop) at their children, or in the clusters of their keys.
+
+    `ints` and `child_of` are columns of the parents, and `counts` columns of the children. Parents have the number
+    `same`, or their own numbers if it is negative. Return the number of clusters.
+    """
+    known, slots, count = clusters
+    key, number, start, end = ints[key_column], ints[NUMBER], ints[START], ints[END]
+    base, after, first = counts[0], counts[1], counts[2]
+    for row in range(fresh, stop):
+        child, now = child_of[row], number[row] if same < 0 else same
         if child >= 0:
             after[child] += base[child] < NEVER
             base[child], first[child] = min(base[child], now), min(first[child], start[row])
             continue
         slot = slot_of(slots, key[row])
-        at = slots[slot, 1]
-        if at >= 0 and known[at, _END] > LEAST:
-            known[at, _BASE], known[at, _AFTER] = min(known[at, _BASE], now), known[at, _AFTER] + 1
-            known[at, _FIRST] = min(known[at, _FIRST], start[row])
-            known[at, _END] = max(known[at, _END], end[row])
+        cluster = slots[slot, 1]
+        if cluster >= 0 and known[cluster, _END] > LEAST:
+            known[cluster, _BASE], known[cluster, _AFTER] = min(known[cluster, _BASE], now), known[cluster, _AFTER] + 1
+            known[cluster, _FIRST] = min(known[cluster, _FIRST], start[row])
+            known[cluster, _END] = max(known[cluster, _END], end[row])
             continue
         slots[slot, 0], slots[slot, 1] = key[row], count
         known[count, _KEY], known[count, _BASE], known[count, _AFTER] = key[row], now, 0
@@ -103,26 +125,26 @@ def _update_clusters(
 
 
 @compiled
-def _repack(known: Any, count: Any, more: Any) -> Any:
+def _repack(known: Ints, count: int, more: int) -> tuple[Ints, Ints, int]:
     """Return clusters without the removed ones, with room for more, their slots, and their number."""
     size, left = 64, 0
-    for at in range(count):
-        left += known[at, _END] > LEAST
+    for cluster in range(count):
+        left += known[cluster, _END] > LEAST
     while size < 4 * (left + more):
         size *= 2
     packed, slots = np.empty((size // 2, 5), np.int64), _empty_slots(size)
     left = 0
-    for at in range(count):
-        if known[at, _END] > LEAST:
-            packed[left] = known[at]
-            slot = slot_of(slots, known[at, _KEY])
-            slots[slot, 0], slots[slot, 1] = known[at, _KEY], left
+    for cluster in range(count):
+        if known[cluster, _END] > LEAST:
+            packed[left] = known[cluster]
+            slot = slot_of(slots, known[cluster, _KEY])
+            slots[slot, 0], slots[slot, 1] = known[cluster, _KEY], left
             left += 1
     return packed, slots, left
 
 
 @compiled
-def _empty_slots(size: Any) -> Any:
+def _empty_slots(size: int) -> Ints:
     """Return empty slots."""
     slots = np.empty((size, 2), np.int64)
     slots[:, 1] = -1
@@ -130,13 +152,14 @@ def _empty_slots(size: Any) -> Any:
 
 
 @compiled
-def _remove_ended(known: Any, count: Any, counter: Any, gap: Any, time: Any, low: Any, horizon: Any) -> None:
-    """Remove clusters that have ended. Columns without a limit are not read."""
-    for at in range(count):
-        if known[at, _END] <= horizon or counter - known[at, _BASE] - known[at, _AFTER] > gap:
-            known[at, _END] = LEAST
-        if (time > LEAST and known[at, _FIRST] < time) or (low > LEAST and known[at, _KEY] < low):
-            known[at, _END] = LEAST
+def _remove_ended(known: Ints, count: int, counter: int, gap: int, time: int, low: int, horizon: int) -> None:
+    """Remove clusters that have ended, see `Ending`. Columns without a limit are not read."""
+    for cluster in range(count):
+        others = counter - known[cluster, _BASE] - known[cluster, _AFTER]
+        if known[cluster, _END] <= horizon or others > gap:
+            known[cluster, _END] = LEAST
+        if (time > LEAST and known[cluster, _FIRST] < time) or (low > LEAST and known[cluster, _KEY] < low):
+            known[cluster, _END] = LEAST
 
 
 class Ending(NamedTuple):
@@ -195,7 +218,7 @@ def note_waiting(graph: Graph, tables: Sequence[Table], watched: frozenset[int],
 
 @compiled
 def _note_waiting_parents(
-    waiting: Any, children: Any, start: Any, fresh: Any, base: Any, first: Any, counter: Any
+    waiting: Positions, children: Positions, start: Ints, fresh: int, base: Ints, first: Ints, counter: int
 ) -> None:
     for row in waiting:
         child = children[row]

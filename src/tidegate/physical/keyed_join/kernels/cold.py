@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -174,11 +173,12 @@ class ColdElements:
 
     def _matching_slices(self, name: str, keys: Ints) -> Iterator[tuple[int, Slice, Ints]]:
         """Yield slices with their position, and where in them elements have one of the keys in a column."""
-        all_keys = None
+        all_keys: Ints | None = None
         for i, each, some in self._candidate_slices(name, keys):
-            if each.is_loose and all_keys is None:
-                all_keys = _key_set(keys)
-            wanted = all_keys if each.is_loose else _key_set(some)
+            if each.is_loose:
+                wanted = all_keys = _key_set(keys) if all_keys is None else all_keys
+            else:
+                wanted = _key_set(some)
             hit = _positions_of_keys(wanted, read_only(each.columns[name]), read_only(each.returned))
             if len(hit):
                 yield i, each, hit
@@ -225,7 +225,8 @@ def mark_repeated(table: Table, cold: ColdElements) -> None:
 
 
 @compiled
-def _key_set(keys: Any) -> Any:
+def _key_set(keys: Ints) -> Ints:
+    """Return slots that have the keys."""
     size = 16
     while size < 2 * len(keys):
         size *= 2
@@ -238,7 +239,7 @@ def _key_set(keys: Any) -> Any:
 
 
 @compiled
-def _positions_of_keys(slots: Any, column: Any, returned: Any) -> Any:
+def _positions_of_keys(slots: Ints, column: Ints, returned: Ints) -> Ints:
     """Return the positions of keys that are in the slots, without elements that have returned."""
     found, is_back = np.empty(len(column), np.int64), np.zeros(len(column), np.bool_)
     is_back[returned] = True

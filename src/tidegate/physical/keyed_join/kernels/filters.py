@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -34,7 +32,7 @@ def with_keys(words: KeyFilter, keys: Ints) -> KeyFilter:
 
 
 @compiled
-def possible_keys(words: Any, keys: Any) -> Any:
+def possible_keys(words: KeyFilter, keys: Ints) -> Ints:
     """Return the keys that may be in a filter."""
     blocks = len(words) // _WORDS
     some = np.empty(len(keys), np.int64)
@@ -43,8 +41,8 @@ def possible_keys(words: Any, keys: Any) -> Any:
         bits = mix(key)
         block = _block_of_key(bits, blocks)
         missing = np.uint32(0)
-        for i in range(_WORDS):
-            missing |= ~words[block + i] & (np.uint32(1) << _bit_of_word(bits, i))
+        for word in range(_WORDS):
+            missing |= ~words[block + word] & (np.uint32(1) << _bit_of_word(bits, word))
             if missing:
                 break
         some[count] = key
@@ -53,21 +51,22 @@ def possible_keys(words: Any, keys: Any) -> Any:
 
 
 @compiled
-def _add_keys(words: Any, keys: Any) -> None:
+def _add_keys(words: KeyFilter, keys: Ints) -> None:
     blocks = len(words) // _WORDS
     for key in keys:
         bits = mix(key)
         block = _block_of_key(bits, blocks)
-        for i in range(_WORDS):
-            words[block + i] |= np.uint32(1) << _bit_of_word(bits, i)
+        for word in range(_WORDS):
+            words[block + word] |= np.uint32(1) << _bit_of_word(bits, word)
 
 
 @inlined
-def _block_of_key(bits: Any, blocks: Any) -> Any:
+def _block_of_key(bits: np.uint64, blocks: int) -> np.int64:
     """Return the first word of a key's block."""
     return np.int64(((bits >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)) * _WORDS
 
 
 @inlined
-def _bit_of_word(bits: Any, i: Any) -> Any:
-    return np.uint32(np.uint32((bits & np.uint64(0xFFFFFFFF)) * np.uint64(_SALTS[i])) >> np.uint32(27))
+def _bit_of_word(bits: np.uint64, word: int) -> np.uint32:
+    """Return the bit that a key sets in a word of its block."""
+    return np.uint32(np.uint32((bits & np.uint64(0xFFFFFFFF)) * np.uint64(_SALTS[word])) >> np.uint32(27))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Ints, Positions, Words
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.keyed_join.kernels.model import GONE, REPEATED, Components, Positions
+from tidegate.physical.keyed_join.kernels.model import GONE, REPEATED, Components
 
 _SLOTS = 16
 """Slots per word of marks: at least eight bits per key."""
@@ -25,7 +23,7 @@ class KeyIndex:
     """
 
     slots: Ints
-    marks: npt.NDArray[np.uint64]
+    marks: Words
     used: int
 
     @classmethod
@@ -59,26 +57,26 @@ class KeyIndex:
 
 
 @inlined
-def _mix_key(key: Any) -> Any:
+def _mix_key(key: int) -> np.uint64:
     bits = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return bits ^ (bits >> np.uint64(29))
 
 
 @inlined
-def home_slot(key: Any, size: Any) -> Any:
+def home_slot(key: int, size: int) -> np.int64:
     """Return the slot at which the search for a key starts."""
     return np.int64(_mix_key(key) >> np.uint64(16)) & (size - 1)
 
 
 @inlined
-def _mark_bits(key: Any) -> Any:
+def _mark_bits(key: int) -> np.uint64:
     """Return the two bits of a key in its word of marks."""
     bits = _mix_key(key)
     return (np.uint64(1) << (bits >> np.uint64(58))) | (np.uint64(1) << ((bits >> np.uint64(52)) & np.uint64(63)))
 
 
 @inlined
-def slot_of(slots: Any, key: Any) -> Any:
+def slot_of(slots: Ints, key: int) -> np.int64:
     """Return the slot of a key, or the free slot where it would be."""
     size = len(slots)
     slot = home_slot(key, size)
@@ -88,7 +86,10 @@ def slot_of(slots: Any, key: Any) -> Any:
 
 
 @compiled
-def _insert(slots: Any, marks: Any, keys: Any, first: Any, after: Any, component: Any, number: Any) -> Any:
+def _insert(
+    slots: Ints, marks: Words, keys: Ints, first: int, after: int, component: Components, number: Ints
+) -> tuple[int, int]:
+    """Insert the elements of [first, after); return the number of new keys, and of repeated elements."""
     used, repeated = 0, 0
     for row in range(first, after):
         if component[row] >= GONE:
@@ -109,7 +110,7 @@ def _insert(slots: Any, marks: Any, keys: Any, first: Any, after: Any, component
 
 
 @compiled
-def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> None:
+def _find_all(slots: Ints, wanted: Ints, at: Positions, component: Components, found: Positions) -> None:
     for i in range(len(at)):
         row = at[i]
         if found[row] >= 0:
@@ -119,7 +120,9 @@ def _find_all(slots: Any, wanted: Any, at: Any, component: Any, found: Any) -> N
 
 
 @compiled
-def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, component: Any, found: Any) -> None:
+def _find_from(
+    slots: Ints, marks: Words, wanted: Ints, first: int, after: int, component: Components, found: Positions
+) -> None:
     """Check the marks, then one slot each, and search only where needed. Separate loops let memory accesses overlap."""
     some = np.empty(after - first, np.int32)
     count = 0
@@ -141,7 +144,7 @@ def _find_from(slots: Any, marks: Any, wanted: Any, first: Any, after: Any, comp
 
 
 @compiled
-def chain_starts(head: Any, wanted: Any, at: Any) -> Any:
+def chain_starts(head: Positions, wanted: Ints, at: Positions) -> Positions:
     """Return where the chains of the keys of some elements start."""
     firsts = np.empty(len(at), np.int32)
     for i in range(len(at)):
@@ -150,7 +153,7 @@ def chain_starts(head: Any, wanted: Any, at: Any) -> Any:
 
 
 @compiled
-def repeated_rows(component: Any, rows: Any, fresh: Any, count: Any) -> Any:
+def repeated_rows(component: Components, rows: Ints, fresh: int, count: int) -> Ints:
     """Return the rows of new elements that have the key of another one."""
     found = 0
     for row in range(fresh, count):

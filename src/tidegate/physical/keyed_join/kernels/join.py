@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.arrays import Columns, Ints, Positions
 from tidegate.physical.keyed_join.kernels import state_parts
 from tidegate.physical.keyed_join.kernels.bounds import LEAST, KeyOrder
 from tidegate.physical.keyed_join.kernels.changes import TableChanges
@@ -31,7 +31,6 @@ from tidegate.physical.keyed_join.kernels.model import (
     Constraints,
     Moment,
     Patience,
-    Positions,
     Size,
     StreamArrivals,
     SynopsisJoinResult,

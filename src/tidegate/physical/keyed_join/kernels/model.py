@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Ints, Mask
+from tidegate.physical.common.arrays import Bytes, Ints, Mask, Positions
 
-Positions = npt.NDArray[np.int32]
-Components = npt.NDArray[np.uint8]
+Components = Bytes
 
 
 UNKNOWN, YES, NO, GONE, COLD, COLD_YES, REPEATED = range(7)

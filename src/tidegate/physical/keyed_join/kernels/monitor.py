@@ -21,15 +21,15 @@ stream that are split by key are observed separately, and their observations are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Columns, Ints, Mask
+from tidegate.physical.common.arrays import Array, Columns, Ints, Mask, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.hashing import Hashes, read_only
 from tidegate.time import FOREVER
@@ -46,6 +46,44 @@ class WatchedArrivals(NamedTuple):
     key: Hashes
     at: Ints
     watermark: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObserverState:
+    """State of an observer: parts with a column `at`, each a field of the class."""
+
+    def __len__(self) -> int:
+        return sum(len(part["at"]) for part in self.to_columns().values())
+
+    def to_columns(self) -> dict[str, Columns]:
+        """Return the parts. A part that has not changed is the same object as before."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_columns(cls, parts: Mapping[str, Columns]) -> Self:
+        return cls(*(parts[each.name] for each in fields(cls)))
+
+
+class KeyedPlaces(NamedTuple):
+    """Hashes of keys, and a place for each."""
+
+    key: Hashes
+    at: Ints
+
+
+class KeyLimits(NamedTuple):
+    """Limits of keys: the upper end of the sample's hashes, the limit of sampled keys, and the limit of others."""
+
+    hash_limit: np.uint64
+    sampled: int
+    kept: int
+
+
+class KeyTable(NamedTuple):
+    """Hash table of distinct keys. Slots have positions in `keys`, or -1 if they are free."""
+
+    slots: Positions
+    keys: Hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +106,11 @@ class Limits:
     def sampled_limit(self) -> int:
         """Return the limit of sampled keys."""
         return max(self.kept, self.sampled)
+
+    @property
+    def of_keys(self) -> KeyLimits:
+        """Return the limits as compiled loops take them."""
+        return KeyLimits(self.hash_limit, self.sampled_limit, self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +163,12 @@ def limits_of_keys(key: Hashes, limits: Limits) -> Ints:
     return np.where(is_in_sample(key, limits), limits.sampled_limit, limits.kept)
 
 
-def keyed_columns(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+def keyed_columns(key: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, Array]:
     """Return two read-only columns of a state."""
     return {"key": _read_only_column(key, np.uint64), "at": _read_only_column(at, np.int64)}
 
 
-def no_rows() -> dict[str, npt.NDArray[Any]]:
+def no_rows() -> dict[str, Array]:
     """Return columns without rows."""
     return keyed_columns([], [])
 
@@ -135,12 +178,12 @@ def filter_rows(part: Columns, keep: Mask) -> Columns:
     return part if keep.all() else {name: read_only(column[keep]) for name, column in part.items()}
 
 
-def _read_only_column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[Any]:
+def _read_only_column(values: npt.ArrayLike, kind: type[np.generic]) -> Array:
     return read_only(np.ascontiguousarray(values, kind))
 
 
 @compiled
-def _count_by_size(distances: Any) -> Any:
+def _count_by_size(distances: Ints) -> Ints:
     """Count distances by their number of binary digits."""
     counts = np.zeros(_BINS, np.int64)
     for distance in distances:
@@ -153,28 +196,40 @@ def _count_by_size(distances: Any) -> Any:
 
 
 @inlined
-def slot_of_key(table: Any, keys: Any, key: Any) -> Any:
-    """Return the slot of a key in a hash table, or the free slot for it. Slots have positions in `keys`, -1 if free."""
-    slot = np.int64(key >> np.uint64(32)) & (len(table) - 1)
-    while table[slot] >= 0 and keys[table[slot]] != key:
-        slot = (slot + 1) & (len(table) - 1)
+def limit_of_key(key: np.uint64, limits: KeyLimits) -> int:
+    """Return the limit of a key."""
+    return limits.sampled if key >> np.uint64(32) < limits.hash_limit else limits.kept
+
+
+@inlined
+def number_of_key(table: KeyTable, key: np.uint64) -> int:
+    """Return the position of a key among the distinct keys, or -1."""
+    return table.slots[_slot_of_key(table.slots, table.keys, key)]
+
+
+@inlined
+def _slot_of_key(slots: Positions, keys: Hashes, key: np.uint64) -> np.int64:
+    """Return the slot of a key, or the free slot for it."""
+    slot = np.int64(key >> np.uint64(32)) & (len(slots) - 1)
+    while slots[slot] >= 0 and keys[slots[slot]] != key:
+        slot = (slot + 1) & (len(slots) - 1)
     return slot
 
 
 @compiled
-def build_key_table(first: Any, second: Any) -> Any:
-    """Return a hash table of the distinct keys of two columns, and these keys.
+def build_key_table(first: Hashes, second: Hashes) -> KeyTable:
+    """Return a hash table of the distinct keys of two columns.
 
     Most slots stay free, because most lookups find nothing.
     """
     size = 16
     while size < 8 * (len(first) + len(second)):
         size *= 2
-    table, keys, count = np.full(size, -1, np.int32), np.empty(len(first) + len(second), np.uint64), 0
+    slots, keys, count = np.full(size, -1, np.int32), np.empty(len(first) + len(second), np.uint64), 0
     for column in (first, second):
         for key in column:
-            slot = slot_of_key(table, keys, key)
-            if table[slot] < 0:
-                table[slot], keys[count] = count, key
+            slot = _slot_of_key(slots, keys, key)
+            if slots[slot] < 0:
+                slots[slot], keys[count] = count, key
                 count += 1
-    return table, keys[:count]
+    return KeyTable(slots, keys[:count])

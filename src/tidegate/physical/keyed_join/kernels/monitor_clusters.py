@@ -6,46 +6,38 @@ repeat is its place minus the mark. A value that arrives beyond its limit counts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Columns
+from tidegate.physical.common.arrays import Columns, Ints
 from tidegate.physical.common.kernels.compiled import compiled
+from tidegate.physical.common.kernels.hashing import Hashes
 from tidegate.physical.keyed_join.kernels.monitor import (
+    KeyedPlaces,
+    KeyLimits,
     Limits,
     Observations,
+    ObserverState,
     WatchedArrivals,
     build_key_table,
     filter_rows,
     keyed_columns,
+    limit_of_key,
     limits_of_keys,
     no_rows,
-    slot_of_key,
+    number_of_key,
 )
 
 _NOWHERE = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClustersSeen:
+class ClustersSeen(ObserverState):
     """Values with their marks, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
     marks: Columns = field(default_factory=no_rows)
     pending: Columns = field(default_factory=no_rows)
-
-    def __len__(self) -> int:
-        return len(self.marks["key"]) + len(self.pending["key"])
-
-    def to_columns(self) -> dict[str, Columns]:
-        """Return the parts. A part that has not changed is the same object as before."""
-        return {"marks": self.marks, "pending": self.pending}
-
-    @classmethod
-    def from_columns(cls, parts: Mapping[str, Columns]) -> ClustersSeen:
-        return cls(parts["marks"], parts["pending"])
 
 
 def observe_clusters(
@@ -53,11 +45,10 @@ def observe_clusters(
 ) -> tuple[ClustersSeen, Observations]:
     """Measure how far values that the watermark has passed are from their first arrival."""
     settled, pending = _split_at_watermark(seen.pending, arrivals)
-    key, at = settled["key"], settled["at"]
     marks, distance = seen.marks, np.empty(0, np.int64)
-    if len(key):
-        bounds = (limits.hash_limit, limits.sampled_limit, limits.kept)
-        value, mark, distance = _measure_repeats(marks["key"], marks["at"], key, at, int(in_rows), *bounds)
+    if len(settled["key"]):
+        known, new = KeyedPlaces(marks["key"], marks["at"]), KeyedPlaces(settled["key"], settled["at"])
+        value, mark, distance = _measure_repeats(known, new, int(in_rows), limits.of_keys)
         marks = keyed_columns(value, mark)
     apart = arrivals.watermark - marks["at"] - int(in_rows)
     marks = filter_rows(marks, apart <= limits_of_keys(marks["key"], limits))
@@ -79,31 +70,34 @@ def _split_at_watermark(pending: Columns, arrivals: WatchedArrivals) -> tuple[Co
 
 @compiled
 def _measure_repeats(
-    marked: Any, mark: Any, key: Any, at: Any, step: Any, chosen: Any, farthest: Any, kept: Any
-) -> tuple[Any, Any, Any]:
-    """Return values and marks after the arrivals, which are sorted by place, and the distances of repeats."""
-    table, keys = build_key_table(key, key[:0])
-    now = np.full(len(keys), _NOWHERE, np.int64)
-    values, marks = np.empty(len(marked) + len(keys), np.uint64), np.empty(len(marked) + len(keys), np.int64)
+    known: KeyedPlaces, arrivals: KeyedPlaces, step: int, limits: KeyLimits
+) -> tuple[Hashes, Ints, Ints]:
+    """Return values and marks after the arrivals, which are sorted by place, and the distances of repeats.
+
+    `known` are values and marks before the arrivals. A repeat moves the mark of its value by `step`.
+    """
+    table, key, at = build_key_table(arrivals.key, arrivals.key[:0]), arrivals.key, arrivals.at
+    now = np.full(len(table.keys), _NOWHERE, np.int64)
+    room = len(known.key) + len(table.keys)
+    values, marks = np.empty(room, np.uint64), np.empty(room, np.int64)
     rows = 0
-    for i in range(len(marked)):
-        number = table[slot_of_key(table, keys, marked[i])]
+    for i in range(len(known.key)):
+        number = number_of_key(table, known.key[i])
         if number >= 0:
-            now[number] = mark[i]
+            now[number] = known.at[i]
         else:
-            values[rows], marks[rows] = marked[i], mark[i]
+            values[rows], marks[rows] = known.key[i], known.at[i]
             rows += 1
     distance, count = np.empty(len(key), np.int64), 0
     for i in range(len(key)):
-        number = table[slot_of_key(table, keys, key[i])]
-        limit = farthest if key[i] >> np.uint64(32) < chosen else kept
-        if now[number] == _NOWHERE or at[i] - now[number] - step > limit:
+        number = number_of_key(table, key[i])
+        if now[number] == _NOWHERE or at[i] - now[number] - step > limit_of_key(key[i], limits):
             now[number] = at[i]
         else:
             now[number] += step
             distance[count] = max(at[i] - now[number], 0)
             count += 1
-    for number in range(len(keys)):
-        values[rows], marks[rows] = keys[number], now[number]
+    for number in range(len(table.keys)):
+        values[rows], marks[rows] = table.keys[number], now[number]
         rows += 1
     return values[:rows], marks[:rows], distance[:count]

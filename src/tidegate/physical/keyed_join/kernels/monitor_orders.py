@@ -11,17 +11,16 @@ numbers at the ends of batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Columns, Ints
+from tidegate.physical.common.arrays import Array, Columns, Ints
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
-from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, filter_rows
+from tidegate.physical.keyed_join.kernels.monitor import Limits, Observations, ObserverState, filter_rows
 
 
 class OrderedArrivals(NamedTuple):
@@ -37,22 +36,11 @@ def _no_rows() -> Columns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OrdersSeen:
+class OrdersSeen(ObserverState):
     """Steps of the running maximum, and arrivals that wait for the watermark because earlier ones may still arrive."""
 
     steps: Columns = field(default_factory=_no_rows)
     pending: Columns = field(default_factory=_no_rows)
-
-    def __len__(self) -> int:
-        return len(self.steps["at"]) + len(self.pending["at"])
-
-    def to_columns(self) -> dict[str, Columns]:
-        """Return the parts. A part that has not changed is the same object as before."""
-        return {"steps": self.steps, "pending": self.pending}
-
-    @classmethod
-    def from_columns(cls, parts: Mapping[str, Columns]) -> OrdersSeen:
-        return cls(parts["steps"], parts["pending"])
 
 
 def observe_orders(seen: OrdersSeen, arrivals: OrderedArrivals, limits: Limits) -> tuple[OrdersSeen, Observations]:
@@ -88,13 +76,13 @@ def _steps_within_limit(steps: Columns, watermark: int, kept: int) -> Columns:
     return filter_rows(steps, np.arange(len(steps["at"])) >= far - 1)
 
 
-def _value_columns(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+def _value_columns(value: npt.ArrayLike, at: npt.ArrayLike) -> dict[str, Array]:
     columns = {"value": value, "at": at}
     return {name: read_only(np.ascontiguousarray(column, np.int64)) for name, column in columns.items()}
 
 
 @compiled
-def _measure_inversions(step_value: Any, step_at: Any, value: Any, at: Any, kept: Any) -> Any:
+def _measure_inversions(step_value: Ints, step_at: Ints, value: Ints, at: Ints, kept: int) -> tuple[Ints, Ints, Ints]:
     """Return the steps after the arrivals, which are sorted by place and value, and the distances of all arrivals."""
     count = len(step_at)
     values, places = np.empty(count + len(at), np.int64), np.empty(count + len(at), np.int64)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.physical.common.arrays import Ints, Mask, Positions
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.clusters import Ending
@@ -24,7 +25,7 @@ from tidegate.physical.keyed_join.kernels.model import (
     REPEATED,
     UNKNOWN,
     YES,
-    Positions,
+    Components,
 )
 from tidegate.physical.keyed_join.kernels.rows import BLOCK, EMPTY
 from tidegate.physical.keyed_join.kernels.table import Table
@@ -39,16 +40,16 @@ def find_expendable(
     if not known:
         return NO_POSITIONS
     table, (edges, *needed, waited) = tables[stream], _needed_edges(graph, stream, known)
-    key, base = table.layout.key, table.layout.base
-    rules = np.array([(key[edge], base.get(edge, -1), *endings[edge]) for edge in edges])
-    done: Positions = _find_ended(table.ints, table.component, table.soonest, table.count, rules, *needed)
+    rules = np.array([(*table.layout.above[edge], *endings[edge]) for edge in edges])
+    columns = table.elements
+    done: Positions = _find_ended(columns.ints, columns.component, columns.soonest, table.count, rules, *needed)
     if waited and len(done):
         spared = np.zeros(table.count, np.bool_)
         for edge in waited:
             above = graph.edges[edge].parent
             parent, horizon = tables[above], horizons[above]
             _spare_children(
-                parent.component, parent.ints[HIGH], horizon, parent.columns[f"child{edge}"], parent.count, spared
+                parent.component, parent.elements.ints[HIGH], horizon, parent.children[edge], parent.count, spared
             )
         done = done[~spared[done] | (table.component[done] == NO)]
     return done
@@ -76,7 +77,9 @@ def _needs_only_child(graph: Graph, edge: int) -> bool:
 
 
 @compiled
-def _spare_children(component: Any, high: Any, horizon: Any, children: Any, count: Any, spared: Any) -> None:
+def _spare_children(
+    component: Components, high: Ints, horizon: int, children: Positions, count: int, spared: Mask
+) -> None:
     """Mark children of a parent that waits and has not expired. Most blocks have none, and are skipped."""
     for begin in range(0, count, BLOCK):
         first, after = np.uint64(begin), np.uint64(min(begin + BLOCK, count))
@@ -92,12 +95,13 @@ def _spare_children(component: Any, high: Any, horizon: Any, children: Any, coun
 
 @compiled
 def _find_ended(
-    ints: Any, component: Any, soonest: Any, count: Any, rules: Any, needed: Any, needed_no: Any,
-) -> Any:  # fmt: skip
+    ints: Ints, component: Components, soonest: Ints, count: int, rules: Ints, needed: int, needed_no: int
+) -> Positions:
     """Return elements whose parents no longer arrive by the first `needed` rules, or `needed_no` rules for No.
 
     Blocks without elements are marked as empty, and skipped the next time. With zero rules no element is returned.
-    Columns without a limit are not read.
+    The figures of a rule are those of the edge from the parents, then those of its ending. Columns without a limit are
+    not read.
     """
     blocks = (count + BLOCK - 1) // BLOCK
     some, taken = np.empty(blocks, np.int32), 0
@@ -132,10 +136,18 @@ def _find_ended(
 
 
 @compiled
-def mark_leaving(component: Any, some: Any, leaves: Any) -> None:
+def mark_leaving(component: Components, some: Positions, leaves: Components) -> None:
     """Set the components of elements that leave because of a constraint."""
     for row in some:
         component[row] = leaves[component[row]]
+
+
+@lru_cache
+def _components_after(yes: int, no: int) -> Components:
+    """Return what each component becomes in a sweep, for elements that have not expired, given that of Yes and No."""
+    after = np.arange(REPEATED + 1, dtype=np.uint8)
+    after[YES], after[NO], after[REPEATED] = yes, no, GONE
+    return after
 
 
 def sweep(
@@ -159,11 +171,12 @@ def sweep(
     left = list(marked)
     own = [None] * len(tables) if ended is None else ended
     for stream, table in enumerate(tables):
-        yes = YES if stream in graph.single_covers else REPEATED
-        no = REPEATED if stream in keeps_no and graph.above[stream] else NO
-        over = (horizons[stream], LEAST if (end := own[stream]) is None else end)
-        complete = COLD_YES if exact and graph.above[stream] else GONE
-        gone = _expire(table.component, table.ints, table.soonest, table.count, *over, yes, no, complete)
+        above, yes = graph.above[stream], YES
+        if stream in graph.single_covers:
+            yes = COLD_YES if exact and above else GONE
+        after = _components_after(yes, NO if stream in keeps_no and above else GONE)
+        limits, columns = (horizons[stream], LEAST if (end := own[stream]) is None else end), table.elements
+        gone = _expire(columns.component, columns.ints, columns.soonest, table.count, *limits, after)
         left[stream] = _concat_positions(left[stream], gone)
     if graph.shape == "tree" and not thorough:
         _propagate_to_parents(graph, tables, horizons, own, left, marked)
@@ -198,14 +211,15 @@ def _propagate_to_parents(
     Expired leaves are skipped if their parents expire no later than they do.
     """
     for stream in graph.children_first:
-        for place, edge in enumerate(graph.below[stream]):
+        for edge in graph.below[stream]:
             other = graph.edges[edge].child
             leaf = not graph.below[other] and horizons[stream] >= horizons[other] and ended[other] is None
             some = marked[other] if leaf else left[other]
             if len(some):
                 table, child = tables[stream], tables[other]
-                own = (table.pointers, table.heads, place, table.component)
-                lost = _remove_parents(some, child.keys[edge], child.component, *own)
+                above, place = table.elements, table.layout.below[edge].place
+                columns = (above.pointers, above.heads[place], above.component)
+                lost = _remove_parents(some, child.keys[edge], child.component, *columns, place)
                 left[stream] = _concat_positions(left[stream], lost)
 
 
@@ -217,11 +231,12 @@ def _concat_positions(some: Positions, others: Positions) -> Positions:
 
 @compiled
 def _expire(
-    component: Any, ints: Any, soonest: Any, count: Any, horizon: Any, ended: Any, yes: Any, no: Any, complete: Any,
-) -> Any:  # fmt: skip
-    """Remove elements that are expired, repeated, or in a component that is not kept; return their positions.
+    component: Components, ints: Ints, soonest: Ints, count: int, horizon: int, ended: int, after: Components
+) -> Positions:
+    """Remove elements that are expired or in a component that is not kept; return their positions.
 
-    `yes` is the component of complete elements that need not be kept, and `complete` is their new component.
+    Elements expire if they are not valid after `horizon`, or if their own end is at or before `ended`, unless that is
+    the least time. The others become what `after` has for their component.
     """
     high, end, blocks = ints[HIGH], ints[END], (count + BLOCK - 1) // BLOCK
     due, found = np.empty(blocks, np.int32), 0
@@ -235,11 +250,11 @@ def _expire(
             state = component[row]
             if state == GONE:
                 continue
-            is_over = (high[row] <= horizon) | (state == no) | (state == REPEATED)
+            is_over = high[row] <= horizon
             if ended > LEAST:  # read no column that does not matter
                 is_over |= end[row] <= ended
-            if is_over or state == yes:
-                component[row] = GONE if is_over else complete
+            if is_over or after[state] != state:
+                component[row] = GONE if is_over else after[state]
                 gone[lost] = row
                 lost += 1
             else:
@@ -248,31 +263,55 @@ def _expire(
     return gone[:lost]
 
 
+class RemovedChildren(NamedTuple):
+    """Children that have left, the rows where the chains of their parents start, and the components of all children."""
+
+    at: Positions
+    firsts: Positions
+    component: Components
+
+
 @compiled
 def _remove_parents(
-    left: Any, wanted: Any, child_component: Any, pointers: Any, heads: Any, place: Any, component: Any
-) -> Any:
-    """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions."""
-    firsts, lost = chain_starts(heads[place], wanted, left), np.empty(256, np.int32)
-    done, count = _remove_parents_from(0, left, firsts, child_component, pointers, place, component, lost, 0)
+    left: Positions,
+    keys: Ints,
+    child_component: Components,
+    pointers: Positions,
+    head: Positions,
+    component: Components,
+    place: int,
+) -> Positions:
+    """Remove the parents of gone elements, and make the parents of cold elements cold; return their positions.
+
+    `left` are the elements that have left, and `keys` the keys of all elements by position. The other columns are those
+    of the parents, and `place` is that of the edge among those of the parents.
+    """
+    children, lost = RemovedChildren(left, chain_starts(head, keys, left), child_component), np.empty(256, np.int32)
+    done, count = _remove_parents_from(0, children, pointers, component, place, lost, 0)
     while done < len(left):
         more = np.empty(2 * len(lost), np.int32)
         more[:count] = lost
         lost = more
-        done, count = _remove_parents_from(done, left, firsts, child_component, pointers, place, component, lost, count)
+        done, count = _remove_parents_from(done, children, pointers, component, place, lost, count)
     return lost[:count]
 
 
 @compiled
 def _remove_parents_from(
-    first: Any, left: Any, firsts: Any, child_component: Any, pointers: Any, place: Any, component: Any,
-    lost: Any, count: Any,
-) -> Any:  # fmt: skip
-    """Remove parents until room runs out; return the next element and the number of parents listed.
+    first: int,
+    children: RemovedChildren,
+    pointers: Positions,
+    component: Components,
+    place: int,
+    lost: Positions,
+    count: int,
+) -> tuple[int, int]:
+    """Remove parents until room runs out; return the next child and the number of parents listed.
 
     The function returns when room runs out because replacing an array inside the loop would cost reference counting in
     each iteration.
     """
+    left, firsts, child_component = children
     following = pointers.shape[1] // 2 + place
     for i in range(first, len(left)):
         child, row = left[i], firsts[i]
@@ -292,7 +331,7 @@ def _remove_parents_from(
 
 
 @compiled
-def _pass_to_parents(component: Any, children: Any, below: Any) -> Any:
+def _pass_to_parents(component: Components, children: Positions, below: Components) -> bool:
     """Pass Gone and Cold from children to their parents; return whether any component changed."""
     lost = False
     for row in range(len(component)):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Array, Ints, Positions
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
 from tidegate.physical.keyed_join.kernels.changes import (
     RemovedRows,
@@ -19,8 +18,17 @@ from tidegate.physical.keyed_join.kernels.changes import (
 )
 from tidegate.physical.keyed_join.kernels.graph import Graph
 from tidegate.physical.keyed_join.kernels.index import KeyIndex
-from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, NUMBER, START, TableLayout
-from tidegate.physical.keyed_join.kernels.model import GONE, Components, Positions, StreamArrivals
+from tidegate.physical.keyed_join.kernels.layout import (
+    END,
+    HIGH,
+    LOW,
+    NUMBER,
+    START,
+    ElementArrays,
+    ElementColumns,
+    TableLayout,
+)
+from tidegate.physical.keyed_join.kernels.model import GONE, NO_POSITIONS, Components, StreamArrivals
 from tidegate.physical.keyed_join.kernels.rows import (
     BLOCK,
     chain_rows,
@@ -30,8 +38,6 @@ from tidegate.physical.keyed_join.kernels.rows import (
     write_arrivals,
 )
 
-Array = npt.NDArray[Any]
-
 _ALL_PASS = np.empty(0, np.uint8)
 _PADDING = 8 * 37
 """Padding between columns. Without it, columns are a power of two apart, and one row's values share a cache set."""
@@ -40,12 +46,11 @@ _MOST_GONE = 8192
 """Rows that may be gone without being removed: moving columns takes longer than skipping such rows."""
 
 
-@dataclass(slots=True, eq=False)
-class Floor:
+class Floor(NamedTuple):
     """Lower bound of a column for each block, over elements that lack a child, for the first `known` rows."""
 
     least: Ints
-    known: int = 0
+    known: int
 
 
 @dataclass(slots=True, eq=False)
@@ -63,24 +68,14 @@ class Table:
     first0…  when the first known parent started
     was, was base0…   the values in the log, and `noted`: the row of the log, or -1
 
-    The columns are rows of a few arrays, so that a compiled loop gets all of them as one argument.
+    The columns are rows of a few arrays, so that a compiled loop gets all of them as one argument: `elements`.
     """
 
     layout: TableLayout
     indexes: dict[int, KeyIndex]
-    ints: Ints
-    """All columns of integers."""
-    pointers: Positions
-    """For each element its child over each edge, then for each edge the next element in the chain of its key."""
-    component: Components
-    was: Components
-    heads: Positions
-    """For each edge to a child and each hash of keys, the last element that may still need that child, or -1."""
-    soonest: Ints
-    """For each block, a time up to which none of its elements expires, or the least time if it must be checked."""
-    asked: Positions
-    """Room for a list of elements to decide on; `flags` has room for the flags of each."""
-    flags: Components
+    elements: ElementColumns
+    arrays: ElementArrays
+    """The same columns, for compiled loops."""
     blanks: Ints
     """Default value of new elements in each column of integers."""
     count: int = 0
@@ -90,7 +85,7 @@ class Table:
     checked: int = 0
     chained_rows: int = 0
     """Number of rows in the chains of their keys."""
-    waiting: Positions = field(default_factory=lambda: np.empty(0, np.int32))
+    waiting: Positions = field(default_factory=lambda: NO_POSITIONS)
     """Positions of Unknown elements, in graphs in which parents are not found by their keys."""
     columns: dict[str, Array] = field(default_factory=dict)
     """All columns by name, with their room."""
@@ -111,9 +106,9 @@ class Table:
         layout, edges = TableLayout.of(graph, stream, watched, same or {}), len(graph.below[stream])
         indexes = {layout.stored_under[edge]: KeyIndex.with_room_for(0) for edge in graph.above[stream]}
         ints, pointers = np.empty((len(layout.names), 0), np.int64), np.empty((0, 2 * edges), np.int32)
-        none, nobody, nothing = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0, np.int64)
-        heads = np.empty((edges, 0), np.int32)
-        table = cls(layout, indexes, ints, pointers, none, none, heads, nothing, nobody, none, layout.blanks.copy())
+        none, heads, soonest = np.empty(0, np.uint8), np.empty((edges, 0), np.int32), np.empty(0, np.int64)
+        elements = ElementColumns(ints, pointers, none, none, heads, soonest, NO_POSITIONS, none)
+        table = cls(layout, indexes, elements, elements[:], layout.blanks.copy())
         table._allocate(64)
         return table
 
@@ -122,6 +117,11 @@ class Table:
         if view is None:
             self.views[name] = view = self.columns[self.layout.same.get(name, name)][: self.count]
         return view
+
+    @property
+    def component(self) -> Components:
+        """Return the components, with their room."""
+        return self.elements.component
 
     def index(self, edge: int) -> KeyIndex:
         """Return the index of the keys of an edge from parents."""
@@ -134,55 +134,60 @@ class Table:
 
     def _allocate(self, room: int) -> None:
         """Allocate room for `room` rows."""
-        self.ints = _with_room(self.ints, self.count, room + _PADDING)
-        self.pointers = _with_room(self.pointers.T, self.count, room).T.copy()
-        self.component, self.was = _with_room(self.component, self.count, room), _with_room(self.was, self.count, room)
-        self.asked, self.flags = np.empty(room, np.int32), np.zeros(room, np.uint8)
-        self.soonest = np.full(room // BLOCK + 1, LEAST)
+        ints = _with_room(self.elements.ints, self.count, room + _PADDING)
+        pointers = _with_room(self.elements.pointers.T, self.count, room).T.copy()
+        component = _with_room(self.elements.component, self.count, room)
+        was = _with_room(self.elements.was, self.count, room)
+        soonest = np.full(room // BLOCK + 1, LEAST)
+        asked, flags = np.empty(room, np.int32), np.zeros(room, np.uint8)
+        self.elements = ElementColumns(ints, pointers, component, was, self.elements.heads, soonest, asked, flags)
+        self.arrays = self.elements[:]  # the old columns are freed before more is allocated
         self.floors, self.views = {}, {}
-        self.keys = {edge: self.ints[place] for edge, place in self.layout.key.items()}
-        self.children = dict(zip(self.layout.below, self.pointers.T, strict=False))
+        self.keys = {edge: ints[column] for edge, column in self.layout.key.items()}
+        self.children = dict(zip(self.layout.below, pointers.T, strict=False))
         children = {f"child{edge}": column for edge, column in self.children.items()}
-        columns = dict(zip(self.layout.names, self.ints, strict=True)) | children
-        self.columns = columns | {"component": self.component, "was": self.was}
+        columns = dict(zip(self.layout.names, ints, strict=True)) | children
+        self.columns = columns | {"component": component, "was": was}
         self.rechain(self.chained_rows)
 
     def rechain(self, rows: int) -> None:
         """Rebuild the chains of the first rows."""
         size = len(self.component) if self.layout.is_chained else 0
-        self.heads = np.full((len(self.layout.below), size), -1, np.int32)
+        self.elements = self.elements._replace(heads=np.full((len(self.layout.below), size), -1, np.int32))
+        self.arrays = self.elements[:]
         self.chained_rows = 0
         self.chain(rows)
 
     def chain(self, rows: int) -> None:
         """Add the first rows to the chains of their keys, by which children find their parents."""
         if self.chained_rows < rows and self.layout.below and self.layout.is_chained:
-            known = (self.layout.keys, self.layout.last_kept_component, self.chained_rows, rows)
-            chain_rows(self.heads, self.ints, self.pointers, self.component, *known)
+            columns, most = self.elements, self.layout.last_kept_component
+            chained = (columns.heads, columns.ints, columns.pointers, columns.component)
+            chain_rows(*chained, self.layout.keys, most, self.chained_rows, rows)
             self.chained_rows = rows
 
     def append(self, values: Mapping[str, Array | int], rows: int) -> None:
         """Append rows. Columns that are not given get their default values."""
         before = self._lengthen(rows)
-        fill_defaults(self.ints, self.pointers, self.was, self.blanks, NUMBER, before, self.count)
+        fill_defaults(self.elements, self.blanks, NUMBER, before, self.count)
         self.mark_for_sweep(before)
         for name, given in values.items():
             if name in self.columns:
                 self.columns[name][before : self.count] = given
-        self.ints[LOW : HIGH + 1, before : self.count] = self.ints[START : END + 1, before : self.count]
+        ints = self.elements.ints
+        ints[LOW : HIGH + 1, before : self.count] = ints[START : END + 1, before : self.count]
         self._index_rows(before)
 
     def append_arrivals(self, arrivals: StreamArrivals, seen: Sequence[int]) -> None:
         """Append new elements. `seen` has the arrivals of the child's stream for each edge to a child."""
-        layout, came = self.layout, arrivals
-        for edge, count in zip(layout.below, seen, strict=True):
-            self.blanks[layout.seen[edge]] = count
-        before = self._lengthen(len(came.start))
-        passes = _ALL_PASS if came.passes is None else came.passes.view(np.uint8)
-        given = (came.start, came.end, came.number, came.row, passes)
-        write_arrivals(self.ints, self.pointers, self.component, self.was, self.soonest, self.blanks, before, *given)
-        for edge in layout.stored_edges:
-            self.keys[edge][before : self.count] = came.keys[edge]
+        for edge, count in zip(self.layout.below.values(), seen, strict=True):
+            self.blanks[edge.seen] = count
+        before = self._lengthen(len(arrivals.start))
+        passes = _ALL_PASS if arrivals.passes is None else arrivals.passes.view(np.uint8)
+        given = (arrivals.start, arrivals.end, arrivals.number, arrivals.row, passes)
+        write_arrivals(self.arrays, self.blanks, before, *given)
+        for key in self.layout.stored_edges:
+            self.keys[key][before : self.count] = arrivals.keys[key]
         self._index_rows(before)
 
     def _lengthen(self, rows: int) -> int:
@@ -211,7 +216,7 @@ class Table:
 
     def mark_for_sweep(self, first: int) -> None:
         """Mark rows from `first` on for the next sweep: some may not be kept, however long they are valid."""
-        self.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
+        self.elements.soonest[first // BLOCK : self.count // BLOCK + 1] = LEAST
 
     def compact(self, *, always: bool) -> Positions | None:
         """Remove rows that are gone, if these are many; return the new position of each row, or -1.
@@ -224,17 +229,18 @@ class Table:
         if alive == self.count or (not always and self.count - alive <= alive + _MOST_GONE):
             return None
         self._record_removed()
-        moved = pack_rows(self.ints, self.pointers, self.component, self.was, self.count)
+        moved = pack_rows(self.elements, self.count)
         self.count, self.fresh, self.waiting = alive, alive, moved[self.waiting]
         self.checked, self.chained_rows = alive, alive
         if len(self.component) > 8 * (alive + _MOST_GONE):
             self._allocate(1 << (2 * alive + _MOST_GONE).bit_length())
         else:
-            self.soonest[:], self.floors, self.views = LEAST, {}, {}
+            self.elements.soonest[:] = LEAST
+            self.floors, self.views = {}, {}
             self.rechain(alive)
         for edge in self.indexes:
             self.indexes[edge] = index = KeyIndex.with_room_for(self.count)
-            index.insert(self.columns[f"key{edge}"], 0, self.count, self.component, self.ints[NUMBER])
+            index.insert(self.columns[f"key{edge}"], 0, self.count, self.component, self.columns["number"])
         return moved
 
     def _record_removed(self) -> None:

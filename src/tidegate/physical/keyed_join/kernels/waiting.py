@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tidegate.physical.common.arrays import Positions
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.keyed_join.kernels.model import UNKNOWN
+from tidegate.physical.keyed_join.kernels.model import UNKNOWN, Components
 from tidegate.physical.keyed_join.kernels.table import Table
 
 
@@ -17,7 +16,7 @@ def list_waiting(table: Table) -> None:
 
 
 @compiled
-def _unknown_positions(waiting: Any, component: Any, fresh: Any, after: Any) -> Any:
+def _unknown_positions(waiting: Positions, component: Components, fresh: int, after: int) -> Positions:
     still = np.empty(len(waiting) + after - fresh, np.int32)
     count = 0
     for row in waiting:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints
@@ -32,7 +30,7 @@ def chains(groups: Ints, start: Ints, end: Ints, length: int) -> tuple[Ints, Int
 
 
 @compiled
-def _link_rows(bounds: Any, by_start: Any, by_end: Any, start: Any, end: Any, length: int) -> Any:
+def _link_rows(bounds: Ints, by_start: Ints, by_end: Ints, start: Ints, end: Ints, length: int) -> tuple[Ints, Ints]:
     """Link the rows of each group by start with the rows that end there.
 
     Among rows with the same start, the shortest comes first: if a chain is too long with it, it is too long with the

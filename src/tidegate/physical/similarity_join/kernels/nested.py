@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Words
@@ -145,7 +143,7 @@ def by_product(
 
 
 @inlined
-def is_near(one: Any, other: Any, distance: Any, whole: bool) -> Any:  # noqa: FBT001 - Numba takes arguments by position
+def is_near(one: float, other: float, distance: float | np.uint64, whole: bool) -> bool | np.bool_:  # noqa: FBT001 - Numba takes arguments by position
     """Return whether numbers differ by at most a distance. Differences of whole numbers do not overflow."""
     if not whole:
         return abs(one - other) <= distance
@@ -174,7 +172,7 @@ def by_distance(
     rows: Ints,
     probing: SlotNumbers,
     stored: SlotNumbers,
-    distance: Any,
+    distance: float | np.uint64,
     whole: bool,  # noqa: FBT001 - Numba takes arguments by position
 ) -> tuple[Ints, int]:
     """Match numbers that are near; return pairs that match, and the number of comparisons."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidegate.physical.common.arrays import Floats, Ints, Numeric, Words
+from tidegate.physical.common.arrays import Array, Floats, Ints, Words
 
 
 class SlotTimes(NamedTuple):
@@ -19,7 +19,7 @@ class SlotNumbers(NamedTuple):
     """Number of each element, or a code that is equal for equal values."""
 
     times: SlotTimes
-    values: Numeric
+    values: Array
 
 
 class SlotSets(NamedTuple):
@@ -51,8 +51,8 @@ class WeightedSets(NamedTuple):
 class NumberRanges(NamedTuple):
     """Range of numbers in which the matches of each element lie."""
 
-    lowest: Numeric
-    highest: Numeric
+    lowest: Array
+    highest: Array
 
 
 class ItemLists(NamedTuple):
