@@ -10,10 +10,10 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.keyed_join.kernels.asking import ASKED, ask_new, ask_overdue, ask_parents
 from tidegate.physical.keyed_join.kernels.bounds import LEAST
-from tidegate.physical.keyed_join.kernels.closure import decide_by_closure
+from tidegate.physical.keyed_join.kernels.decidable import ASKED, ask_new, ask_overdue, ask_parents
 from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.graph_decisions import decide_by_closure
 from tidegate.physical.keyed_join.kernels.layout import END, HIGH, LOW, START, ElementArrays, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,

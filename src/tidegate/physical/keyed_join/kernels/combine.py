@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tidegate.physical.common.arrays import Ints, Positions
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.keyed_join.kernels.closure import closure
 from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.graph_decisions import closure
 from tidegate.physical.keyed_join.kernels.index import home_slot
 from tidegate.physical.keyed_join.kernels.layout import HIGH, LOW, ROW, ElementArrays, ElementColumns
 from tidegate.physical.keyed_join.kernels.model import NO_POSITIONS, YES, Combinations, Components

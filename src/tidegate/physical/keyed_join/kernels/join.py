@@ -12,11 +12,12 @@ from tidegate.physical.keyed_join.kernels import state_parts
 from tidegate.physical.keyed_join.kernels.bounds import LEAST, KeyOrder
 from tidegate.physical.keyed_join.kernels.changes import TableChanges
 from tidegate.physical.keyed_join.kernels.classify import DecisionRules, classify
-from tidegate.physical.keyed_join.kernels.closure import narrow_validity
 from tidegate.physical.keyed_join.kernels.clusters import Clusters, Ending, count_parents, forget_clusters, note_waiting
 from tidegate.physical.keyed_join.kernels.cold import ColdElements, mark_repeated, move_cold_elements
 from tidegate.physical.keyed_join.kernels.combine import new_combinations
+from tidegate.physical.keyed_join.kernels.forgetting import find_expendable, mark_leaving, sweep
 from tidegate.physical.keyed_join.kernels.graph import Graph
+from tidegate.physical.keyed_join.kernels.graph_decisions import narrow_validity
 from tidegate.physical.keyed_join.kernels.index import KeyIndex, repeated_rows
 from tidegate.physical.keyed_join.kernels.model import (
     COLD,
@@ -38,7 +39,6 @@ from tidegate.physical.keyed_join.kernels.model import (
 )
 from tidegate.physical.keyed_join.kernels.rows import redirect_pointers
 from tidegate.physical.keyed_join.kernels.state_parts import Log
-from tidegate.physical.keyed_join.kernels.sweep import find_expendable, mark_leaving, sweep
 from tidegate.physical.keyed_join.kernels.table import Table
 from tidegate.physical.keyed_join.kernels.waiting import list_waiting
 
