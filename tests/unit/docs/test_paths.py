@@ -7,7 +7,8 @@ import re
 from support.paths import ROOT
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
-FILES = [f"/{path.relative_to(ROOT)}" for part in ("src", "tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.*")]  # fmt: skip
+FOLDERS = ("src", "tests", "benchmarks", "examples")
+FILES = [f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
 NAMED = re.compile(r"`(?:src/tidegate/)?([\w/]+\.(?:py|lark))\b")
 
 
