@@ -158,7 +158,9 @@ def _search_combinations(
                                 continue
                             if outcome == _CHOSEN and not _is_chosen(high - low, scale, left, wanted, key):
                                 continue
-                            found = _append_combination(found, filled, place, member, last)
+                            if filled == len(found):
+                                found = _double_capacity(found)
+                            _write_combination(found, filled, place, member, last)
                             filled += 1
                         place[member] = until[member]
                     if place[member] >= until[member]:
@@ -228,14 +230,16 @@ def _is_chosen(spread: int, scale: float, left: Ints, wanted: Ints, key: np.uint
     return True
 
 
-@compiled
-def _append_combination(found: Ints, filled: int, place: Ints, member: int, last: int) -> Ints:
-    """Append the chosen elements, with `last` of one member; return the array, enlarged if necessary."""
-    room = found
-    if filled == len(found):
-        room = np.empty((2 * len(found), found.shape[1]), np.int64)
-        room[: len(found)] = found
+@inlined
+def _write_combination(found: Ints, at: int, place: Ints, member: int, last: int) -> None:
+    """Write the chosen elements, with `last` of one member."""
     for other in range(len(place)):
-        room[filled, other] = place[other]
-    room[filled, member] = last
-    return room
+        found[at, other] = place[other]
+    found[at, member] = last
+
+
+@compiled
+def _double_capacity(found: Ints) -> Ints:
+    more = np.empty((2 * len(found), found.shape[1]), np.int64)
+    more[: len(found)] = found
+    return more
