@@ -2,13 +2,14 @@
 
 Run `condensation.sql`, and show its alarms and how few readings were kept.
 
-    python examples/condensation/demo.py [--runtime spark|embedded]
+    python examples/condensation/demo.py [--runtime spark|embedded] [--picture FILE.svg]
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -27,24 +28,32 @@ PROGRAM = Path(__file__).with_name("condensation.sql")
 DISTANCE = 10_000_000
 """How far apart readings may be, in microseconds: as in the program."""
 SHOWN = 12
+WIDTH, HEIGHT, MARGIN = 8.4, 19, 18
+"""Size of a character and the margin of the picture, in pixels."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", choices=["spark", "embedded"], default="spark", help="where to run")
-    text = PROGRAM.read_text(encoding="utf-8")
-    with Session(runtime=parser.parse_args().runtime) as session:
+    parser.add_argument("--picture", metavar="FILE.svg", type=Path, help="also draw what is printed")
+    given, text = parser.parse_args(), PROGRAM.read_text(encoding="utf-8")
+    with Session(runtime=given.runtime) as session:
         print("Two hundred machines: does water collect on one of them?", file=sys.stderr)
         running = session.sql(text, once=True)
         assert running is not None
         watch(running, Warnings(), quiet=False, enough=lambda: False)
         progress, alarms = running.progress(), running.results()
     print(summary(progress, None), file=sys.stderr)
-    print(described(alarms))
-    print(
-        f"\nkept at most {progress.peak_state_rows:,} of {progress.rows_in:,} tuples at a time; "
+    shown = (
+        f"{described(alarms)}\n\n"
+        f"kept at most {progress.peak_state_rows:,} of {progress.rows_in:,} tuples at a time; "
         f"Spark's own join would have kept {kept_by_spark(text):,}"
     )
+    print(shown)
+    if given.picture is not None:
+        given.picture.write_text(
+            to_svg([f"$ ./dev demo --runtime {given.runtime}", *shown.splitlines()]), encoding="utf-8"
+        )
 
 
 def described(alarms: pa.Table) -> str:
@@ -93,6 +102,33 @@ def _times(stream: SourceStream, rows: int) -> np.ndarray:
     table = generate(stream, 0, rows, columns=frozenset())
     times: np.ndarray = table.column(stream.time_column).cast(pa.int64()).to_numpy()
     return times
+
+
+def to_svg(lines: list[str]) -> str:
+    """Return an SVG with one line of text below the other, in a font of fixed width.
+
+    Examples
+    --------
+    >>> to_svg(["a < b"]).splitlines()[3]
+    '<text x="18" y="33" xml:space="preserve">a &lt; b</text>'
+    """
+    width = round(2 * MARGIN + WIDTH * max(map(len, lines)))
+    height = 2 * MARGIN + HEIGHT * len(lines)
+    texts = [
+        f'<text x="{MARGIN}" y="{MARGIN + HEIGHT * number - 4}" xml:space="preserve">{escape(line, quote=False)}</text>'
+        for number, line in enumerate(lines, 1)
+    ]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img">',
+            f'<rect width="{width}" height="{height}" rx="8" fill="#14212b"/>',
+            '<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" fill="#d7e3ea">',
+            *texts,
+            "</g>",
+            "</svg>",
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from datetime import timedelta
+from html import unescape
 
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 from examples.condensation import demo
 from tidegate.session import Session
@@ -24,6 +26,8 @@ def test_the_demo_shows_alarms_and_how_little_was_kept(monkeypatch, capsys):
     kept, tuples, by_spark = _numbers(r"kept at most ([\d,]+) of ([\d,]+) tuples at a time; .* kept ([\d,]+)", shown)
     assert tuples == 600_000
     assert kept * 5 < by_spark < tuples
+    drawn = re.findall(r"<text[^>]*>(.*)</text>", (ROOT / "docs/demo.svg").read_text(encoding="utf-8"))
+    assert [unescape(line) for line in drawn] == ["$ ./dev demo --runtime embedded", *shown.splitlines()]
 
 
 def test_every_alarm_of_the_demo_is_true():
