@@ -20,8 +20,8 @@ import pyarrow as pa
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.python_functions import Registration
 from tidegate.connectors.locations import is_uri
+from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
-from tidegate.connectors.source import Source
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.runtime.checkpoint import Checkpoint

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.catalog.constraints import ConstraintFinding
+from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
-from tidegate.connectors.source import Source
 from tidegate.expressions.nodes import TRUE
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Directive, Report

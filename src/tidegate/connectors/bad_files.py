@@ -6,33 +6,12 @@ letters. The position after it marks the file as done, so it is not opened again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pyarrow as pa
 
-from tidegate.connectors.files import FileProgress
-from tidegate.connectors.formats import Position
 from tidegate.errors import BadFileError
 from tidegate.physical.common.dead_letters import DEAD_LETTER, Reason
 
-Read = Callable[[Position | None], Iterator[tuple[pa.RecordBatch, Position]]]
-"""Function that reads raw batches, starting at a position."""
-
 _MARK = b"tidegate.bad_file"
-
-
-def read_past_bad_files(read: Read, position: Position | None) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Read all files; a bad file gives a raw batch that describes the error."""
-    reached, is_over = position, False
-    while not is_over:
-        try:
-            for batch, after in read(reached):
-                reached = after
-                yield batch, after
-            is_over = True
-        except BadFileError as bad:
-            reached = FileProgress.of(reached).set_aside(bad.name).position
-            yield bad_file_batch(bad), reached
 
 
 def bad_file_batch(bad: BadFileError) -> pa.RecordBatch:

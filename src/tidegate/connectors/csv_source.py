@@ -11,7 +11,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,13 @@ import pyarrow.csv as arrow_csv
 from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, ParsedRows, make_decoder, parse_texts, requested_schema
+from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import File, FileSet, to_bad_file_error
-from tidegate.connectors.formats import Format, Position, check_options, find_name, flag_option, no_such_column, option
+from tidegate.connectors.formats import Format, check_options, find_name, flag_option, no_such_column, option
 from tidegate.connectors.lines import clean_lines, is_any_true, join_lines
+from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
 from tidegate.connectors.text_files import MAX_LINE, LineRules, first_line, read_lines
+from tidegate.connectors.text_splits import split_lines
 from tidegate.errors import DataError
 from tidegate.schema import Field
 
@@ -187,9 +190,8 @@ class CsvSource:
     files: FileSet
     dialect: Dialect
 
-    @property
-    def format(self) -> Format:
-        return Format.CSV
+    format: ClassVar[Format] = Format.CSV
+    counts_bytes: ClassVar[bool] = True
 
     def check(self) -> None:
         found = self.files.existing_files(self.stream)
@@ -207,10 +209,16 @@ class CsvSource:
         fields = requested_schema(self.stream, columns, time=True).fields
         return make_decoder(self.stream, columns, FileParser(self.stream, self.dialect, fields))
 
-    def read(
-        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        return read_lines(self.files, position, rows, self._rules, growing=growing, about=self._file_metadata)
+    def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
+        return find_file_ranges(self.files, position, growing=growing, appendable=True)
+
+    def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
+        return split_lines(self.files, whole, parts, self._rules)
+
+    def read_range(
+        self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Point]]:
+        return read_lines(self.files, part, rows, self._rules, about=self._file_metadata)
 
     @property
     def _rules(self) -> LineRules:

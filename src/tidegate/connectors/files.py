@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyarrow import fs
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.formats import SUFFIXES, Format, Position, format_of_name, format_option, option
+from tidegate.connectors.formats import SUFFIXES, Format, format_of_name, format_option, option
 from tidegate.connectors.locations import file_system, is_uri
-from tidegate.errors import BadFileError, DataError, InternalError
+from tidegate.errors import BadFileError, DataError
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 """Schemes of URIs that name files."""
@@ -50,51 +50,6 @@ class File:
         return self.name.lower().endswith(".gz")
 
 
-class Point(NamedTuple):
-    """Position in a file: the number of bytes (or rows) and of line ends before it."""
-
-    offset: int = 0
-    lines: int = 0
-
-    def advance(self, offset: int, lines: int) -> Point:
-        return Point(self.offset + offset, self.lines + lines)
-
-
-@dataclass(frozen=True, slots=True)
-class FileProgress:
-    """Progress in the files of a source, by name: points in files that were begun, and files that are done."""
-
-    points: Mapping[str, Point]
-    done: Sequence[str]
-
-    @staticmethod
-    def of(position: Position | None) -> FileProgress:
-        if position is None:
-            return FileProgress({}, [])
-        lines = position.get("lines", {})
-        return FileProgress({n: Point(o, lines.get(n, 0)) for n, o in position["offsets"].items()}, position["done"])
-
-    @property
-    def position(self) -> Position:
-        offsets = {name: point.offset for name, point in self.points.items()}
-        lines = {name: point.lines for name, point in self.points.items() if point.lines}
-        return {"offsets": offsets, "done": list(self.done), **({"lines": lines} if lines else {})}
-
-    def point(self, file: File) -> Point:
-        return self.points.get(file.name, Point())
-
-    def after(self, file: File, point: Point, *, is_done: bool) -> FileProgress:
-        if is_done:
-            return FileProgress({n: p for n, p in self.points.items() if n != file.name}, [*self.done, file.name])
-        return FileProgress({**self.points, file.name: point}, self.done)
-
-    def set_aside(self, name: str) -> FileProgress:
-        """Mark a file as done, so that it is never opened again."""
-        if name in self.done:
-            raise InternalError("I302", f"the file {name} is set aside twice")
-        return FileProgress({n: p for n, p in self.points.items() if n != name}, [*self.done, name])
-
-
 @dataclass(frozen=True, slots=True)
 class FileSet:
     """All files at one location, now and later.
@@ -118,6 +73,29 @@ class FileSet:
             return sorted((f for f in found if self._is_included(f)), key=lambda f: f.name)
         except OSError as error:
             raise DataError("D104", f"{self.location} cannot be read: {error}") from error
+
+    def find(self, name: str) -> File | None:
+        """Return the file with a name as it is now; None if it does not exist."""
+        system, path = reach_file_system(self.location)
+        try:
+            info = system.get_file_info(path)
+            if info.type != fs.FileType.File:
+                folder = path if info.type == fs.FileType.Directory else _split_glob(path)[0]
+                info = system.get_file_info(f"{folder.rstrip('/')}/{name}")
+        except OSError as error:
+            raise DataError("D104", f"{self.location} cannot be read: {error}") from error
+        return File(name, info.path, info.size, info.mtime_ns or 0) if info.type == fs.FileType.File else None
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a file that may no longer exist, for messages."""
+        _, path = reach_file_system(self.location)
+        if path.endswith("/" + name):
+            return path
+        return f"{_split_glob(path)[0].rstrip('/')}/{name}"
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(reach_file_system(self.location)[0], fs.LocalFileSystem)
 
     @property
     def version(self) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, overload
+from typing import overload
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.errors import DataError, suggest_name
-
-Position = Mapping[str, Any]
-"""Position in a source, as plain JSON; reading resumes exactly there."""
 
 
 class Format(Enum):
@@ -32,7 +29,7 @@ SUFFIXES = {
 
 COMMON_OPTIONS = ("format", "base", "files_per_batch")
 """Options of every stream: `base` is the folder of the file that declares it, `files_per_batch` the
-maximum number of files that Spark reads in a batch."""
+maximum number of files that a step reads."""
 
 
 def format_of_name(name: str) -> Format | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from typing import ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -27,7 +28,8 @@ from tidegate.arrays import Ints, Words
 from tidegate.catalog.catalog import SourceStream
 from tidegate.collection_entries import Entries
 from tidegate.connectors.decode import Decoder, requested_schema
-from tidegate.connectors.formats import Format, Position, check_options
+from tidegate.connectors.formats import Format, check_options
+from tidegate.connectors.ranges import Point, SourcePosition, SourceRange, split_rows
 from tidegate.connectors.typed_columns import typed_decoder
 from tidegate.errors import DataError, QueryError, suggest_name
 from tidegate.schema import Field, Type
@@ -86,9 +88,8 @@ class GeneratorSource:
     stream: SourceStream
     recipe: Recipe
 
-    @property
-    def format(self) -> Format:
-        return Format.GENERATOR
+    format: ClassVar[Format] = Format.GENERATOR
+    counts_bytes: ClassVar[bool] = False
 
     def check(self) -> None:
         check_options(self.stream, ())
@@ -96,14 +97,22 @@ class GeneratorSource:
     def decoder(self, columns: frozenset[str]) -> Decoder:
         return typed_decoder(self.stream, columns)
 
-    def read(
-        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        first: int = (position or {}).get("row", 0)
-        while first < self.recipe.rows:
-            count = min(rows, self.recipe.batch, self.recipe.rows - first)
-            yield generate(self.stream, first, count, columns=columns), {"row": first + count}
+    def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
+        begin = position.of_part("").point
+        return [SourceRange("", begin, self.recipe.rows)] if begin.offset < self.recipe.rows else []
+
+    def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
+        return split_rows(whole, parts, end=whole.end or self.recipe.rows)
+
+    def read_range(
+        self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Point]]:
+        first, end = part.begin.offset, self.recipe.rows if part.end is None else part.end
+        while first < end:
+            count = min(rows, self.recipe.batch, end - first)
+            batch = generate(self.stream, first, count, columns=columns)
             first += count
+            yield batch, Point(first)
 
 
 def generate(stream: SourceStream, first: int, count: int, *, columns: frozenset[str] | None = None) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,14 @@ import pyarrow.json as arrow_json
 from tidegate.catalog.catalog import SourceStream
 from tidegate.collection_entries import entries_of, is_collection
 from tidegate.connectors.decode import Decoder, ParsedColumn, ParsedRows, make_decoder, parse_texts, requested_schema
+from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import File, FileSet
-from tidegate.connectors.formats import Format, Position
+from tidegate.connectors.formats import Format
 from tidegate.connectors.json_keys import has_escapes, has_key, has_spelling, may_have_key, other_spellings, value_of
 from tidegate.connectors.lines import Lines, clean_lines, is_any_true, join_lines
+from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
 from tidegate.connectors.text_files import LineRules, read_lines
+from tidegate.connectors.text_splits import split_lines
 from tidegate.expressions.parse.json_values import DECODER, is_unicode, text_of
 from tidegate.schema import Field, Type
 
@@ -126,9 +129,8 @@ class JsonSource:
     stream: SourceStream
     files: FileSet
 
-    @property
-    def format(self) -> Format:
-        return Format.JSONL
+    format: ClassVar[Format] = Format.JSONL
+    counts_bytes: ClassVar[bool] = True
 
     def check(self) -> None:
         for file in self.files.existing_files(self.stream):
@@ -143,10 +145,16 @@ class JsonSource:
         fields = requested_schema(self.stream, columns, time=True).fields
         return make_decoder(self.stream, columns, JsonParser(fields, self.stream.times))
 
-    def read(
-        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        return read_lines(self.files, position, rows, LineRules.of(self.stream), growing=growing)
+    def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
+        return find_file_ranges(self.files, position, growing=growing, appendable=True)
+
+    def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
+        return split_lines(self.files, whole, parts, LineRules.of(self.stream))
+
+    def read_range(
+        self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Point]]:
+        return read_lines(self.files, part, rows, LineRules.of(self.stream))
 
 
 def _is_plain(texts: pa.Array) -> bool:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder, requested_schema
-from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
-from tidegate.connectors.formats import Format, Position, check_options
+from tidegate.connectors.file_ranges import find_file_ranges, open_listed_file
+from tidegate.connectors.files import File, FileSet, to_bad_file_error
+from tidegate.connectors.formats import Format, check_options
 from tidegate.connectors.origins import with_places
+from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
 from tidegate.connectors.typed_columns import check_column, check_schema, typed_decoder
-from tidegate.errors import DataError
+from tidegate.errors import BadFileError, DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,11 @@ class ParquetSource:
     stream: SourceStream
     files: FileSet
 
+    format: ClassVar[Format] = Format.PARQUET
+    counts_bytes: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_options(self.stream, ())
-
-    @property
-    def format(self) -> Format:
-        return Format.PARQUET
 
     def check(self) -> None:
         for file in self.files.existing_files(self.stream):
@@ -45,27 +47,28 @@ class ParquetSource:
     def decoder(self, columns: frozenset[str]) -> Decoder:
         return typed_decoder(self.stream, columns)
 
-    def read(
-        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        progress = FileProgress.of(position)
-        for file in self.files.files():
-            if file.name not in progress.done:
-                begin = progress.point(file).offset
-                for batch, offset, is_last in self._file_batches(file, begin, rows, columns):
-                    progress = progress.after(file, Point(offset), is_done=is_last)
-                    yield batch, progress.position
+    def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
+        return find_file_ranges(self.files, position, growing=growing, appendable=False)
 
-    def _file_batches(
-        self, file: File, offset: int, rows: int, columns: frozenset[str] | None
-    ) -> Iterator[tuple[pa.RecordBatch, int, bool]]:
-        with self._open(file) as data:
+    def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
+        """Split a range at the row groups of its file."""
+        try:
+            with open_listed_file(self.files, whole) as file, self._open(file) as data:
+                return _split_at_row_groups(whole, parts, data.metadata)
+        except BadFileError:
+            return [whole]  # reading it will fail, and say why
+
+    def read_range(
+        self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Point]]:
+        with open_listed_file(self.files, part) as file, self._open(file) as data:
             with _blame_file(file):
                 names = self._column_names(file, data.schema_arrow, columns)
-            for batch in _read_batches(data, offset, rows, names):
+            offset = part.begin.offset
+            for batch in _read_batches(data, offset, rows, names, part.end):
                 placed = with_places(batch, file.path, offset + 1)
                 offset += batch.num_rows
-                yield placed, offset, offset == data.metadata.num_rows
+                yield placed, Point(offset)
 
     def _column_names(self, file: File, schema: pa.Schema, columns: frozenset[str] | None) -> list[str]:
         wanted = self.stream.schema if columns is None else requested_schema(self.stream, columns, time=True)
@@ -85,18 +88,30 @@ def _blame_file(file: File) -> Iterator[None]:
         raise to_bad_file_error(file, error) from error
 
 
-def _read_batches(data: Any, offset: int, rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows starting at an offset; earlier row groups are not read.
+def _split_at_row_groups(whole: SourceRange, parts: int, metadata: Any) -> list[SourceRange]:
+    ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)], dtype=np.int64)
+    end = metadata.num_rows if whole.end is None else whole.end
+    inside = ends[(ends > whole.begin.offset) & (ends < end)]
+    wanted = whole.begin.offset + (end - whole.begin.offset) * np.arange(1, parts) // parts
+    nearest = np.searchsorted(inside, wanted)
+    cuts = np.unique(inside[nearest[nearest < len(inside)]]).tolist()
+    begins, stops = [whole.begin.offset, *cuts], [*cuts, whole.end]
+    return [replace(whole, begin=Point(begin), end=stop) for begin, stop in zip(begins, stops, strict=True)]
+
+
+def _read_batches(data: Any, offset: int, rows: int, names: list[str], end: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield rows from an offset up to an end; other row groups are not read.
 
     A row group is read as a whole, so that the number of rows used of a damaged one does not depend on the batch size.
     """
-    first = 0
+    first, stop = 0, data.metadata.num_rows if end is None else end
     for group in range(data.num_row_groups):
         size = data.metadata.row_group(group).num_rows
-        skip = max(0, offset - first)
-        if skip < size:
+        if offset < first + size and first < stop:
+            at = first
             for batch in list(data.iter_batches(batch_size=rows, row_groups=[group], columns=names)):
-                if batch.num_rows > skip:
-                    yield batch.slice(skip)
-                skip = max(0, skip - batch.num_rows)
+                skip, until = max(0, offset - at), min(batch.num_rows, stop - at)
+                if skip < until:
+                    yield batch.slice(skip, until - skip)
+                at += batch.num_rows
         first += size

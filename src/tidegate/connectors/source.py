@@ -5,87 +5,100 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.bad_files import bad_file_batch, read_past_bad_files
+from tidegate.connectors.bad_files import bad_file_batch
 from tidegate.connectors.csv_source import CsvSource, Dialect
-from tidegate.connectors.decode import Decoder
 from tidegate.connectors.files import SCHEMES, File, FileSet, resolve_files
-from tidegate.connectors.formats import Format, Position, check_options, count_option
+from tidegate.connectors.formats import Format, check_options, count_option
 from tidegate.connectors.generator import GeneratorSource, Recipe
 from tidegate.connectors.jsonl import JsonSource
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.parquet import ParquetSource
+from tidegate.connectors.ranges import Point, RangeEnd, Source, SourcePosition, SourceRange
 from tidegate.connectors.text_files import MAX_LINE
 from tidegate.errors import BadFileError, DataError, suggest_name
 
 NO_TABLES: Mapping[str, pa.Table] = MappingProxyType({})
 
 
-class Source(Protocol):
-    """Source of the rows of a stream.
-
-    A raw batch of CSV or JSON lines has one string column `line`; other raw batches have typed,
-    named columns. The decoder converts both to elements.
-    """
-
-    @property
-    def stream(self) -> SourceStream: ...
-
-    @property
-    def format(self) -> Format: ...
-
-    def check(self) -> None:
-        """Raise a DataError if the data is missing or does not match the declaration of the stream."""
-        ...
-
-    def decoder(self, columns: frozenset[str]) -> Decoder:
-        """Return a decoder for some of the declared columns."""
-        ...
-
-    def read(
-        self, position: Position | None, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        """Yield raw batches of at most `rows` rows, starting at a position, each with the position after it.
-
-        The iterator ends when all current data is read; a later call finds new files and appended
-        lines. With `columns`, a source of typed columns may omit other columns. With `growing`, a last
-        line without a line end is considered incomplete and left for a later call.
-        """
-        ...
-
-
 FileSource = CsvSource | JsonSource | ParquetSource
 
 
-def read_stream(
-    source: Source, position: Position | None, rows: int, *, columns: frozenset[str], growing: bool = False
-) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Read a source; a bad file gives one raw batch that describes the error, unless the stream stops at bad files."""
+class StepLimits(NamedTuple):
+    """The most that one step reads of a stream."""
 
-    def read(begin: Position | None) -> Iterator[tuple[pa.RecordBatch, Position]]:
-        return source.read(begin, rows, columns=columns, growing=growing)
-
-    if source.stream.stops_at_bad_file or not isinstance(source, FileSource):
-        return read(position)
-    return read_past_bad_files(read, position)
+    rows: int
+    ranges: int | None
 
 
-def read_file(source: FileSource, path: str, rows: int, *, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """Read one file of a source like `read_stream`; the path is in Spark's notation."""
-    single = restrict_to_file(source, path)
-    if single.files.files():
-        yield from (batch for batch, _ in read_stream(single, None, rows, columns=columns))
-        return
-    location = single.files.location
-    bad = BadFileError("D104", f"{location} no longer exists", name=location, path=location)
-    if source.stream.stops_at_bad_file:
-        raise bad
-    yield bad_file_batch(bad)
+def step_limits(source: Source, rows: int) -> StepLimits:
+    """Return the limits of a step that may read `rows` rows of a stream; the stream itself may ask for less."""
+    own = source.recipe.batch if isinstance(source, GeneratorSource) else rows
+    return StepLimits(min(rows, own), count_option(source.stream, "files_per_batch"))
+
+
+class RangeReader:
+    """Iterator over the raw batches of a range that notes how far it has read.
+
+    A bad file gives one raw batch that describes the error, unless its stream stops at bad files or the step is
+    `repeated`: then the first attempt may have read what is gone now.
+    """
+
+    def __init__(
+        self, source: Source, part: SourceRange, rows: int, columns: frozenset[str], *, repeated: bool = False
+    ) -> None:
+        self.source, self.range, self.repeated = source, part, repeated
+        self.end = RangeEnd(part, part.begin, is_exhausted=False)
+        self._batches = source.read_range(part, rows, columns=columns)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch, reached in self._batches:
+                self.end = replace(self.end, reached=reached)
+                yield batch
+        except BadFileError as bad:
+            if self.repeated:
+                raise _not_repeatable_error(bad) from bad
+            if self.source.stream.stops_at_bad_file:
+                raise
+            self.end = replace(self.end, is_bad=True)
+            yield bad_file_batch(bad)
+        else:
+            self.end = replace(self.end, reached=self._last_point, is_exhausted=True)
+
+    @property
+    def _last_point(self) -> Point:
+        """The point at the end of the range; before it, if the last line is incomplete."""
+        is_known = self.range.end is not None and not self.source.counts_bytes
+        return Point(self.range.end or 0) if is_known else self.end.reached
+
+
+def _not_repeatable_error(bad: BadFileError) -> DataError:
+    message = f"the last step was interrupted and cannot be repeated: {bad.message}"
+    hint = "put the file back as it was, or start from the beginning with an empty checkpoint folder"
+    return DataError("D310", message, hint=hint)
+
+
+def read_all(
+    source: Source, position: SourcePosition, rows: int, *, columns: frozenset[str], growing: bool = False
+) -> Iterator[tuple[pa.RecordBatch, SourcePosition]]:
+    """Read everything after a position; yield raw batches of at most `rows` rows, each with the position after it."""
+    for part in source.find_ranges(position, growing=growing):
+        reader = RangeReader(source, part, rows, columns)
+        held: pa.RecordBatch | None = None
+        reached = position
+        for batch in reader:
+            if held is not None:
+                yield held, reached
+            held, reached = batch, position.after([reader.end])
+        position = position.after([reader.end])
+        if held is not None:
+            yield held, position  # after the last batch the position says that the range is exhausted
 
 
 def check_start(source: Source, *, live: bool, is_resumed: bool) -> str | None:
@@ -118,15 +131,6 @@ def _check_that_one_fits(source: FileSource, files: Sequence[File]) -> None:
             return
     if first is not None:
         raise first
-
-
-def restrict_to_file(source: FileSource, path: str) -> FileSource:
-    """Return the source restricted to one of its files; the path is in Spark's notation."""
-    _, _, place = path.partition(":")
-    scheme, separator, _ = source.files.location.partition("://")
-    # Spark may use another scheme for the file system, and writes local files as file:/folder.
-    location = f"{scheme}://{place.removeprefix('//')}" if separator else place.removeprefix("//")
-    return replace(source, files=replace(source.files, location=location))
 
 
 def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TABLES) -> Source:

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 
 from tidegate.arrays import Ints
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.files import File, FileProgress, FileSet, Point, to_bad_file_error
-from tidegate.connectors.formats import Position, count_option
+from tidegate.connectors.file_ranges import open_listed_file
+from tidegate.connectors.files import File, FileSet, to_bad_file_error
+from tidegate.connectors.formats import count_option
 from tidegate.connectors.lines import BYTE_ORDER_MARK, LINE, mark_cut_lines
 from tidegate.connectors.origins import with_places
 from tidegate.connectors.quoted_lines import record_starts
+from tidegate.connectors.ranges import Point, SourceRange
 from tidegate.errors import DataError
 
 BLOCK = 4 << 20
@@ -31,6 +33,10 @@ KEPT_BYTES = 1000
 """Maximum number of bytes kept of a line that is too long."""
 
 _FIRST_BLOCK = 1 << 16
+_ROW_BLOCK = 1 << 16
+"""Number of bytes read at once to find the end of a row."""
+
+_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +65,45 @@ _NOTHING: Mapping[bytes, bytes] = {}
 
 
 def read_lines(
-    files: FileSet,
-    position: Position | None,
-    rows: int,
-    rules: LineRules,
-    *,
-    growing: bool,
-    about: About = lambda _: _NOTHING,
-) -> Iterator[tuple[pa.RecordBatch, Position]]:
-    """Yield raw batches of all files in order of name, starting at a position.
+    files: FileSet, part: SourceRange, rows: int, rules: LineRules, *, about: About = lambda _: _NOTHING
+) -> Iterator[tuple[pa.RecordBatch, Point]]:
+    """Yield raw batches of the rows of a range, each with the point after it.
 
-    For plain files the position has the number of bytes read, so that lines appended later are found. A
-    compressed file is done when its end is reached.
+    A compressed file is not opened again later, so a last line without a line end always counts.
     """
-    progress = FileProgress.of(position)
-    for file in files.files():
-        if file.name not in progress.done:
-            begin = progress.point(file)
-            # A compressed file is not opened again, so it is read to its end now.
-            is_growing = growing and not file.is_compressed
-            said = about(file) if file.is_compressed else None
-            for batch, point, is_last in _file_batches(files, file, begin, rows, rules, growing=is_growing):
+    with open_listed_file(files, part) as file:
+        if file.is_compressed and not part.begin.offset:
+            files.verify(file)
+        said: Mapping[bytes, bytes] | None = about(file) if file.is_compressed else None
+        line = part.begin.lines + 1
+        with files.open(file, offset=part.begin.offset) as data:
+            for found in rows_of_range(data, file, part, rows, rules):
                 said = about(file) if said is None else said
-                progress = progress.after(file, point, is_done=is_last and file.is_compressed)
-                yield batch.replace_schema_metadata({**(batch.schema.metadata or {}), **said}), progress.position
+                batch = _raw_batch(found, rules, file, line)
+                yield batch.replace_schema_metadata({**(batch.schema.metadata or {}), **said}), found.after
+                line = found.after.lines + 1
+
+
+def rows_of_range(data: Any, file: File, part: SourceRange, rows: int, rules: LineRules) -> Iterator[_FileRows]:
+    if file.is_compressed:
+        end = _ENDLESS if part.end is None else part.end
+        return stream_rows(data, part.begin, rows, rules, BLOCK, growing=False, end=end)
+    size = file.size if part.mark is None else part.mark.size
+    listed = _ListedBytes(data, size - part.begin.offset)
+    end = size if part.end is None else part.end
+    return stream_rows(listed, part.begin, rows, rules, BLOCK, growing=not part.is_final, end=end)
+
+
+class _ListedBytes:
+    """The bytes of a file that were listed; later ones are not read, so that reading again gives the same."""
+
+    def __init__(self, data: Any, left: int) -> None:
+        self.data, self.left = data, left
+
+    def read(self, size: int) -> bytes:
+        block: bytes = self.data.read(min(size, self.left))
+        self.left -= len(block)
+        return block
 
 
 def first_line(files: FileSet, file: File, rules: LineRules) -> str:
@@ -114,28 +135,6 @@ class _FileRows(NamedTuple):
     after: Point
 
 
-def _file_batches(
-    files: FileSet, file: File, begin: Point, rows: int, rules: LineRules, *, growing: bool
-) -> Iterator[tuple[pa.RecordBatch, Point, bool]]:
-    if not file.is_compressed and file.size <= begin.offset:
-        if file.size < begin.offset:
-            message = f"{file.path} has {file.size} bytes, but {begin.offset} were already read"
-            raise to_bad_file_error(file, DataError("D104", message, hint="write new data to a new file, or append it"))
-        return
-    if file.is_compressed and not begin.offset:
-        files.verify(file)
-    held: tuple[pa.RecordBatch, Point] | None = None
-    line = begin.lines + 1
-    with files.open(file, offset=begin.offset) as data:
-        for part in _stream_parts(data, begin, rows, rules, BLOCK, growing=growing):
-            if held is not None:
-                yield *held, False
-            held = _raw_batch(part, rules, file, line), part.after
-            line = part.after.lines + 1
-    if held is not None:
-        yield *held, True
-
-
 def _raw_batch(part: _FileRows, rules: LineRules, file: File, first: int) -> pa.RecordBatch:
     """Return a raw batch with a string column of unchecked bytes; the decoder checks that they are UTF-8."""
     texts = pa.concat_arrays([part.texts]) if part.texts.offset else part.texts
@@ -146,26 +145,31 @@ def _raw_batch(part: _FileRows, rules: LineRules, file: File, first: int) -> pa.
     return with_places(batch, file.path, first, part.offsets)
 
 
-def _stream_parts(
-    data: Any, at: Point, rows: int, rules: LineRules, block_size: int, *, growing: bool
+def stream_rows(
+    data: Any, at: Point, rows: int, rules: LineRules, block_size: int, *, growing: bool, end: int = _ENDLESS
 ) -> Iterator[_FileRows]:
-    """Yield the rows of a file in parts of at most `rows`; if `growing`, leave an incomplete last line."""
-    rest = b""
-    while block := data.read(block_size):
-        rest += block
+    """Yield the rows that begin before `end`, at most `rows` at once; if `growing`, leave an incomplete last line."""
+    rest, read_to = b"", at.offset
+    while at.offset < end:
+        # Beyond the end only the rest of a row that began before it is needed.
+        block = data.read(min(block_size, max(end - read_to, _ROW_BLOCK)))
+        if not block:
+            yield from _split_rows(_split_complete_rows(rest, rules, is_final=not growing), at, rows, rules, end)
+            return
+        rest, read_to = rest + block, read_to + len(block)
         if b"\n" in block or len(rest) > rules.limit:
             found = _split_complete_rows(rest, rules, is_final=False)
-            yield from _split_rows(found, at, rows, rules)
+            yield from _split_rows(found, at, rows, rules, end)
             rest, at = rest[found.size :], at.advance(found.size, found.lines)
-        if len(rest) > rules.limit:
+        if len(rest) > rules.limit and at.offset < end:
             # Keep only the beginning of an overlong line, so that memory does not depend on its length.
             skipped, after = _skip_line(data, block_size)
             if after is None and growing:
                 return
+            read_to += skipped + len(after or b"")
             at = at.advance(len(rest) + skipped, 0 if after is None else 1)
             yield _FileRows(pa.array([rest[: rules.kept_bytes]], pa.binary()), None, np.zeros(1, np.int64), at)
             rest = after or b""
-    yield from _split_rows(_split_complete_rows(rest, rules, is_final=not growing), at, rows, rules)
 
 
 def _skip_line(data: Any, block_size: int) -> tuple[int, bytes | None]:
@@ -219,20 +223,29 @@ def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, i
     return _CompleteRows(pc.binary_join(lists, b"\n"), starts, size, min(taken, breaks))
 
 
-def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules) -> Iterator[_FileRows]:
-    """Split rows into parts of at most `rows`."""
+def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules, end: int) -> Iterator[_FileRows]:
+    """Split the rows that begin before `end` into parts of at most `rows`."""
     if not len(found.texts):
         return
-    end, bounds = at.advance(found.size, found.lines), _text_offsets(found.texts)
-    for first in range(0, len(found.texts), rows):
-        last = min(first + rows, len(found.texts))
+    after, bounds = at.advance(found.size, found.lines), _text_offsets(found.texts)
+    count = _rows_before(bounds, end - at.offset)
+    for first in range(0, count, rows):
+        last = min(first + rows, count)
         starts = None if found.starts is None else found.starts[first : last + 1]
         lines = last - first if starts is None else int(starts[-1] - starts[0])
         size = int(bounds[last] - bounds[first]) + last - first
-        at = end if last == len(found.texts) else at.advance(size, lines)
+        at = after if last == len(found.texts) else at.advance(size, lines)
         offsets = None if starts is None else starts[: last - first] - starts[0]
-        texts, cut = _cut_long_lines(found.texts.slice(first, rows), bounds[first : last + 1], rules)
+        texts, cut = _cut_long_lines(found.texts.slice(first, last - first), bounds[first : last + 1], rules)
         yield _FileRows(texts, offsets, cut, at)
+
+
+def _rows_before(bounds: npt.NDArray[np.int32], end: int) -> int:
+    """Return the number of rows that begin before `end`; each row is followed by a line end."""
+    rows = len(bounds) - 1
+    if bounds[-1] - bounds[0] + rows <= end:
+        return rows
+    return int(np.searchsorted(bounds[:-1].astype(np.int64) - bounds[0] + np.arange(rows), end))
 
 
 def _cut_long_lines(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:

@@ -1,12 +1,11 @@
-"""The record of each step: watermarks, state files, source positions and control records.
+"""What a run keeps of its steps: before a step its *intent*, after it its *record*.
 
-A step that is replayed starts from the record of the previous step, so it sees the same watermarks
-and the same state, whatever happened in the first attempt.
+The intent says what the step reads, and at what time. The record has the watermarks, state files, source positions and
+control records after it. A step that was interrupted is repeated with the same intent, from the record of the previous
+step. So it reads the same rows and sees the same watermarks and state, whatever happened in the first attempt.
 
-A damaged record is an error, even if it is the newest one. The previous record cannot replace it. The
-results of the step are published, possibly with those of a later step that has no record yet. They
-would be published again under other labels if the rows are cut into different steps. Also, Spark does
-not repeat a step that it has committed.
+A damaged record is an error, even if it is the newest one. The previous record cannot replace it: the results of the
+step are published, possibly with those of a later step that has no record yet.
 """
 
 from __future__ import annotations
@@ -15,20 +14,37 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyarrow import fs
 
 from tidegate.connectors.locations import file_system
+from tidegate.connectors.ranges import SourcePosition, SourceRange
 from tidegate.errors import DataError
-from tidegate.physical.common.codec import Json
+from tidegate.physical.common.codec import Json, from_json, to_json
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.runtime.sealed_files import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
 
 KEPT_RECORDS = 3
 IDENTITY = "program.json"
+_INTENT = "intent.json"
 _RECORD = re.compile(r"(\d{10,})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a step is going to do: everything that does not follow from the record of the previous step."""
+
+    step: int
+    now: int
+    """Time of new rows that are timed by arrival."""
+    ranges: Mapping[str, tuple[SourceRange, ...]] = field(default_factory=dict)
+    """The ranges to read, by stream."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The tables to read, with their versions."""
+    idle: Mapping[str, int] = field(default_factory=dict)
+    """Idle streams, each with the time to which the clock has advanced it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +55,10 @@ class Record:
     watermarks: Mapping[str, int]
     state: Mapping[str, str] = field(default_factory=dict)
     """The state file of each ``stage/bucket``."""
-    positions: Mapping[str, Any] = field(default_factory=dict)
-    """Version of each table that was read; in the embedded runtime also the position in each stream."""
+    positions: Mapping[str, SourcePosition] = field(default_factory=dict)
+    """Position in each stream."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Version of each table that was read."""
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each source stream so far."""
     control: Mapping[str, Json] = field(default_factory=dict)
@@ -84,7 +102,7 @@ class Checkpoint:
             raise DataError("D304", f"the checkpoint {self.root} has no record of step {step}", hint=RESTORE)
         if found["step"] != step:
             raise damaged_file_error(self._path(_record_name(step)))
-        return Record(**found)
+        return from_json(Record, found)
 
     def last_record(self) -> Record | None:
         """Return the newest record, if any."""
@@ -93,11 +111,23 @@ class Checkpoint:
 
     def write(self, record: Record) -> None:
         """Store a record and remove those of steps that can no longer be replayed."""
-        self._write(_record_name(record.step), asdict(record))
+        self._write(_record_name(record.step), to_json(record))
         system, _ = file_system(self.root)
         for step in self._steps():
             if step <= record.step - KEPT_RECORDS:
                 system.delete_file(self._path(_record_name(step)))
+
+    def intend(self, intent: Intent) -> None:
+        """Store the intent of the next step."""
+        self._write(_INTENT, to_json(intent))
+
+    def interrupted_intent(self, last: Record | None) -> Intent | None:
+        """Return the intent of a step that was interrupted, given the newest record; None if there is none."""
+        found = self._read(_INTENT)
+        if found is None:
+            return None
+        intent = from_json(Intent, found)
+        return intent if intent.step == next_step(last) else None
 
     def _steps(self) -> list[int]:
         system, path = file_system(posixpath.join(self.root, "steps"))
@@ -129,6 +159,16 @@ class Checkpoint:
             system.move(path + ".part", path)
         except OSError as error:
             raise DataError("D305", f"the checkpoint {self.root} cannot be written: {error}") from error
+
+
+def next_step(last: Record | None) -> int:
+    """Return the number of the step after a record; steps are counted from 1."""
+    return 1 if last is None else last.step + 1
+
+
+def step_label(step: int) -> str:
+    """Return the label under which the results of a step are published."""
+    return f"batch-{step:08d}"
 
 
 def _record_name(step: int) -> str:

@@ -15,8 +15,9 @@ from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Program, Query, SourceStream
+from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
-from tidegate.connectors.source import Source, check_start, open_source
+from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning, deep_recursion
 from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.explain_fallback import describe_plain_joins

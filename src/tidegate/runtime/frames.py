@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
-from tidegate.connectors.source import Source, open_source
+from tidegate.connectors.ranges import Source
+from tidegate.connectors.source import open_source
 from tidegate.errors import DataError, TidegateWarning, suggest_name
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import TimeUnit

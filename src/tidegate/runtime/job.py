@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import Decoder
+from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
-from tidegate.connectors.source import Source, version_of
+from tidegate.connectors.source import version_of
 from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.control import Losses

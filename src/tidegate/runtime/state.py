@@ -97,14 +97,15 @@ class StateStore:
             self._remove_old_files(stage, bucket, step, keep=_files_of(version) | _files_of(before))
         return version
 
-    def load(self, stage: int, bucket: int, file: str | None) -> Version:
-        """Load the version in a file; None is the empty initial state."""
+    def load(self, stage: int, bucket: int, file: str | None, *, known: Version | None = None) -> Version:
+        """Load the version in a file; None is the empty initial state. Chunks of a `known` version are not read."""
         if file is None:
             return Version()
         places = self._read_manifest(stage, bucket, file)
-        chunks: dict[str, pa.RecordBatch] = {}
-        for name in sorted({p.file for p in places.values()}):
-            here = {n: p for n, p in places.items() if p.file == name}
+        before = Version() if known is None else known
+        chunks = {n: before.chunks[n] for n, place in places.items() if before.places.get(n) == place}
+        for name in sorted({p.file for n, p in places.items() if n not in chunks}):
+            here = {n: p for n, p in places.items() if p.file == name and n not in chunks}
             path, has_cold = self._path(stage, bucket, name), any(map(is_cold, here))
             data = self._read(stage, bucket, name, mapped=has_cold)
             for chunk_name, place in here.items():

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.csv_source import CsvParser, Dialect
@@ -168,7 +169,7 @@ def test_timestamps_are_iso_8601_in_utc(tmp_path):
     )
     schema = Schema.of(t=Type.TIMESTAMP, v=Type.INT)
     source = open_source(stream(tmp_path / "a.csv", schema=schema))
-    [(batch, _)] = source.read(None, 10)
+    [(batch, _)] = read_rows(source, None, 10)
     mark = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
     out = source.decoder(frozenset({"t", "v"})).decode(batch, mark)
     assert rows(out) == [(datetime(2026, 1, 1, tzinfo=UTC), 1), (datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC), 2)]
@@ -231,7 +232,7 @@ def test_columns_are_found_by_header_name_without_regard_to_case_or_order(tmp_pa
     (tmp_path / "a.csv").write_text('"Price",extra,NAME , T\n1.5,x,a,10\n')
     source = open_source(stream(tmp_path / "a.csv"))
     source.check()
-    [(batch, _)] = source.read(None, 10)
+    [(batch, _)] = read_rows(source, None, 10)
     assert rows(source.decoder(EVERY).decode(batch, BEGINNING)) == [(10, "a", 1.5)]
 
 
@@ -239,7 +240,8 @@ def test_without_header_columns_are_found_by_position(tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"10,a,1.5\n11,b,2"))
     source = open_source(stream(tmp_path / "a.csv.gz", header="false"))
     source.check()
-    got = [row for batch, _ in source.read(None, 10) for row in rows(source.decoder(EVERY).decode(batch, BEGINNING))]
+    batches = [batch for batch, _ in read_rows(source, None, 10)]
+    got = [row for batch in batches for row in rows(source.decoder(EVERY).decode(batch, BEGINNING))]
     assert got == [(10, "a", 1.5), (11, "b", 2.0)]
 
 
@@ -302,7 +304,7 @@ def test_an_empty_file_beside_others_is_no_error(tmp_path):
     (tmp_path / "b.csv").write_text("t,name,price\n1,a,1\n")
     source = open_source(stream(tmp_path))
     source.check()
-    assert [b.num_rows for b, _ in source.read(None, 10)] == [2]
+    assert [b.num_rows for b, _ in read_rows(source, None, 10)] == [2]
 
 
 def test_a_file_of_other_width_without_header_shows_both_sides(tmp_path):
@@ -321,7 +323,7 @@ def test_each_file_of_a_folder_is_read_by_its_own_header(tmp_path):
     (tmp_path / "b.csv").write_text("price,extra,t,name\n2,x,2,b\n")
     source = open_source(stream(tmp_path))
     source.check()
-    read = [source.decoder(EVERY).decode(batch, BEGINNING) for batch, _ in source.read(None, 10)]
+    read = [source.decoder(EVERY).decode(batch, BEGINNING) for batch, _ in read_rows(source, None, 10)]
     assert [(rows(each), dead(each)) for each in read] == [([(1, "a", 1.0)], []), ([(2, "b", 2.0)], [])]
 
 

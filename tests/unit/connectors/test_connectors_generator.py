@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.reading import progress_of, read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.generator import EXAMPLE, Recipe, generate
@@ -89,7 +90,7 @@ def test_a_longer_turn_makes_slower_waves_and_a_batch_smaller_steps():
     slow = generate(stream("rows=1000&keys=1&turn=100000"), 0, 1000).column("value").to_numpy()
     assert np.ptp(slow) < 11  # the noise
     assert np.ptp(generate(stream("rows=1000&keys=1"), 0, 1000).column("value").to_numpy()) > 90
-    assert [b.num_rows for b, _ in open_source(stream("rows=25&batch=10")).read(None, 100)] == [10, 10, 5]
+    assert [b.num_rows for b, _ in read_rows(open_source(stream("rows=25&batch=10")), None, 100)] == [10, 10, 5]
 
 
 def test_the_first_rows_never_change():
@@ -105,10 +106,10 @@ def test_the_first_rows_never_change():
 def test_a_generator_is_read_resumed_and_decoded():
     source = open_source(stream("rows=25"))
     source.check()
-    pieces = list(source.read(None, 10))
-    assert [(b.num_rows, p) for b, p in pieces] == [(10, {"row": 10}), (10, {"row": 20}), (5, {"row": 25})]
-    assert list(source.read({"row": 20}, 10)) == pieces[2:]
-    assert list(source.read({"row": 25}, 10)) == []
+    pieces = list(read_rows(source, None, 10))
+    assert [(b.num_rows, progress_of(p)) for b, p in pieces] == [(10, {"": 10}), (10, {"": 20}), (5, {"": 25})]
+    assert list(read_rows(source, pieces[1][1], 10)) == pieces[2:]
+    assert list(read_rows(source, pieces[2][1], 10)) == []
     decoder = pickle.loads(pickle.dumps(source.decoder(frozenset({"item"}))))
     out = decoder.decode(pieces[0][0], BEGINNING)
     assert (len(out.batch), out.dead.num_rows, out.batch.columns.schema.names) == (10, 0, ["item"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import DecodedBatch, Decoder, ParsedRows, make_decoder
@@ -282,8 +283,8 @@ def test_a_column_without_time_in_its_name_can_be_the_time(tmp_path):
     schema = Schema((Field("at", Type.TIMESTAMP), Field("v", Type.INT)))
     source = open_source(SourceStream("s", schema, str(tmp_path), "at"))
     source.check()
-    [(batch, position)] = source.read(None, 10)
+    [(batch, position)] = read_rows(source, None, 10)
     out = source.decoder(frozenset({"v"})).decode(batch, BEGINNING)
     assert (values(out), out.latest) == ([1], 1_767_225_600_000_000)
     assert dead(out) == [("no_time", "the time column 'at' is empty", None, '{"at": null, "v": 2}')]
-    assert position == {"offsets": {"a.json": 58}, "done": [], "lines": {"a.json": 2}}
+    assert position["parts"]["a.json"][0] == [58, 2]

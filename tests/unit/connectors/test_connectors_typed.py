@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.reading import progress_of, read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import DecodedBatch
@@ -117,9 +118,10 @@ def test_rows_that_cannot_take_part_are_shown_as_json():
     table = pa.table({"V": pa.array([1, 2**40, 3, 4]), "T": [5, 6, None, 1], "s": ["a", 'b"', "c", "d"], "x": [0] * 4})
     source = MemorySource(stream(), table)
     source.check()
-    [(batch, position)] = source.read(None, 10)
+    [(batch, position)] = read_rows(source, None, 10)
     out = source.decoder(EVERY).decode(batch, 5)
-    assert (out.batch.columns.to_pylist(), out.latest, position) == ([{"t": 5, "v": 1, "s": "a"}], 6, {"row": 4})
+    assert (out.batch.columns.to_pylist(), out.latest) == ([{"t": 5, "v": 1, "s": "a"}], 6)
+    assert progress_of(position) == {"": 4}
     assert dead(out) == [
         ("malformed", "column 'v': 1099511627776 is not a valid INT", 6, '{"t": 6, "v": 1099511627776, "s": "b\\""}'),
         ("no_time", "the time column 't' is empty", None, '{"t": null, "v": 3, "s": "c"}'),
@@ -152,16 +154,16 @@ def test_a_row_can_be_late_by_ages_whatever_type_its_time_has(type_):
 def test_a_bigint_time_may_be_a_timestamp_of_the_data():
     moments = pa.array([datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)], pa.timestamp("ms"))
     table = pa.table({"t": moments, "v": [1], "s": ["a"]})
-    [(batch, _)] = MemorySource(stream(), table).read(None, 1)
+    [(batch, _)] = read_rows(MemorySource(stream(), table), None, 1)
     assert typed_decoder(stream(), EVERY).decode(batch, BEGINNING).batch.columns["t"].to_pylist() == [1_000_000]
 
 
 def test_a_table_is_read_in_pieces_and_resumed():
     table = pa.concat_tables([pa.table({"t": [1, 2, 3]}), pa.table({"t": [4, 5]})])
     source = MemorySource(stream(schema=Schema.of(t=Type.BIGINT)), table)
-    pieces = [(batch.column(0).to_pylist(), position) for batch, position in source.read(None, 2)]
+    pieces = [(batch.column(0).to_pylist(), position) for batch, position in read_rows(source, None, 2)]
     assert [values for values, _ in pieces] == [[1, 2], [3], [4, 5]]
-    assert [b.column(0).to_pylist() for b, _ in source.read(pieces[0][1], 9)] == [[3], [4, 5]]
+    assert [b.column(0).to_pylist() for b, _ in read_rows(source, pieces[0][1], 9)] == [[3], [4, 5]]
 
 
 def write(path, table: pa.Table, **options) -> None:
@@ -176,26 +178,26 @@ def test_parquet_files_resume_at_any_row_and_new_ones_are_found(tmp_path):
     source.check()
     for rows in (1, 3, 4, 100):
         seen: list[int] = []
-        for batch, position in source.read(None, rows):
+        for batch, position in read_rows(source, None, rows):
             assert 0 < batch.num_rows <= rows
             assert batch.schema.names == ["t", "v", "s"]
             seen += batch.column(0).to_pylist()
-            again = source.read(json.loads(json.dumps(position)), 100, columns=frozenset({"v"}))
+            again = read_rows(source, json.loads(json.dumps(position)), 100, columns=frozenset({"v"}))
             rest = [t for more, _ in again for t in more.column("t").to_pylist()]
             assert seen + rest == [*range(10), 0, 1, 2]
-    assert position == {"offsets": {}, "done": ["b.parquet", "c.parquet"]}
+    assert progress_of(position) == {"b.parquet": None, "c.parquet": None}
 
 
 def test_a_file_that_comes_before_a_half_read_one_does_not_disturb_it(tmp_path):
     table = pa.table({"t": list(range(4)), "v": [1] * 4, "s": ["x"] * 4})
     write(tmp_path / "b.parquet", table)
     source = open_source(stream(tmp_path))
-    _, position = next(source.read(None, 3))
+    _, position = next(read_rows(source, None, 3))
     write(tmp_path / "a.parquet", table)
-    assert [(b.column("t").to_pylist(), p) for b, p in source.read(position, 3)] == [
-        ([0, 1, 2], {"offsets": {"b.parquet": 3, "a.parquet": 3}, "done": []}),
-        ([3], {"offsets": {"b.parquet": 3}, "done": ["a.parquet"]}),
-        ([3], {"offsets": {}, "done": ["a.parquet", "b.parquet"]}),
+    assert [(b.column("t").to_pylist(), progress_of(p)) for b, p in read_rows(source, position, 3)] == [
+        ([0, 1, 2], {"b.parquet": 3, "a.parquet": 3}),
+        ([3], {"b.parquet": 3, "a.parquet": None}),
+        ([3], {"b.parquet": None, "a.parquet": None}),
     ]
 
 

@@ -6,18 +6,21 @@ import gzip
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.csv_source import Dialect
+from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import FileSet
 from tidegate.connectors.origins import file_of, numbers_of
-from tidegate.connectors.source import Source, open_source
+from tidegate.connectors.ranges import Source
+from tidegate.connectors.source import open_source
 from tidegate.connectors.text_files import LineRules, read_lines
 from tidegate.errors import DataError
 from tidegate.schema import Schema, Type
@@ -32,10 +35,10 @@ def csv_source(path: Path, **options: str) -> Source:
     return open_source(SourceStream("s", SCHEMA, str(path), "t", options=tuple(options.items())))
 
 
-def read(source: Source | Texts, position=None, *, rows: int = 100, growing: bool = False):
+def read(source: Any, position=None, *, rows: int = 100, growing: bool = False):
     """Lines with their numbers, and the position after them."""
     found = []
-    for batch, after in source.read(position, rows, growing=growing):
+    for batch, after in read_rows(source, position, rows, growing=growing):
         numbers = numbers_of(batch, np.arange(batch.num_rows)).to_pylist()
         found += list(zip(numbers, batch.column(0).to_pylist(), strict=True))
         position = json.loads(json.dumps(after))
@@ -45,7 +48,7 @@ def read(source: Source | Texts, position=None, *, rows: int = 100, growing: boo
 def decoded(source: Source, **options):
     """Rows and the texts of dead letters."""
     rows, dead = [], []
-    for batch, _ in source.read(None, options.pop("rows", 100), **options):
+    for batch, _ in read_rows(source, None, options.pop("rows", 100), **options):
         out = source.decoder(EVERY).decode(batch, BEGINNING)
         rows += [tuple(row.values()) for row in out.batch.columns.to_pylist()]
         dead += [(letter["detail"], letter["row"]) for letter in out.dead.to_pylist()]
@@ -84,7 +87,7 @@ def test_an_unclosed_quote_is_looked_for_no_further_than_a_line_may_be_long(tmp_
     path.write_text("\n".join(["t,name,price", '7,"open,1', *others, 'and here" it ends', "8,y,2"]) + "\n")
     read_blocks = []
     source = csv_source(path, max_line_bytes="100")
-    for batch, _ in source.read(None, 1000):
+    for batch, _ in read_rows(source, None, 1000):
         read_blocks.append(batch.num_rows)
     assert max(read_blocks) < 30  # nothing is held back for long
     rows, dead = decoded(source)
@@ -128,8 +131,15 @@ class Texts(NamedTuple):
     path: Path
     rules: LineRules
 
-    def read(self, position, rows, *, growing=False):
-        return read_lines(FileSet(str(self.path)), position, rows, self.rules, growing=growing)
+    @property
+    def files(self) -> FileSet:
+        return FileSet(str(self.path))
+
+    def find_ranges(self, position, *, growing):
+        return find_file_ranges(self.files, position, growing=growing, appendable=True)
+
+    def read_range(self, part, rows, *, columns=None):
+        return read_lines(self.files, part, rows, self.rules)
 
 
 def expected(text: str, limit: int) -> list[tuple[int, str]]:
@@ -161,7 +171,7 @@ def test_rows_of_csv_do_not_depend_on_blocks_batches_and_restarts(tmp_path_facto
         patch.setattr("tidegate.connectors.text_files.BLOCK", block)
         seen: list[str] = []
         position = None
-        for batch, after in source.read(None, rows):
+        for batch, after in read_rows(source, None, rows):
             assert read(source, position, rows=rows)[0] == whole[len(seen) :]
             seen, position = seen + batch.column(0).to_pylist(), json.loads(json.dumps(after))
         assert [line if "\n" in line else line[:limit] for line in seen] == [line for _, line in whole]
@@ -207,7 +217,7 @@ def test_a_header_that_is_too_long_is_an_error_that_reads_no_further(tmp_path):
 def test_every_line_knows_its_file(tmp_path):
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("t,name,price\n1,a,1\n")
-    files = [file_of(batch) for batch, _ in csv_source(tmp_path).read(None, 10)]
+    files = [file_of(batch) for batch, _ in read_rows(csv_source(tmp_path), None, 10)]
     assert files == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
 
 

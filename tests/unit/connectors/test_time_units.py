@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.micros import in_micros
+from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.source import open_source
@@ -175,7 +176,7 @@ def test_a_parquet_column_of_timestamps_cannot_be_a_number_with_a_unit(tmp_path)
 def test_a_generator_counts_in_the_unit_of_its_time_column(unit):
     location = "generator://?rows=3&interval=1s&start=2026-01-01"
     made = open_source(SourceStream("s", Schema.of(at=Type.BIGINT), location, "at", unit=unit))
-    ((batch, _),) = made.read(None, 10)
+    ((batch, _),) = read_rows(made, None, 10)
     first = 1_767_225_600
     assert batch.column("at").to_pylist() == [(first + i) * PER_SECOND[unit.value] for i in range(3)]
     assert made.decoder(frozenset()).decode(batch, BEGINNING).batch.start.tolist() == [

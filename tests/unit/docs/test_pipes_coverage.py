@@ -14,6 +14,7 @@ from reference.semantics import elements_of, relation_at, relation_of
 from reference.table import INPUTS
 from support.harness import rows_of, run_elements
 from support.micros import in_micros
+from support.reading import read_rows
 
 from tidegate.algebra.plan import (
     Aggregate,
@@ -64,7 +65,7 @@ def test_elements_have_a_validity_and_start_at_or_after_the_watermark_that_was_p
         job = compile_job(bind(query, session.catalog), sinks={}, sources={"s": source})
         took: list[tuple[int, int]] = []
         engine, late, gave = Engine(job), [], []
-        for raw, _ in source.read(None, 2, columns=job.graph.columns("s")):
+        for raw, _ in read_rows(source, None, 2, columns=job.graph.columns("s")):
             promised = engine.watermarks["s"]
             read = engine.decoders["s"].decode(raw, promised)
             out, _ = engine.step({"s": [raw]})

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.reading import read_rows
 from support.wrong import cases, said_of, write_anew
 
 from tidegate.catalog.catalog import SourceStream
@@ -63,7 +64,7 @@ def read(location, schema=SCHEMA):
     """The rows of a location, and the details of dead letters."""
     found = source(location, schema)
     rows, details = [], []
-    for raw, _ in found.read(None, 100):
+    for raw, _ in read_rows(found, None, 100):
         ingested = found.decoder(frozenset(schema.names)).decode(raw, BEGINNING)
         rows += ingested.batch.columns.to_pylist()
         details += ingested.dead.column("detail").to_pylist()

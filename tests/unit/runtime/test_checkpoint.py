@@ -13,6 +13,7 @@ import pytest
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
+from tidegate.connectors.ranges import FileMark, PartProgress, Point, SourcePosition
 from tidegate.connectors.sinks import FileSink
 from tidegate.errors import DataError
 from tidegate.language.bind.program import bind
@@ -58,7 +59,8 @@ def test_another_program_is_refused(checkpoint, other):
 
 
 def test_a_record_is_read_as_it_was_written(checkpoint):
-    record = Record(4, {"s": -(2**62), "t": 7}, {"2/0": "file"}, {"s": {"row": 3}})
+    positions = {"s": SourcePosition({"a.csv": PartProgress(Point(3, 1), 4, mark=FileMark(4, 5, 6))})}
+    record = Record(4, {"s": -(2**62), "t": 7}, {"2/0": "file"}, positions)
     checkpoint.write(record)
     assert checkpoint.read(4) == checkpoint.last_record() == record
 

@@ -1,7 +1,8 @@
 """Convert frozen dataclasses to JSON values and back, guided by their type hints.
 
-A field is a number, text, a truth value, an enum, another dataclass, or one of these in `T | None`, `tuple[T, ...]`,
-`tuple[A, B]`, `list[T]`, `Mapping[str, T]` or `Mapping[int, T]`. Such a value is equal to what its JSON becomes.
+A field is a number, text, a truth value, an enum, another dataclass, a named tuple, or one of these in `T | None`,
+`tuple[T, ...]`, `tuple[A, B]`, `list[T]`, `Mapping[str, T]` or `Mapping[int, T]`. Such a value is equal to what its
+JSON becomes. A named tuple becomes a list, which is short: use it for what occurs many times.
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ def _decoder_of(kind: Any) -> _Decoder:
         return lambda data: {key(name): item(each) for name, each in data.items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda data: kind[data]
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        hints = get_type_hints(kind)
+        parts = [_decoder_of(hints[name]) for name in kind._fields]  # type: ignore[attr-defined]
+        return lambda data: kind(*(part(item) for part, item in zip(parts, data, strict=True)))
     return _dataclass_decoder(kind) if is_dataclass(kind) else lambda data: data
 
 

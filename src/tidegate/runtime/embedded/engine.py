@@ -68,11 +68,16 @@ class Engine:
         self._parts = tuple(Part.of(stages, self.job.buckets, self.job.most_pairs) for stages in parts)
 
     def step(
-        self, raw: Mapping[str, list[pa.RecordBatch]], idle: Mapping[str, int] = NO_STREAMS, again: Collection[str] = ()
+        self,
+        raw: Mapping[str, list[pa.RecordBatch]],
+        now: int | None = None,
+        idle: Mapping[str, int] = NO_STREAMS,
+        again: Collection[str] = (),
     ) -> tuple[Outbox, int]:
         """Process new raw rows; return the output and the number of input rows.
 
-        `again` names the tables that are read again: their new rows replace the old ones.
+        `now` is the time of rows that are timed by arrival; by default the time of the clock. `again` names the tables
+        that are read again: their new rows replace the old ones.
         """
         began = perf_counter()
         if again:
@@ -81,7 +86,8 @@ class Engine:
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
         found: FactsByFile = {}
-        arrived, now = dict.fromkeys(raw, 0), self.job.arrival_time(self.watermarks)
+        arrived = dict.fromkeys(raw, 0)
+        now = self.job.arrival_time(self.watermarks) if now is None else now
         self.spreads = {}
         for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
             ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)

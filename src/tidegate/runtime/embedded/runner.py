@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.connectors.origins import file_of
-from tidegate.connectors.source import Source, read_stream
+from tidegate.connectors.ranges import START
+from tidegate.connectors.source import read_all
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.bucket_step import Outbox
-from tidegate.runtime.checkpoint import Checkpoint, Record
+from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, step_label
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
+from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.job import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
 from tidegate.runtime.outputs import merge_by_output, output_rows
@@ -46,10 +47,16 @@ class EmbeddedRun(BackgroundRun):
         super().__init__()
         self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
-        self.positions: dict[str, Any] = {}
-        self._readers: dict[str, Iterator[tuple[pa.RecordBatch, Any]]] = {}
+        self.tables: dict[str, str] = {}
+        """Version of each table that was read."""
         self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
-        self._recover()
+        last = self._recover()
+        self._inputs = {
+            stream: StreamInput(source, last.positions.get(stream, START) if last else START, job.graph.columns(stream))
+            for stream, source in job.sources.items()
+            if not source.stream.is_table
+        }
+        self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
         self.engine.on_piece = self._emit_output
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._silence = job.track_silence(self.engine.watermarks)
@@ -67,40 +74,63 @@ class EmbeddedRun(BackgroundRun):
 
     def _work(self) -> QueryState:
         finishing = self.once
+        if self._interrupted is not None and not self._stopping.is_set():
+            self._repeat_step(self._interrupted)
         while not self._stopping.is_set():
             if self.once and not finishing:
                 finishing = True
-                # Readers that are opened after `once` is set also read a last line without a line end.
-                self._readers.clear()
-            tables = self.job.tables_to_read(self.positions)
-            again = [t for t in tables if t in self.positions]
-            raw = {
-                s: self._read_next(s, source) for s, source in self.job.sources.items() if not source.stream.is_table
-            }
-            raw |= {t: self._read_table(t) for t in tables}
-            self.positions |= tables
-            if any(raw.values()) or again:
-                self._run_step(raw, again)
-            elif self.job.idle_after and self._pass_time():
+                # Ranges that are listed after `once` is set also have a last line without a line end.
+                for each in self._inputs.values():
+                    each.forget_listing()
+            tables = self.job.tables_to_read(self.tables)
+            found = {s: each.read_next(self.rows_per_step, growing=not finishing) for s, each in self._inputs.items()}
+            if tables or any(each.batches for each in found.values()):
+                self._run_step(found, self._intend_step(found, tables))
                 continue
-            elif finishing:
+            self._warn(self.engine.watch.warnings())
+            if self.job.idle_after and self._pass_time():
+                continue
+            if finishing:
                 self._open_outputs(FINAL)
                 self._deliver(self.engine.finish(), 0)
                 return QueryState.FINISHED
-            else:
-                self._stopping.wait(IDLE_SECONDS)
+            self._stopping.wait(IDLE_SECONDS)
         return QueryState.STOPPED
 
-    def _run_step(self, raw: Mapping[str, list[pa.RecordBatch]], again: Collection[str]) -> None:
-        self._open_outputs(f"batch-{self.engine.step_number + 1:08d}")
-        out, rows = self.engine.step(raw, self._idle_streams() if self.job.idle_after else NO_STREAMS, again)
+    def _intend_step(self, found: Mapping[str, StepInput], tables: Mapping[str, str]) -> Intent:
+        """Return the intent of a step, after it is stored."""
+        idle = self._idle_streams() if self.job.idle_after else NO_STREAMS
+        ranges = {stream: each.ranges for stream, each in found.items() if each.ranges}
+        now = self.job.arrival_time(self.engine.watermarks)
+        intent = Intent(self.engine.step_number + 1, now, ranges, tables, idle)
+        if self.checkpoint is not None:
+            self.checkpoint.intend(intent)
+        return intent
+
+    def _repeat_step(self, intent: Intent) -> None:
+        """Run a step that was interrupted, with the same input."""
+        found = {s: self._inputs[s].read_again(ranges, self.rows_per_step) for s, ranges in intent.ranges.items()}
+        self._run_step(found, intent)
+
+    def _run_step(self, found: Mapping[str, StepInput], intent: Intent) -> None:
+        self._open_outputs(step_label(intent.step))
+        again = [t for t in intent.tables if t in self.tables]
+        raw = {s: each.batches for s, each in found.items()} | {t: self._read_table(t) for t in intent.tables}
+        self.tables |= intent.tables
+        out, rows = self.engine.step(raw, intent.now, intent.idle, again)
         if self.job.idle_after:
             heard = [s for s, batches in raw.items() if batches]
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
         # Files that are still being read are checked once they have been read to the end.
-        reading = [file_of(batch) for stream, batches in raw.items() if stream in self._readers for batch in batches]
-        self._warn(self.engine.watch.warnings(but=[file for file in reading if file is not None]))
+        unread = {each.reading for each in self._inputs.values()} - {None}
+        reading = [
+            file
+            for each in found.values()
+            for batch in each.batches
+            if (file := file_of(batch)) is not None and any(file.endswith(f"/{part}") for part in unread)
+        ]
+        self._warn(self.engine.watch.warnings(but=reading))
 
     def _idle_streams(self) -> dict[str, int]:
         return self._silence.idle_streams(self.job.clock(), by_clock=not self.once)
@@ -111,10 +141,13 @@ class EmbeddedRun(BackgroundRun):
         if now < self._time_passed + CLOCK_EVERY:
             return False
         self._time_passed = now
-        out = self.engine.pass_time(self._idle_streams())
+        idle = self._idle_streams()
+        out = self.engine.pass_time(idle)
         self.progress.watermarks = self.engine.watermarks
         if out is not None:
-            self._open_outputs(f"batch-{self.engine.step_number:08d}")
+            if self.checkpoint is not None:
+                self.checkpoint.intend(Intent(self.engine.step_number, now, idle=idle))
+            self._open_outputs(step_label(self.engine.step_number))
             self._finish_step(out, 0)
         return out is not None
 
@@ -128,29 +161,9 @@ class EmbeddedRun(BackgroundRun):
         for warning in warnings:
             self.progress.warn(warning)
 
-    def _read_next(self, stream: str, source: Source) -> list[pa.RecordBatch]:
-        # A reader continues where it stopped. An exhausted reader is opened again, to find new rows.
-        if stream not in self._readers:
-            self._readers[stream] = iter(
-                read_stream(
-                    source,
-                    self.positions.get(stream),
-                    self.rows_per_step,
-                    columns=self.job.graph.columns(stream),
-                    growing=not self.once,
-                )
-            )
-        found = next(self._readers[stream], None)
-        if found is None:
-            del self._readers[stream]
-            self._warn(self.engine.watch.warnings(stream))
-            return []
-        batch, self.positions[stream] = found
-        return [batch]
-
     def _read_table(self, table: str) -> list[pa.RecordBatch]:
         columns = self.job.graph.columns(table)
-        return [batch for batch, _ in self.job.sources[table].read(None, self.rows_per_step, columns=columns)]
+        return [batch for batch, _ in read_all(self.job.sources[table], START, self.rows_per_step, columns=columns)]
 
     def _open_outputs(self, label: str) -> None:
         """Begin the output of a step: set its label and get a token from each sink."""
@@ -196,10 +209,12 @@ class EmbeddedRun(BackgroundRun):
         if self.checkpoint is None:
             return
         files = {f"{s}/{b}": v.file for (s, b), v in self.engine.state.items() if v.file}
-        engine, positions = self.engine, dict(self.positions)
+        engine, positions = self.engine, {stream: each.position for stream, each in self._inputs.items()}
         control = encode_values(engine.control)
-        record = Record(engine.step_number, engine.watermarks, files, positions, engine.arrived, control)
-        self.checkpoint.write(record)
+        tables = dict(self.tables)
+        self.checkpoint.write(
+            Record(engine.step_number, engine.watermarks, files, positions, tables, engine.arrived, control)
+        )
 
     def _last_record(self) -> Record | None:
         if self.checkpoint is None:
@@ -207,14 +222,15 @@ class EmbeddedRun(BackgroundRun):
         self.checkpoint.claim({**self.job.identity, "buckets": self.job.buckets})
         return self.checkpoint.last_record()
 
-    def _recover(self) -> None:
+    def _recover(self) -> Record | None:
+        """Continue from the newest record, and return it; without one, remove what an earlier run published."""
         record = self._last_record()
         if record is None:
             clear_sinks(self.job.sinks)
-            return
+            return None
         store = self.engine.store
         assert store is not None
-        self.positions = dict(record.positions)
+        self.tables = dict(record.tables)
         state = {
             (int(stage), int(bucket)): store.load(int(stage), int(bucket), file)
             for (stage, bucket), file in ((key.split("/"), file) for key, file in record.state.items())
@@ -228,3 +244,4 @@ class EmbeddedRun(BackgroundRun):
             control=decode_records(self.job.graph, record.control),
         )
         self.progress.control = self.engine.control
+        return record

@@ -1,33 +1,29 @@
-"""Data that the driver sends to Spark tasks. Each kind of data has one way.
+"""Data that the driver sends to Spark tasks.
 
-- `StepDirective`, what every task of a step needs, is a property of the Spark jobs that the step's thread starts, as
-  JSON. The reading tasks are part of the streaming query and are planned before its steps, so nothing of a step can be
-  part of their function. All tasks get the directive by `read_announcement`.
-- `Setup`, the same in all steps, and `StepStart`, what only the tasks that run stages need, are parts of the functions
-  that the tasks run. `StepStart` grows with the number of buckets; Spark sends a function once to each executor, but a
-  property with each task.
+`Setup`, the same in all steps, is sent once to each worker, which keeps it. `StepDirective` and `StepStart`, which
+differ from step to step, are parts of the function that the tasks of a step run, and are small.
 """
 
 from __future__ import annotations
 
-import json
+import pickle
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext, cloudpickle
+from pyspark.core.broadcast import Broadcast
 
+from tidegate.connectors.decode import Decoder
+from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
-from tidegate.errors import InternalError
-from tidegate.physical.common.codec import Json, from_json, to_json
+from tidegate.physical.common.codec import Json
 from tidegate.runtime.control import add_counts
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import advance_watermarks
 from tidegate.time import FOREVER, TimeFormat
-
-_DIRECTIVE = "tidegate.directive"
-"""Property of a Spark job that holds the directive of its step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +33,7 @@ class Setup:
     graph: StageGraph
     buckets: int
     streams: tuple[str, ...]
+    sources: Mapping[str, Source]
     delays: Mapping[str, int]
     outputs: tuple[str, ...]
     sinks: Mapping[str, FileSink]
@@ -48,6 +45,40 @@ class Setup:
     times: TimeFormat = "iso"
     most_pairs: int = MOST_PAIRS
     """A step in which a join makes more pairs than this runs in pieces."""
+    decoders: dict[str, Decoder] = field(default_factory=dict, compare=False)
+    """Decoders that were made so far, by stream."""
+
+    def decoder(self, stream: str) -> Decoder:
+        if stream not in self.decoders:
+            self.decoders[stream] = self.sources[stream].decoder(self.graph.columns(stream))
+        return self.decoders[stream]
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedSetup:
+    """A setup that Spark sends to each worker once, when a task first asks for it."""
+
+    key: str
+    sent: Broadcast[bytes]
+
+    @staticmethod
+    def of(context: SparkContext, setup: Setup) -> ShippedSetup:
+        # Functions of users may be lambdas, which only cloudpickle can send.
+        return ShippedSetup(secrets.token_hex(8), context.broadcast(cloudpickle.dumps(setup)))  # type: ignore[no-untyped-call]
+
+    @property
+    def setup(self) -> Setup:
+        """The setup, in a worker."""
+        if self.key not in _SETUPS:
+            for old in list(_SETUPS)[: 1 - _MOST_SETUPS]:
+                del _SETUPS[old]
+            _SETUPS[self.key] = pickle.loads(self.sent.value)  # noqa: S301 - from our own driver
+        return _SETUPS[self.key]
+
+
+_MOST_SETUPS = 8
+_SETUPS: dict[str, Setup] = {}
+"""Setups that this worker keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +97,10 @@ class StepDirective:
     again: tuple[str, ...] = ()
     """Tables that are read again in this step."""
     finishing: bool = False
+    repeated: bool = False
+    """Whether an earlier attempt at the step was interrupted."""
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each stream before the step."""
-
-    def announce(self, context: SparkContext) -> None:
-        """Attach the directive to the Spark jobs of this thread."""
-        context.setLocalProperty(_DIRECTIVE, json.dumps(to_json(self)))
-
-
-def read_announcement() -> StepDirective:
-    """Return the directive of the step that this task belongs to."""
-    text = task_context().getLocalProperty(_DIRECTIVE)
-    if text is None:
-        hint = "is PYSPARK_PIN_THREAD set to false? It must be true, as it is by default"
-        raise InternalError("I303", "the directive of the step did not reach a Spark task", hint=hint)
-    return from_json(StepDirective, json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +123,3 @@ def watermarks_after(setup: Setup, directive: StepDirective, latest: Mapping[str
 def arrivals_after(setup: Setup, directive: StepDirective, rows: Mapping[str, int]) -> dict[str, int]:
     """Return the number of raw rows of each stream, including this step; every task computes the same."""
     return add_counts({stream: directive.arrived.get(stream, 0) for stream in setup.streams}, rows)
-
-
-def task_context() -> TaskContext:
-    context = TaskContext.get()
-    assert context is not None
-    return context

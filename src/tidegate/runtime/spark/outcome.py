@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.connectors.ranges import RangeEnd, SourcePosition
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.control import ControlRecord
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import decide_after_step, decode_records, decode_reports, encode_values
 from tidegate.runtime.spark.directives import Setup, StepDirective, arrivals_after, watermarks_after
-from tidegate.runtime.spark.rows import PayloadKind, read_rows
+from tidegate.runtime.spark.rows import PayloadKind, Row
 
 
 class Outcome:
@@ -26,7 +27,7 @@ class Outcome:
         setup: Setup,
         before: Record,
         directive: StepDirective,
-        batches: Iterable[pa.RecordBatch],
+        received: Iterable[Row],
         seconds: Callable[[], float],
     ) -> None:
         self.setup, self.before, self.directive, self.seconds = setup, before, directive, seconds
@@ -34,23 +35,22 @@ class Outcome:
         self.results: list[tuple[str, pa.RecordBatch]] = []
         latest: dict[str, int] = {}
         rows = Counter[str]()
-        for row in read_rows(batches):
-            match row.kind:
+        for row in received:
+            match PayloadKind(row.kind):
                 case PayloadKind.REPORT:
-                    reports.append((row.bucket, row.value))
+                    reports.append((row.bucket, row.payload))
                 case PayloadKind.RESULT:
                     self.results.append((setup.outputs[row.number], row.batch))
                 case PayloadKind.LATEST:
                     stream = setup.streams[row.number]
-                    latest[stream] = max(row.value, latest.get(stream, row.value))
+                    latest[stream] = max(row.payload, latest.get(stream, row.payload))
                 case PayloadKind.ARRIVED:
                     # Each task sends its count to every bucket: count it once.
-                    rows[setup.streams[row.number]] += row.value if row.bucket == 0 else 0
-                case PayloadKind.NOTHING:
-                    pass
+                    rows[setup.streams[row.number]] += row.payload if row.bucket == 0 else 0
                 case _:
                     raise AssertionError(row.kind)
         self.reports = [report for _, report in sorted(reports, key=itemgetter(0))]
+        self.rows = rows
         self.heard = [stream for stream, count in rows.items() if count]
         self.watermarks = watermarks_after(setup, directive, latest)
         self.arrived = arrivals_after(setup, directive, rows)
@@ -70,7 +70,15 @@ class Outcome:
             found[stream] = joint_spread((low, high), found.get(stream))
         return found
 
-    def record(self, positions: Mapping[str, str]) -> Record:
+    @property
+    def ends(self) -> dict[str, list[RangeEnd]]:
+        """How far each range was read, by stream; those of one part are in order."""
+        found: dict[str, list[RangeEnd]] = {}
+        for stream, end in (each for report in self.reports for each in report["ends"]):
+            found.setdefault(stream, []).append(end)
+        return {stream: sorted(ends, key=lambda each: each.range.begin) for stream, ends in found.items()}
+
+    def record(self, positions: Mapping[str, SourcePosition], tables: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
         state, control = {**self.before.state, **files}, encode_values(self.control)
-        return Record(self.directive.step, self.watermarks, state, positions, self.arrived, control)
+        return Record(self.directive.step, self.watermarks, state, positions, tables, self.arrived, control)

@@ -1,0 +1,68 @@
+"""One step as one Spark job, over RDDs of a few large rows.
+
+DataFrames would cost more than twice as much for such a job: Spark plans and compiles each of them, and passes rows
+between Python functions through Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from tidegate.connectors.ranges import SourceRange
+from tidegate.runtime.spark.directives import Setup, ShippedSetup, StepDirective, StepStart
+from tidegate.runtime.spark.rows import Row
+from tidegate.runtime.spark.step_ranges import divide, total_bytes
+from tidegate.runtime.spark.tasks import KeyedRow, LevelTask, ReadTask, WholeTask
+
+PARALLEL_FROM = 8 << 20
+"""With a single bucket, one task reads everything if that is fewer bytes; otherwise several tasks read."""
+
+
+class StepJob:
+    """Runs the steps of a job in a Spark session."""
+
+    def __init__(self, spark: SparkSession, setup: Setup, queries: str) -> None:
+        self.context, self.setup, self.queries = spark.sparkContext, setup, queries
+        self.shipped = ShippedSetup.of(self.context, setup)
+        self._partitions: dict[int, RDD[Any]] = {}
+
+    def run(
+        self,
+        directive: StepDirective,
+        start: StepStart,
+        ranges: Mapping[str, Sequence[SourceRange]],
+        tables: Sequence[Row],
+    ) -> list[Row]:
+        """Run a step; return the rows that its tasks send to the driver."""
+        self.context.setJobDescription(f"tidegate: {self.queries}: {directive.label}")
+        setup = self.setup
+        levels = range(1, setup.graph.levels)
+        if setup.buckets == 1 and total_bytes(setup.sources, ranges) < PARALLEL_FROM:
+            pieces = [(stream, each) for stream, some in ranges.items() for each in some]
+            whole = WholeTask(self.shipped, directive, start, pieces, tables)
+            return [row for _, row in self._make_partitions(1).mapPartitionsWithIndex(whole).collect()]
+        rows = self._read(directive, ranges, tables)
+        for some in [levels] if setup.buckets == 1 and levels else [range(level, level + 1) for level in levels]:
+            task = LevelTask(self.shipped, directive, start, some)
+            rows = rows.partitionBy(setup.buckets, int).mapPartitionsWithIndex(task)
+        return [row for _, row in rows.collect()]
+
+    def _read(
+        self, directive: StepDirective, ranges: Mapping[str, Sequence[SourceRange]], tables: Sequence[Row]
+    ) -> RDD[KeyedRow]:
+        shares = divide(self.setup.sources, ranges, self.context.defaultParallelism)
+        task = ReadTask(self.shipped, directive, shares or [[]])
+        rows = self._make_partitions(len(task.ranges)).mapPartitionsWithIndex(task)
+        if tables:
+            rows = rows.union(self.context.parallelize([(row.bucket, row) for row in tables], 1))
+        return rows
+
+    def _make_partitions(self, number: int) -> RDD[Any]:
+        """Return an RDD with a number of partitions; it is made once, as that takes as long as a small job."""
+        if number not in self._partitions:
+            self._partitions[number] = self.context.parallelize(range(number), number)
+        return self._partitions[number]

@@ -1,0 +1,118 @@
+"""Choose the ranges that a step reads, and divide them among tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tidegate.connectors.ranges import RangeEnd, Source, SourcePosition, SourceRange
+from tidegate.connectors.source import step_limits
+
+ROWS_PER_STEP = 2_000_000
+"""Number of rows that a step reads of a stream, if there are so many."""
+
+_FIRST_BYTES_PER_ROW = 40
+"""Estimate of the length of a row in a text file, before the first one was read."""
+
+_BYTES_PER_STORED_ROW = 10
+"""Estimate of the length of a row in a file of columns or a compressed one."""
+
+_LARGE_FILE = 32 << 20
+"""Files of columns that are larger than this are read in parts."""
+
+
+class RangeQueue:
+    """The ranges of a stream that wait to be read, and the position before them."""
+
+    def __init__(self, source: Source, position: SourcePosition) -> None:
+        self.source, self.position = source, position
+        self._waiting: list[SourceRange] = []
+        self._taken: list[tuple[SourceRange, SourceRange]] = []  # as taken, and as it waited
+        self._bytes_per_row = float(_FIRST_BYTES_PER_ROW)
+
+    def list_ranges(self, *, growing: bool) -> None:
+        """List the source, unless listed ranges still wait."""
+        if not self._waiting:
+            self._waiting = self.source.find_ranges(self.position, growing=growing)
+
+    def forget_listing(self) -> None:
+        self._waiting = []
+
+    def take(self, rows: int) -> tuple[SourceRange, ...]:
+        """Return the next ranges, with about as many rows."""
+        rows, most = step_limits(self.source, rows)
+        left = int(rows * self._bytes_per_row) if self.source.counts_bytes else rows
+        self._taken = []
+        while self._waiting and left > 0 and len(self._taken) != most:
+            waiting = self._next_waiting()
+            taken = self._cut(waiting, left)
+            self._taken.append((taken, waiting))
+            left -= _size_of(taken) if taken.end is not None else _size_of(taken) // _BYTES_PER_STORED_ROW
+        return tuple(taken for taken, _ in self._taken)
+
+    def _cut(self, waiting: SourceRange, size: int) -> SourceRange:
+        """Return the beginning of a range that is larger than `size`."""
+        # Of files of columns, only whole row groups can be read.
+        if waiting.end is None or (waiting.mark is not None and not self.source.counts_bytes):
+            return waiting
+        return replace(waiting, end=min(waiting.end, waiting.begin.offset + size))
+
+    def _next_waiting(self) -> SourceRange:
+        """Return the next range; one in a large file of columns is divided first."""
+        first = self._waiting.pop(0)
+        if first.end is None and not self.source.counts_bytes and _size_of(first) > _LARGE_FILE:
+            parts = self.source.split_range(first, -(-_size_of(first) // _LARGE_FILE))
+            first, self._waiting = parts[0], [*parts[1:], *self._waiting]
+        return first
+
+    def settle(self, ends: Sequence[RangeEnd], rows: int) -> None:
+        """Advance the position after the ranges of a step were read, which had some rows."""
+        self.position = self.position.after(ends)
+        reached = {each.range.part: each for each in ends}
+        rest = [_rest_of(taken, waiting, reached.get(taken.part)) for taken, waiting in self._taken]
+        bad = {each.range.part for each in ends if each.is_bad}
+        self._waiting = [each for each in (*rest, *self._waiting) if each is not None and each.part not in bad]
+        self._taken = []
+        if self.source.counts_bytes and rows:
+            read = sum(each.reached.offset - each.range.begin.offset for each in ends)
+            self._bytes_per_row = max(1.0, read / rows)
+
+
+def _rest_of(taken: SourceRange, waiting: SourceRange, end: RangeEnd | None) -> SourceRange | None:
+    """Return what is left of a range of which only the first part was taken."""
+    if taken.end == waiting.end or end is None or end.reached <= taken.begin:
+        return None
+    return replace(waiting, begin=end.reached)
+
+
+def _size_of(each: SourceRange) -> int:
+    """Return the size of a range in its unit; for whole files of columns, the bytes of the file."""
+    if each.end is not None:
+        return each.end - each.begin.offset
+    return each.mark.size if each.mark is not None else 0
+
+
+def divide(
+    sources: Mapping[str, Source], ranges: Mapping[str, Sequence[SourceRange]], tasks: int
+) -> list[list[tuple[str, SourceRange]]]:
+    """Divide ranges among tasks, so that each gets about as much to read; large ranges are split."""
+    pieces: list[tuple[str, SourceRange]] = []
+    for stream, some in ranges.items():
+        parts = max(1, tasks // max(1, len(some)))
+        pieces += [(stream, p) for each in some for p in sources[stream].split_range(each, parts)]
+    shares: list[list[tuple[str, SourceRange]]] = [[] for _ in range(min(tasks, len(pieces)))]
+    sizes = [0] * len(shares)
+    for piece in sorted(pieces, key=lambda each: -_size_of(each[1])):
+        least = sizes.index(min(sizes))
+        shares[least].append(piece)
+        sizes[least] += _size_of(piece[1])
+    return shares
+
+
+def total_bytes(sources: Mapping[str, Source], ranges: Mapping[str, Sequence[SourceRange]]) -> int:
+    """Return an estimate of the bytes in ranges."""
+    return sum(
+        _size_of(each) * (1 if sources[stream].counts_bytes or each.end is None else _FIRST_BYTES_PER_ROW)
+        for stream, some in ranges.items()
+        for each in some
+    )
