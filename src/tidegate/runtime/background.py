@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from tidegate.runtime.checkpoint_lock import CheckpointLock
 from tidegate.runtime.job import Progress, QueryState
 from tidegate.runtime.pieces import out_of_memory_error
 
@@ -18,6 +21,7 @@ class BackgroundRun(ABC):
         self._ended = threading.Event()
         self._outcome = QueryState.RUNNING
         self._error: BaseException | None = None
+        self._lock: CheckpointLock | None = None
 
     @property
     def state(self) -> QueryState:
@@ -37,6 +41,24 @@ class BackgroundRun(ABC):
     def _work(self) -> QueryState:
         """Run the job to its end and return its final state."""
 
+    @contextmanager
+    def _hold_lock(self, checkpoint: str | None) -> Iterator[None]:
+        """Lock the checkpoint until the job ends; release it at once if its start fails."""
+        self._lock = CheckpointLock(checkpoint) if checkpoint is not None else None
+        try:
+            yield
+        except BaseException:
+            self._release_lock()
+            raise
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
     def _begin(self) -> None:
         threading.Thread(target=self._run_guarded, name="tidegate", daemon=True).start()
 
@@ -49,4 +71,5 @@ class BackgroundRun(ABC):
         except BaseException as error:  # noqa: BLE001 - `wait` and readers of results raise it
             self._outcome, self._error = QueryState.FAILED, error
         finally:
+            self._release_lock()
             self._ended.set()

@@ -162,7 +162,7 @@ class Engine:
             return
         for place, version in self.state.items():
             before = self._saved.get(place, Version())
-            self._saved[place] = self.store.save(*place, self.step_number - 1, version.chunks, before)
+            self._saved[place] = self.store.save(*place, self.step_number, version.chunks, before)
         self.state = dict(self._saved)
 
     def _forget_tables(self, again: Collection[str]) -> None:

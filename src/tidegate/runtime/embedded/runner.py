@@ -49,20 +49,26 @@ class EmbeddedRun(BackgroundRun):
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.tables: dict[str, str] = {}
         """Version of each table that was read."""
-        self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
-        last = self._recover()
-        self._inputs = {
-            stream: StreamInput(source, last.positions.get(stream, START) if last else START, job.graph.columns(stream))
-            for stream, source in job.sources.items()
-            if not source.stream.is_table
-        }
-        self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
-        self.engine.on_piece = self._emit_output
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
-        self._silence = job.track_silence(self.engine.watermarks)
         self._time_passed = BEGINNING
         self._stopping = threading.Event()
-        self._begin()
+        with self._hold_lock(checkpoint):
+            self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
+            last = self._recover()
+            self._inputs = self._open_inputs(last)
+            self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
+            self.engine.on_piece = self._emit_output
+            self._silence = job.track_silence(self.engine.watermarks)
+            self._begin()
+
+    def _open_inputs(self, last: Record | None) -> dict[str, StreamInput]:
+        """Return the input of each stream, at the position of the newest record."""
+        positions = last.positions if last else {}
+        return {
+            stream: StreamInput(source, positions.get(stream, START), self.job.graph.columns(stream))
+            for stream, source in self.job.sources.items()
+            if not source.stream.is_table
+        }
 
     def finish(self) -> None:
         self.once = True
@@ -113,6 +119,7 @@ class EmbeddedRun(BackgroundRun):
         self._run_step(found, intent)
 
     def _run_step(self, found: Mapping[str, StepInput], intent: Intent) -> None:
+        self._check_lock()
         self._open_outputs(step_label(intent.step))
         again = [t for t in intent.tables if t in self.tables]
         raw = {s: each.batches for s, each in found.items()} | {t: self._read_table(t) for t in intent.tables}

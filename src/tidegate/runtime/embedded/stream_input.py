@@ -39,7 +39,10 @@ class StreamInput:
         ranges: list[SourceRange] = []
         rows, most = step_limits(self.source, rows)
         left = rows
-        while 2 * left >= rows and len(ranges) != most and (reader := self._open_next(rows, growing=growing)) is not None:
+        while 2 * left >= rows and len(ranges) != most:
+            reader = self._open_next(rows, growing=growing)
+            if reader is None:
+                break
             before = reader.end.reached
             while 2 * left >= rows and (batch := next(self._batches, None)) is not None:
                 batches.append(batch)

@@ -25,7 +25,7 @@ from tidegate.runtime.spark.failures import explain_failure
 from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import Row
-from tidegate.runtime.spark.sources import inboxes_of, start_feeds
+from tidegate.runtime.spark.sources import FrameFeed, inboxes_of, start_feeds
 from tidegate.runtime.spark.step_job import StepJob
 from tidegate.runtime.spark.step_ranges import ROWS_PER_STEP, RangeQueue
 from tidegate.runtime.spark.task_output import ROWS_PER_BATCH
@@ -60,33 +60,45 @@ class SparkRun(BackgroundRun):
             raise DataError("D107", message, hint="run it with --runtime embedded")
         self.settings, self.on_rows = settings, on_rows
         self.checkpoint = Checkpoint(settings.checkpoint)
-        self.checkpoint.claim({**job.identity, "buckets": job.buckets})
-        self._last = self.checkpoint.last_record()
-        self._interrupted = self.checkpoint.interrupted_intent(self._last)
-        if self._last is None:
-            clear_sinks(job.sinks)
-        else:
-            self.progress.control = decode_records(job.graph, self._last.control)
-        self._silence = job.track_silence(self._last.watermarks if self._last else job.first_watermarks())
-        try:
-            self._feeds = start_feeds(job, inboxes, once=settings.once)
-            self._inboxes = inboxes
-            self.job = job = replace(job, sources={**job.sources, **inboxes})
-            self.setup = _make_setup(job, settings.checkpoint)
-            self._step_job = StepJob(spark, self.setup, ", ".join(dict.fromkeys(s.query for s in job.graph.stages)))
-        except LOST_JAVA_ERRORS as error:
-            raise explain_failure(error) or error from error
-        positions = self._last.positions if self._last else {}
-        self._queues = {
-            stream: RangeQueue(source, positions.get(stream, START))
-            for stream, source in job.sources.items()
-            if not source.stream.is_table
-        }
+        self._inboxes = inboxes
         self._watch = FileWatch()
         self._finishing = settings.once
         self._stopping = threading.Event()
         self._time_passed = perf_counter()
-        self._begin()
+        with self._hold_lock(settings.checkpoint):
+            self._last = self._recover(job)
+            self._interrupted = self.checkpoint.interrupted_intent(self._last)
+            self._silence = job.track_silence(self._last.watermarks if self._last else job.first_watermarks())
+            self._feeds = self._start(job, spark)
+            self._begin()
+
+    def _recover(self, job: Job) -> Record | None:
+        """Return the newest record; without one, remove what an earlier run published."""
+        self.checkpoint.claim({**job.identity, "buckets": job.buckets})
+        last = self.checkpoint.last_record()
+        if last is None:
+            clear_sinks(job.sinks)
+        else:
+            self.progress.control = decode_records(job.graph, last.control)
+        return last
+
+    @deep_recursion()
+    def _start(self, job: Job, spark: SparkSession) -> list[FrameFeed]:
+        """Send the job to Spark, and start to fill the inboxes."""
+        self.job = replace(job, sources={**job.sources, **self._inboxes})
+        self.setup = _make_setup(self.job, self.settings.checkpoint)
+        positions = self._last.positions if self._last else {}
+        self._queues = {
+            stream: RangeQueue(source, positions.get(stream, START))
+            for stream, source in self.job.sources.items()
+            if not source.stream.is_table
+        }
+        try:
+            queries = ", ".join(dict.fromkeys(stage.query for stage in job.graph.stages))
+            self._step_job = StepJob(spark, self.setup, queries)
+            return start_feeds(job, self._inboxes, once=self.settings.once)
+        except LOST_JAVA_ERRORS as error:
+            raise explain_failure(error) or error from error
 
     def finish(self) -> None:
         self._finishing = True
@@ -167,6 +179,7 @@ class SparkRun(BackgroundRun):
 
     def _run_step(self, intent: Intent, *, repeated: bool = False) -> None:
         """Run a step. After a crash it is repeated, with the same result."""
+        self._check_lock()
         began = perf_counter()
         before = self._last or Record(0, self.job.first_watermarks())
         if not self.progress.steps:

@@ -40,6 +40,7 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.python.daemon.module": "tidegate.runtime.spark.daemon",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Spark writes several files per batch for its own logs of a query: write no checksum file for each.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
