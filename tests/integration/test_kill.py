@@ -113,8 +113,9 @@ class Run:
     def record(self, step: int) -> Path:
         return self.checkpoint / "steps" / f"{step:010d}.json"
 
-    def commit(self, step: int) -> Path:
-        return self.checkpoint / "spark" / "commits" / str(step)
+    @property
+    def record_names(self) -> set[str]:
+        return {path.name for path in self.checkpoint.glob("steps/*.json")}
 
     def results(self, label: str, *, of: str = "*") -> list[Path]:
         return list(self.out.glob(f"{of}/{label}-*"))
@@ -153,14 +154,15 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def started(query: Path, run: Run) -> Process:
+def started(query: Path, run: Run, runtime: str = "spark") -> Process:
     run.folder.mkdir(exist_ok=True)
     arguments = ("run", query, "--once", "--checkpoint", run.checkpoint, "--out", run.out, "--buckets", "2")
+    arguments += ("--runtime", runtime)
     return tidegate(*arguments, log=run.folder / "log")
 
 
-def finished(query: Path, run: Run) -> None:
-    process = started(query, run)
+def finished(query: Path, run: Run, runtime: str = "spark") -> None:
+    process = started(query, run, runtime)
     try:
         assert process.wait() in ENDED_WELL, process.words
     finally:
@@ -172,12 +174,12 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
     run = Run(tmp_path_factory.mktemp("undisturbed"))
     finished(query, run)
     found = run.published
-    assert run.commit(FILES - 1).exists(), "each file is a micro-batch of its own"
+    assert run.record(FILES).exists(), "each file is a step of its own"
     queries = {f"query_{number}" for number in range(1, 6)}
     assert found.relations.keys() == queries | {"bargain", "wanted", "crowded", "busy"}
     assert all(found.relations.values())
     assert found.reasons == {"late", "malformed", "division_by_zero", "registered_twice"}
-    recorded = json.loads(run.record(FILES - 1).read_text())["content"]
+    recorded = json.loads(run.record(FILES).read_text())["content"]
     assert '"step": ' in json.dumps(recorded["control"]), "the join is steered"
     assert [json.loads(line)["compared_share"] < 0.9 for line in found.shed] == [True] * FILES
     return found
@@ -185,37 +187,24 @@ def undisturbed(query: Path, tmp_path_factory: pytest.TempPathFactory) -> Publis
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill: what to wait for, how long after it at most, and whether that was in time."""
+    """When to kill: what to wait for, and how long after it at most."""
 
     has_come: Callable[[Run], bool]
     delay: float
-    was_hit: Callable[[Run], bool]
 
 
 MOMENTS = [
-    # After results were published, before Spark knows.
-    Moment(
-        lambda run: bool(run.results(batch(2), of="dead_letters")),  # they are published last
-        0.0,
-        lambda run: not run.commit(2).exists(),
-    ),
-    # In the middle of a micro-batch, while state is written and old state removed.
-    Moment(
-        lambda run: bool(run.state_files(CLEAN_EVERY)),
-        0.05,
-        lambda run: bool(run.state_files(CLEAN_EVERY)) and not run.record(CLEAN_EVERY).exists(),
-    ),
+    # When results were published: perhaps before the record of the step is written.
+    Moment(lambda run: bool(run.results(batch(3), of="dead_letters")), 0.0),
+    # In the middle of a step, while state is written and old state removed.
+    Moment(lambda run: bool(run.state_files(CLEAN_EVERY)), 0.05),
     # While all that is held back comes out.
-    Moment(
-        lambda run: run.commit(FILES - 1).exists() and run.is_finishing,
-        0.5,
-        lambda run: run.is_finishing,
-    ),
+    Moment(lambda run: run.record(FILES).exists() and run.is_finishing, 0.0),
 ]
 
 
 def is_hit(query: Path, run: Run, moment: Moment, delay: float) -> bool:
-    """Kill a run at the moment; answers whether it was hit."""
+    """Kill a run at the moment; answers whether it still ran."""
     process = started(query, run)
     try:
         came = process.wait_until(lambda: moment.has_come(run))
@@ -223,16 +212,48 @@ def is_hit(query: Path, run: Run, moment: Moment, delay: float) -> bool:
         is_running = process.is_alive
     finally:
         process.kill()
-    return came and is_running and moment.was_hit(run)
+    return came and is_running
 
 
 def test_a_run_that_is_killed_thrice_and_started_again_gives_the_same_results(query, undisturbed, tmp_path):
     dice = random.Random(1)
     runs = (Run(tmp_path / f"run-{attempt}") for attempt in range(ATTEMPTS))
     run = next((r for r in runs if all(is_hit(query, r, m, dice.uniform(0, m.delay)) for m in MOMENTS)), None)
-    assert run is not None, "always too early or too late"
+    assert run is not None, "always too late"
     finished(query, run)
     assert_same(run, undisturbed)
+
+
+KILLS = int(os.environ.get("KILLS", "0"))
+"""Number of kills in each campaign; by default a few."""
+
+
+@pytest.mark.parametrize(("runtime", "kills"), [("embedded", KILLS or 6), ("spark", KILLS or 1)])
+def test_a_run_that_is_killed_at_random_moments_gives_the_same_results(query, tmp_path, runtime, kills):
+    whole = Run(tmp_path / "whole")
+    finished(query, whole, runtime)
+    expected, dice, done = whole.published, random.Random(kills), 0
+    for number in range(1, 1 + kills):
+        run = Run(tmp_path / f"run-{number}")
+        while done < kills and kill_after_progress(query, run, runtime, dice.uniform(0, 0.4)):
+            done += 1
+        finished(query, run, runtime)
+        assert_same(run, expected)
+        if done == kills:
+            return
+    raise AssertionError(f"only {done} of {kills} kills hit a running process")
+
+
+def kill_after_progress(query: Path, run: Run, runtime: str, delay: float) -> bool:
+    """Start a run, wait until it has done another step, kill it after a delay; answers whether it still ran."""
+    before = run.record_names
+    process = started(query, run, runtime)
+    try:
+        process.wait_until(lambda: run.record_names != before)
+        time.sleep(delay)
+        return process.is_alive
+    finally:
+        process.kill()
 
 
 def stopped(query: Path, run: Run, step: int, stop: Callable[[Process], None]) -> tuple[int, list[str]]:
@@ -261,10 +282,10 @@ def kill_java(process: Process) -> None:
 
 def kill_workers(process: Process, run: Run) -> None:
     """Kill all Python workers of Spark, once in each of several steps."""
-    for step in range(FILES - 4, FILES - 1):
+    for step in range(FILES - 3, FILES):
         process.wait_until(run.record(step).exists)
         family = descendants(process.popen.pid)
-        daemon = next(pid for pid, command in family.items() if "pyspark.daemon" in command)
+        daemon = next(pid for pid, command in family.items() if "spark.daemon" in command)
         for pid in descendants(daemon):
             os.kill(pid, signal.SIGKILL)
 
@@ -273,14 +294,14 @@ def test_what_is_lost_or_told_to_stop_says_so_leaves_nothing_running_and_goes_on
     query, undisturbed, tmp_path
 ):
     run = Run(tmp_path / "run")
-    code, words = stopped(query, run, 1, kill_java)
+    code, words = stopped(query, run, 2, kill_java)
     assert (code, len(words)) == (3, 2)
     assert words[0].startswith("error[D402]: the Java process of Spark ended while the query ran (killed by signal 9)")
     assert "the checkpoint is intact" in words[0]
-    code, words = stopped(query, run, 3, lambda process: process.popen.terminate())
+    code, words = stopped(query, run, 4, lambda process: process.popen.terminate())
     assert (code, words[0]) == (143, "stopping after the current step …")
     assert [line.partition(":")[0] for line in words[2:]] == ["dead letters", "query_5 has shed"]
-    code, words = stopped(query, run, FILES - 5, lambda process: kill_workers(process, run))
+    code, words = stopped(query, run, FILES - 4, lambda process: kill_workers(process, run))
     assert code in ENDED_WELL, words
     assert_same(run, undisturbed)
 
@@ -288,7 +309,7 @@ def test_what_is_lost_or_told_to_stop_says_so_leaves_nothing_running_and_goes_on
 # ---- the state that a crash leaves behind, made by hand
 
 BEFORE, AFTER = 4, 6
-LAST = BEFORE - 1
+LAST = BEFORE
 
 
 def ran(spark: SparkSession, data: Path, run: Run) -> None:
@@ -317,15 +338,8 @@ def half(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Half:
     return Half(data, run, whole.published)
 
 
-def forget_commit(run: Run) -> None:
-    """The step is done and recorded, but Spark will do it again."""
-    run.commit(LAST).unlink()
-    run.commit(LAST).with_name(f".{LAST}.crc").unlink(missing_ok=True)
-
-
 def forget_record(run: Run) -> None:
     """Results are published, state is written, and nobody knows."""
-    forget_commit(run)
     run.record(LAST).unlink()
 
 
@@ -366,7 +380,7 @@ def forget_final(run: Run) -> None:
     staged.with_name(f"{staged.name}.manifest").write_text('["level_2_00000_00000.parquet"]')
 
 
-@pytest.mark.parametrize("fault", [forget_commit, forget_results, forget_some_results, damage_state, forget_final])
+@pytest.mark.parametrize("fault", [forget_record, forget_results, forget_some_results, damage_state, forget_final])
 def test_a_step_that_is_done_again_over_what_a_crash_left_gives_the_same_results(fault, spark, half, tmp_path):
     run = half.run.copied(tmp_path / "run")
     fault(run)
@@ -380,7 +394,7 @@ def test_what_the_end_brought_out_is_taken_back_when_the_run_goes_on(spark, half
     assert run.results("final")
     with Session(spark=spark, buckets=2) as session:
         running = session.sql(whole_program(half.data), checkpoint=str(run.checkpoint), out=str(run.out))
-        while not run.record(AFTER - 1).exists():
+        while not run.record(AFTER).exists():
             assert not running.wait(0.1)
     assert not run.results("final")
     ran(spark, half.data, run)

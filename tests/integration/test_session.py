@@ -304,7 +304,7 @@ def test_a_streaming_frame_of_spark_is_a_stream(spark, tmp_path, capsys):
         assert rows(query.results()) == [validity(0, 2, 21.0), validity(2, 12, 22.0)]
         assert query.progress().rows_in == 3
         capsys.readouterr()
-        query._run.query.explain()
+        query._run._feeds[0].query.explain()
         plan = capsys.readouterr().out
         write_parquet(folder, "3.parquet", [28], [25.0])
         assert rows(query.finish()) == [validity(0, 2, 21.0), validity(2, 12, 22.0), validity(28, 38, 25.0)]

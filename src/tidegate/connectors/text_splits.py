@@ -17,7 +17,7 @@ SMALLEST = 4 << 20
 
 _BLOCK = 1 << 20
 _LINE_BLOCK = 1 << 14
-_ALL_ROWS = 1 << 40
+_ROWS_BETWEEN_CUTS = 1024
 
 
 def split_lines(files: FileSet, whole: SourceRange, parts: int, rules: LineRules) -> list[SourceRange]:
@@ -82,10 +82,10 @@ def _read_line(data: Any) -> bytes:
 def _cuts_at_rows(
     files: FileSet, file: File, whole: SourceRange, wanted: Sequence[int], rules: LineRules
 ) -> Iterator[Point]:
-    """Yield the point after the first block of rows that ends at or after each wanted offset."""
+    """Yield a point between rows soon after each wanted offset."""
     left = list(wanted)
     with files.open(file, offset=whole.begin.offset) as data:
-        for found in rows_of_range(data, file, whole, _ALL_ROWS, rules):
+        for found in rows_of_range(data, file, whole, _ROWS_BETWEEN_CUTS, rules):
             if left and found.after.offset >= left[0]:
                 left = [each for each in left if each > found.after.offset]
                 yield found.after

@@ -28,9 +28,9 @@ def explain_failure(error: Exception) -> TidegateError | None:
 def _explain_spark(error: Exception) -> TidegateError:
     """Return the Tidegate error that a task raised, else an error with Spark's reason."""
     text = str(error)
-    if told := _OURS.search(text):
-        code, message, hint = told.groups()
-        return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint)
+    if ours := _OURS.findall(text):
+        code, message, hint = ours[-1]  # the others are its causes
+        return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint or None)
     if "No module named 'tidegate" in text:
         return missing_tidegate_error()
     if "Python worker exited unexpectedly" in text:

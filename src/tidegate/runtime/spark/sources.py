@@ -44,7 +44,7 @@ class FrameFeed:
         """Set when there may be a new delivery."""
         where = posixpath.join(inbox.folder, "spark")
         writer = frame.writeStream.foreachBatch(self._deliver).option("checkpointLocation", where)
-        self.query: StreamingQuery = writer.trigger(**({"availableNow": True} if once else {})).start()
+        self.query: StreamingQuery = (writer.trigger(availableNow=True) if once else writer).start()
 
     def _deliver(self, rows: DataFrame, number: int) -> None:
         """Put a micro-batch into the inbox, unless it is there already."""
