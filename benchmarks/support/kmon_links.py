@@ -152,7 +152,7 @@ def _run(bench: Bench, folder: Path, label: str) -> Ran:
         running.wait()
         run, progress = running._run, running.progress()  # noqa: SLF001 - Spark's own figures of the batches
         assert isinstance(run, SparkRun)
-    took = [p["durationMs"]["triggerExecution"] / 1000 for p in run.query.recentProgress if p["numInputRows"]]
+    took = [step.seconds for step in run.progress.recent_steps if step.rows]
     ran = Ran(sum(took[SKIPPED:]), progress.peak_state_bytes, progress.cold_bytes)
     say(f"links, {label}: {ran}")
     return ran

@@ -136,7 +136,7 @@ def spark_figures(*, quick: bool) -> tuple[dict[str, float], bool]:
             running.wait()
             run, progress = running._run, running.progress()  # noqa: SLF001 - Spark's own figures of the batches
             assert isinstance(run, SparkRun)
-        seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in run.query.recentProgress if p["numInputRows"]]
+        seconds = [step.seconds for step in run.progress.recent_steps if step.rows]
         right = _are_right(folder, load)
     steady = seconds[SKIPPED:-2]
     figures = {

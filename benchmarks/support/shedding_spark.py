@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -27,7 +26,6 @@ from pyarrow import json
 from benchmarks.support.report import say
 from benchmarks.support.spark import Bench, files
 from tidegate.runtime.shedding import SHEDDING_SCHEMA
-from tidegate.runtime.spark.runner import SparkRun
 from tidegate.session import Session
 
 SECOND = 1_000_000
@@ -163,17 +161,8 @@ def _run(folder: Path, phases: Phases, streams: dict[str, Seen]) -> list[Batch]:
         feeding.start()
         feeding.join()
         running.finish()
-        run = running._run  # noqa: SLF001 - Spark's own figures of the batches
-        assert isinstance(run, SparkRun)
-        progress = [p for p in run.query.recentProgress if p["numInputRows"]]
-    return [
-        Batch(
-            p["batchId"],
-            datetime.fromisoformat(p["timestamp"]).timestamp() - clock,
-            p["durationMs"]["triggerExecution"] / 1000,
-        )
-        for p in progress
-    ]
+        steps = [step for step in running.progress().recent_steps if step.rows]
+    return [Batch(step.step, step.began - clock, step.seconds) for step in steps]
 
 
 def _prepare(folder: Path, phases: Phases, streams: dict[str, Seen]) -> list[tuple[float, Path, Path]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidegate.runtime.spark.runner import SparkRun
 from tidegate.runtime.spark.session import start_spark
 from tidegate.session import Session
 
@@ -50,10 +49,9 @@ class Bench:
             running = session.sql(program, once=True, out=str(self.folder / out), format="parquet")
             assert running is not None
             running.wait()
-            run = running._run  # noqa: SLF001 - Spark's own figures of the batches
-            assert isinstance(run, SparkRun)
             progress = running.progress()
-            return Rate(self.steady(run.query, rows), progress.peak_state_bytes, progress.peak_state_rows)
+            took = [step.seconds for step in progress.recent_steps if step.rows]
+            return Rate(self.steady(took, rows), progress.peak_state_bytes, progress.peak_state_rows)
 
     def native(
         self, frame: DataFrame, rows: int, out: str, *, limit: float | None = None, batches: int | None = None
@@ -78,7 +76,7 @@ class Bench:
             figure: max((s[figure] for p in query.recentProgress for s in p["stateOperators"]), default=0)
             for figure in ("memoryUsedBytes", "numRowsTotal")
         }
-        return Rate(self.steady(query, rows, batches), kept["memoryUsedBytes"], kept["numRowsTotal"])
+        return Rate(self.steady(_finished(query), rows, batches), kept["memoryUsedBytes"], kept["numRowsTotal"])
 
     def _stop_after(self, query: StreamingQuery, limit: float) -> None:
         ended = query.awaitTermination(limit)  # type: ignore[arg-type]  # fractions are fine
@@ -95,16 +93,18 @@ class Bench:
         schema = self.spark.read.parquet(str(folder)).schema
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
-    def steady(self, query: StreamingQuery, rows: int, batches: int | None = None) -> float:
-        """Rows per second of the batches after the first ones, of so many in all if some were not finished."""
-        lasted = _finished(query)
+    def steady(self, lasted: list[float], rows: int, batches: int | None = None) -> float:
+        """Rows per second of the batches after the first ones, of so many in all if some were not finished.
+
+        `lasted` has the seconds of each finished batch.
+        """
         steady = lasted[self.skipped :]
-        return rows / (batches or len(lasted)) * len(steady) / (sum(steady) / 1000)
+        return rows / (batches or len(lasted)) * len(steady) / sum(steady)
 
 
 def _finished(query: StreamingQuery) -> list[float]:
-    """How long, in milliseconds, each finished micro-batch with rows took."""
-    return [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"] > 0]
+    """How many seconds each finished micro-batch with rows took."""
+    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"] > 0]
 
 
 def files(folder: Path) -> str:

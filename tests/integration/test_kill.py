@@ -157,8 +157,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(query: Path, run: Run, runtime: str = "spark") -> Process:
     run.folder.mkdir(exist_ok=True)
     arguments = ("run", query, "--once", "--checkpoint", run.checkpoint, "--out", run.out, "--buckets", "2")
-    arguments += ("--runtime", runtime)
-    return tidegate(*arguments, log=run.folder / "log")
+    return tidegate(*arguments, "--runtime", runtime, log=run.folder / "log")
 
 
 def finished(query: Path, run: Run, runtime: str = "spark") -> None:

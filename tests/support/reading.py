@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.ranges import RangeEnd, Source, SourcePosition
+from tidegate.connectors.ranges import RangeEnd, SourcePosition
 from tidegate.physical.common.codec import from_json, to_json
 
 
 def read_rows(
-    source: Source, position: Any, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
+    source: Any, position: Any, rows: int, *, columns: frozenset[str] | None = None, growing: bool = False
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Yield raw batches after a position, each with the position after it as JSON; None is the beginning."""
     at = from_json(SourcePosition, position or {})

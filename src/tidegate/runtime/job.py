@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -140,6 +141,19 @@ OnRows = Callable[[str, pa.RecordBatch], None]
 """Callback that takes the name of an output (a query, `DEAD_LETTERS` or "shedding") and its rows."""
 
 
+class StepTime(NamedTuple):
+    """When a step began, how many raw rows it had, and how many seconds it took, from its intent to its record."""
+
+    step: int
+    began: float
+    """Seconds since 1970."""
+    rows: int
+    seconds: float
+
+
+KEPT_STEP_TIMES = 1000
+
+
 @dataclass(slots=True)
 class Progress:
     """Current figures of a job, for display."""
@@ -154,6 +168,8 @@ class Progress:
     peak_state_bytes: int = 0
     peak_state_rows: int = 0
     steps: int = 0
+    recent_steps: deque[StepTime] = field(default_factory=lambda: deque(maxlen=KEPT_STEP_TIMES))
+    """Times of the last steps."""
     control: ControlRecords = field(default_factory=lambda: NO_RECORDS)
     """The newest record of each steered operator, by ``stage/operator``."""
     operators: FiguresByOperator = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from time import perf_counter, time
 
 import pyarrow as pa
 
@@ -19,7 +20,16 @@ from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import add_figures
-from tidegate.runtime.job import FINAL, Job, OnRows, QueryState, clear_sinks, count_reasons, remove_final_results
+from tidegate.runtime.job import (
+    FINAL,
+    Job,
+    OnRows,
+    QueryState,
+    StepTime,
+    clear_sinks,
+    count_reasons,
+    remove_final_results,
+)
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateStore
@@ -120,6 +130,7 @@ class EmbeddedRun(BackgroundRun):
 
     def _run_step(self, found: Mapping[str, StepInput], intent: Intent) -> None:
         self._check_lock()
+        began = perf_counter()
         self._open_outputs(step_label(intent.step))
         again = [t for t in intent.tables if t in self.tables]
         raw = {s: each.batches for s, each in found.items()} | {t: self._read_table(t) for t in intent.tables}
@@ -129,6 +140,8 @@ class EmbeddedRun(BackgroundRun):
             heard = [s for s, batches in raw.items() if batches]
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
+        seconds = perf_counter() - began
+        self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, rows, seconds))
         # Files that are still being read are checked once they have been read to the end.
         unread = {each.reading for each in self._inputs.values()} - {None}
         reading = [

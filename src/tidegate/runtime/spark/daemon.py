@@ -1,6 +1,6 @@
 """Spark's Python daemon, which has imported what workers need before it forks them.
 
-Spark starts it with ``python -m`` (`spark.python.daemon.module`). Without it each worker would spend seconds on imports.
+Spark starts it with ``python -m`` (`spark.python.daemon.module`). Without it each worker would import for seconds.
 """
 
 import gc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, time
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,16 @@ from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, next_step, s
 from tidegate.runtime.control import decode_records, directives_of, encode_values
 from tidegate.runtime.data_warnings import FileWatch, from_report, merge_facts
 from tidegate.runtime.figures import add_figures
-from tidegate.runtime.job import DEAD_LETTERS, FINAL, Job, OnRows, QueryState, clear_sinks, remove_final_results
+from tidegate.runtime.job import (
+    DEAD_LETTERS,
+    FINAL,
+    Job,
+    OnRows,
+    QueryState,
+    StepTime,
+    clear_sinks,
+    remove_final_results,
+)
 from tidegate.runtime.outputs import merge_by_output
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
@@ -200,6 +209,8 @@ class SparkRun(BackgroundRun):
         for stream, inbox in self._inboxes.items():
             inbox.forget(self._queues[stream].position.of_part("").point.offset - 1)
         self._update_progress(outcome)
+        seconds = perf_counter() - began
+        self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, outcome.rows.total(), seconds))
 
     def _emit_final_results(self) -> None:
         """Emit the output that is still held back, as if the streams had ended. The checkpoint does not change."""
