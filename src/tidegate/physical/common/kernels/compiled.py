@@ -53,15 +53,15 @@ class Kernel:
     def machine_code(self) -> Any:
         """The dispatcher of Numba."""
         if self._machine_code is None:
-            # Threads may come here at the same time. One of their dispatchers stays, and any would do; a lock could wait
-            # for Numba's own, whose owner waits for this one.
+            # Threads may come here at the same time: one of their dispatchers stays, and any would do. A lock could
+            # wait for Numba's own, whose owner waits for this one.
             self._machine_code = _make_dispatcher(self)
         return self._machine_code
 
     @property
     def _numba_type_(self) -> Any:
         """The type by which Numba compiles a call from another kernel."""
-        return self.machine_code._numba_type_  # noqa: SLF001 - Numba's protocol
+        return self.machine_code._numba_type_
 
 
 def is_compiling() -> bool:
