@@ -161,9 +161,7 @@ def _coalesce(below: PhysicalPlan, length: int | None) -> PhysicalPlan:
     return Apply(CoalesceOperator(below.schema, UNBOUNDED if length is None else length), (below,))
 
 
-def _lower_aggregate(
-    source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit
-) -> PhysicalPlan:
+def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit) -> PhysicalPlan:
     from tidegate.physical.aggregate.operator import AggregateOperator
 
     return Apply(AggregateOperator(source.schema, keys, calls, emit), (lower(source, emit=Emit.SETTLED),))

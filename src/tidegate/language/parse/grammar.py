@@ -18,7 +18,11 @@ from lark import Lark, Token
 from lark.grammar import Rule
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
+from tidegate.language.parse.lexer import LazyContextualLexer
+
 TABLES = "grammar_tables.json.gz"
+
+_PLUGINS = {"ContextualLexer": LazyContextualLexer}
 
 Callbacks = Mapping[str, Callable[[Token], Token]]
 """Functions that Lark calls for tokens, by the name of the terminal."""
@@ -39,6 +43,7 @@ def build_parser(text: str, callbacks: Callbacks) -> Lark:
         propagate_positions=True,
         edit_terminals=_end_keywords,
         lexer_callbacks=dict(callbacks),
+        _plugins=_PLUGINS,
     )
 
 
@@ -52,7 +57,7 @@ def _end_keywords(terminal: TerminalDef) -> None:
 def build_tables(text: str) -> dict[str, Any]:
     """Return the tables of a grammar as values that JSON can hold, with what they were built from."""
     data, memo = build_parser(text, {}).memo_serialize([TerminalDef, Rule])
-    data["options"] |= {"edit_terminals": None}  # applied already
+    data["options"] |= {"edit_terminals": None, "_plugins": {}}  # applied already; given again
     return {**_identify(text), "data": data, "memo": memo}
 
 
@@ -79,8 +84,8 @@ def _restore_parser(tables: dict[str, Any], callbacks: Callbacks) -> Lark:
     table["tokens"] = _with_integer_keys(table["tokens"])
     table["states"] = {int(state): _with_integer_keys(actions) for state, actions in table["states"].items()}
     # As the parsers that Lark generates as stand-alone programs do.
-    parser: Lark = Lark._load_from_dict(data, _with_integer_keys(memo), lexer_callbacks=dict(callbacks))  # noqa: SLF001
-    return parser
+    load: Callable[..., Lark] = Lark._load_from_dict  # noqa: SLF001
+    return load(data, _with_integer_keys(memo), lexer_callbacks=dict(callbacks), _plugins=_PLUGINS)
 
 
 def _with_integer_keys(found: Mapping[str, Any]) -> dict[int, Any]:

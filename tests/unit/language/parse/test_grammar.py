@@ -10,6 +10,7 @@ import lark
 import pytest
 from lark import Lark
 
+from tidegate.errors import QueryError
 from tidegate.language.parse import grammar, parser
 
 GRAMMAR = resources.files(grammar.__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
@@ -86,7 +87,7 @@ def test_without_stored_tables_the_parser_is_built(built, monkeypatch):
 def test_errors_are_the_same_with_stored_and_with_built_tables(text, monkeypatch):
     def message() -> str:
         parser._grammar.cache_clear()
-        with pytest.raises(parser.QueryError) as caught:
+        with pytest.raises(QueryError) as caught:
             parser.parse(text)
         return caught.value.render()
 

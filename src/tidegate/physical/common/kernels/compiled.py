@@ -36,7 +36,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], **options: bool) -> None:
         update_wrapper(self, function)
-        self.options = options
+        self.function, self.options = function, options
         # Noted now: these are the sources that are imported, whatever changes until the first call.
         self.stamp = _stamp_of_sources(os.path.dirname(function.__code__.co_filename))  # noqa: PTH120 - for every kernel
         self._machine_code: Any = None
@@ -47,7 +47,7 @@ class Kernel:
         return (self.machine_code if code is None else code)(*arguments)
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # pickled by its name, as a function is
+        return self.function.__qualname__  # pickled by its name, as a function is
 
     @property
     def machine_code(self) -> Any:
@@ -97,7 +97,7 @@ def _make_dispatcher(kernel: Kernel) -> Any:
     """
     numba = _import_numba()
     decorator = numba.njit(cache=True, nogil=True, error_model="numpy", **kernel.options)
-    dispatcher = decorator(kernel.__wrapped__)  # type: ignore[attr-defined]  # set by update_wrapper
+    dispatcher = decorator(kernel.function)
     if hasattr(dispatcher, "_cache"):  # not if compilation is disabled
         index = dispatcher._cache._cache_file  # noqa: SLF001 - there is no public way
         index._source_stamp = kernel.stamp  # noqa: SLF001
