@@ -11,7 +11,6 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedT
 from lark.exceptions import VisitError
 
 from tidegate.errors import QueryError, Span
-from tidegate.language.hints.advice import advise
 from tidegate.language.parse.build_expressions import span_of, unsupported_error
 from tidegate.language.parse.build_statements import StatementBuilder
 from tidegate.language.parse.grammar import make_parser
@@ -107,6 +106,8 @@ def parse(text: str) -> tuple[Statement, ...]:
     try:
         return _parse_statements(text)
     except QueryError as error:
+        from tidegate.language.hints.advice import advise
+
         raise advise(error, text).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
