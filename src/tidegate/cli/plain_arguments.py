@@ -47,7 +47,7 @@ def _texts_by_parameter(parameters: Sequence[_Parameter], words: Sequence[str]) 
             taker = next((each for each in parameters if word in each.names), None)
             if taker is not None and not taker.is_flag and not equals and rest and not rest[0].startswith("-"):
                 equals, text = "=", rest.pop(0)
-            if taker is None or taker.is_flag == bool(equals) or word[:2] != "--" and equals:
+            if taker is None or taker.is_flag == bool(equals) or (word[:2] != "--" and equals):
                 raise _NotPlainError
         else:
             taker, text = next((each for each in arguments if each.name not in found), None), word + equals + text

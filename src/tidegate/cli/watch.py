@@ -36,7 +36,7 @@ def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Cal
 def _status_line(*, shown: bool) -> Iterator[Callable[[str], None]]:
     """Yield a function that replaces the last line of the terminal, if it is to be shown."""
     if not shown:
-        yield lambda line: None
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.live import Live
