@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _NEW_OBJECTS = 100_000
@@ -23,10 +21,9 @@ def leave_out_pandas() -> None:
         sys.meta_path.insert(0, _WithoutPandas())
 
 
-class _WithoutPandas(MetaPathFinder):
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("this command leaves out pandas", name=fullname)
-        return None
+class _WithoutPandas:
+    """Finder of modules that finds nothing, and refuses pandas."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("this command leaves out pandas", name=name)

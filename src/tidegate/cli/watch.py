@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tidegate.cli.warnings import Warnings
 from tidegate.expressions.parse.times import instant_text
 from tidegate.physical.common.control import Losses
-from tidegate.physical.common.kernels.compiled import is_compiling
+from tidegate.physical.common.kernels.compilations import is_compiling
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import describe_shed_work, shed_records

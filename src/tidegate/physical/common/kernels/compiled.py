@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, update_wrapper
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,47 +63,11 @@ class Kernel:
         return self.machine_code._numba_type_
 
 
-def is_compiling() -> bool:
-    """Return whether machine code is being made, rather than loaded from the cache on disk."""
-    return bool(_COMPILATIONS)
-
-
-_COMPILATIONS: list[Callable[..., Any]] = []
-"""Functions that are being compiled, each of which waits for the next."""
-
-
-@cache
-def _import_numba() -> Any:
-    import numba
-    from numba.core import event
-
-    class Compilations(event.Listener):  # type: ignore[misc]  # Numba is untyped
-        def on_start(self, event: Any) -> None:
-            _COMPILATIONS.append(event.data["dispatcher"].py_func)
-
-        def on_end(self, event: Any) -> None:
-            _COMPILATIONS.pop()
-
-    event.register("numba:compile", Compilations())
-    return numba
-
-
 def _make_dispatcher(kernel: Kernel) -> Any:
-    """Return the dispatcher of a kernel, with its cache on disk tied to the sources in the stamp of the kernel.
+    """Return Numba's dispatcher of a kernel, with a cache on disk."""
+    from tidegate.physical.common.kernels import numba_dispatch
 
-    Numba checks only the source of the function itself, not of functions that are compiled into it, and would run old
-    machine code after a change of those.
-    """
-    numba = _import_numba()
-    decorator = numba.njit(cache=True, nogil=True, error_model="numpy", **kernel.options)
-    dispatcher = decorator(kernel.function)
-    if hasattr(dispatcher, "_cache"):  # not if compilation is disabled
-        index = dispatcher._cache._cache_file  # noqa: SLF001 - there is no public way
-        index._source_stamp = kernel.stamp  # noqa: SLF001
-        # Numba reads the rest of an index only if the version is the same. Without this, an index that names a class
-        # that has gone since, as after an upgrade, would be an error rather than out of date.
-        index._version = f"{numba.__version__} {hash_of(kernel.stamp)}"  # noqa: SLF001
-    return dispatcher
+    return numba_dispatch.make_dispatcher(kernel.function, kernel.stamp, kernel.options)
 
 
 @cache
@@ -125,9 +88,3 @@ def _stamp_of_folder(folder: str) -> Stamp:
     # Not with Path, which takes five times as long.
     sources = [each for each in os.scandir(folder) if each.name.endswith(".py")]
     return tuple(sorted((each.path, each.stat().st_mtime_ns, each.stat().st_size) for each in sources))
-
-
-@cache
-def hash_of(stamp: Stamp) -> str:
-    """Return a short hash of a stamp, the same in every process."""
-    return sha256(repr(stamp).encode()).hexdigest()[:16]
