@@ -89,7 +89,7 @@ class Type(Enum):
     @staticmethod
     def of_parts(*parts: Type) -> Type | None:
         """Return the array of one type, or the map of two types, if the language has it."""
-        return next((t for t in Type if parts and t.parts == parts), None)
+        return _COLLECTIONS.get(parts)
 
     @staticmethod
     def from_name(text: str) -> Type | None:
@@ -103,6 +103,8 @@ class Type(Enum):
         written = "".join(text.upper().split())
         return TYPE_NAMES.get(written) or _COLLECTION_NAMES.get(written)
 
+
+_COLLECTIONS = {type_.parts: type_ for type_ in Type if type_.parts}
 
 TYPE_NAMES = {
     "BOOLEAN": Type.BOOLEAN,

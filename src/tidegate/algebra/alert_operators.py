@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tidegate.algebra.subscriptions import TOTAL, SubscriptionColumns, TotalCompletion
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema
+from tidegate.values import value
 
 if TYPE_CHECKING:
     from tidegate.algebra.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ThresholdJoin:
     """Alarms of one or more alerts over the same streams; only elements with equal keys are combined.
 
@@ -34,7 +35,7 @@ class ThresholdJoin:
         return Schema((NUMBER, *columns, VALUE, INCIDENT, ALARM))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TotalThreshold:
     """Alarms raised when the total weight of the elements of a key reaches a threshold.
 
@@ -53,7 +54,7 @@ class TotalThreshold:
         return Schema((*self.source.schema, TOTAL))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RangeThreshold:
     """Alarms raised when the total weight of elements in the range of a subscription reaches its threshold.
 

@@ -6,11 +6,12 @@ the rows, so it does not depend on the order of arrival. A reach in rows counts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from tidegate.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Reach:
     """The distance by which rows may deviate, in rows or in microseconds; exactly one is given."""
 
@@ -18,7 +19,7 @@ class Reach:
     time: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reference:
     """A matching row of `other` arrives, if ever, before this row or at most `within` after it.
 
@@ -32,7 +33,7 @@ class Reference:
     within: Reach
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Clustered:
     """Rows that agree in the columns arrive at most `within` apart.
 
@@ -43,7 +44,7 @@ class Clustered:
     within: Reach
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ordered:
     """Rows that arrive in the wrong order of a column are at most `within` apart."""
 
@@ -62,7 +63,7 @@ class ConstraintUse(Enum):
     MONITORED = "monitored"  # declared constraints, and those found by monitoring the streams
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Monitoring:
     """Parameters of the monitoring of streams.
 
@@ -80,7 +81,7 @@ class Monitoring:
     threshold: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConstraintSettings:
     """Settings of a program for the use of constraints.
 

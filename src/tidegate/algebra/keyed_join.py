@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidegate.algebra.constraints import DEFAULT_SETTINGS, Constraint, ConstraintSettings, Reach
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema, Type
+from tidegate.values import value
 
 if TYPE_CHECKING:
     from tidegate.algebra.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinEdge:
     """An edge along which rows of the parent join the row of the child with equal keys; there is at most one, ever.
 
@@ -55,7 +56,7 @@ def why_unordered(types: Sequence[Type]) -> str | None:
     return "only the order of numbers and times can be used"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EdgeConstraint:
     """A constraint on an edge, given by position; `unused` is the reason if the join does not use it.
 
@@ -69,7 +70,7 @@ class EdgeConstraint:
     declaration: Constraint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeyedJoin:
     """Combinations of one row of each input that agree along all edges, valid while all their rows are valid.
 

@@ -7,7 +7,7 @@ within the schema of a node. Expressions that can fail occur only in `Filter`, `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
@@ -18,6 +18,7 @@ from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.functions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Domain, Field, Schema, Type
+from tidegate.values import value
 
 
 def _keep_schema(plan: Map | Join | Aggregate, schema: Schema) -> None:
@@ -44,7 +45,7 @@ class Validity(Enum):
     RELATION = "relation"  # while the row is in the table
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scan:
     """The elements of a source: a raw stream, a stream with validities, or a table."""
 
@@ -60,7 +61,7 @@ class Scan:
     """Declared constraints on how rows arrive, by columns of the source."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Window(_SameColumns):
     """Make each element valid for `size` microseconds, moving every `slide`; size None: for ever.
 
@@ -80,7 +81,7 @@ class Window(_SameColumns):
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CountWindow(_SameColumns):
     """The last `rows` elements, per group of equal keys if there are keys; rows None: all of them.
 
@@ -96,7 +97,7 @@ class CountWindow(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Granularity(_SameColumns):
     """Time in steps of `size`: the rows valid at a multiple of `size` are valid until the next multiple.
 
@@ -108,7 +109,7 @@ class Granularity(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Split(_SameColumns):
     """The same relation at every instant, from elements valid for at most `length`; 1 is CQL's Rstream."""
 
@@ -117,7 +118,7 @@ class Split(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Coalesce(_SameColumns):
     """The same relation at every instant, with equal elements adjacent in time merged up to a validity of `length`."""
 
@@ -126,7 +127,7 @@ class Coalesce(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stamp:
     """The source with one more column: the own time of each element, which windows above do not move.
 
@@ -151,7 +152,7 @@ class Change(Enum):
     DELETED_LAST = "dstream_last"  # τ(t) − τ(t+1), at t: the last instant at which the row was there
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Changes(_SameColumns):
     """The rows that a relation gains or loses at an instant, as bags (PIPES, section 17.3; CQL)."""
 
@@ -160,7 +161,7 @@ class Changes(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Order:
     """A column to order by; NULLs come last unless `nulls_first`, NaN is the greatest number."""
 
@@ -169,7 +170,7 @@ class Order:
     nulls_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Limit(_SameColumns):
     """At every instant, the first `count` rows in an order, after skipping `offset`; per group if there are keys.
 
@@ -186,7 +187,7 @@ class Limit(_SameColumns):
     ties: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Filter(_SameColumns):
     """Keep the elements for which the predicate is true (not false, not unknown)."""
 
@@ -195,7 +196,7 @@ class Filter(_SameColumns):
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Output:
     """A column that a map computes."""
 
@@ -203,7 +204,7 @@ class Output:
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Map:
     """Replace each element by the given columns, computed from it."""
 
@@ -216,7 +217,7 @@ class Map:
         _keep_schema(self, Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs)))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Union:
     """All elements of all inputs (UNION ALL); the inputs have the same types, and names come from the first."""
 
@@ -228,7 +229,7 @@ class Union:
         return self.inputs[0].schema
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Join:
     """Pairs for which the predicate is true and whose validities overlap, valid in the overlap."""
 
@@ -253,7 +254,7 @@ class SetRule(Enum):
     INTERSECT = "intersect"  # 1 if n > 0 and m > 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetOperation:
     """Rows of two inputs of the same types, combined by their number of copies.
 
@@ -270,7 +271,7 @@ class SetOperation:
         return self.left.schema
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SemiJoin:
     """Left elements, valid while a right row makes the predicate true; with `anti`, while none does.
 
@@ -288,7 +289,7 @@ class SemiJoin:
         return self.left.schema
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AggregateCall:
     """A call of an aggregate function, by its lower-case name, on columns; "count" without a column counts elements.
 
@@ -310,7 +311,7 @@ class AggregateCall:
         return (*(() if self.column is None else (self.column,)), *self.others)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Aggregate:
     """At every instant, one row for each non-empty group: its keys, then its aggregates."""
 
@@ -325,7 +326,7 @@ class Aggregate:
         _keep_schema(self, Schema(keys + tuple(Field(c.name, c.type) for c in self.calls)))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Distinct(_SameColumns):
     """Each row at most once at every instant."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.schema import Schema
+from tidegate.values import value
 
 if TYPE_CHECKING:
     from tidegate.algebra.plan import Plan
@@ -24,7 +25,7 @@ class Policy(Enum):
     DROP = "drop"  # process only a random part of the rows; a baseline for comparison
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Utility:
     """The utility of results, by the types of the rows that they consist of.
 
@@ -39,7 +40,7 @@ class Utility:
     average: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shedding:
     """The work that a query may leave out, and when.
 
@@ -71,7 +72,7 @@ class Measure(Enum):
     DISTANCE = "abs"  # numbers, at most this far apart
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SimilarityCondition:
     """The similarity required of two columns; `bound` is the minimum or maximum, where the measure has one."""
 
@@ -81,7 +82,7 @@ class SimilarityCondition:
     bound: int | float = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SimilarityJoin:
     """Similar pairs for which the predicate is true and whose validities overlap, valid in the overlap.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.schema import Field, Type
+from tidegate.values import value
 
 TOTAL = Field("alert:total", Type.BIGINT)
 """The weight that an alarm has counted, including the element that completed it."""
@@ -14,7 +13,7 @@ MOST = 2**60
 """The greatest weight and the greatest threshold: totals must be 64-bit integers."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dimension:
     """A value of elements, and the range of a subscription for it.
 
@@ -29,7 +28,7 @@ class Dimension:
     high_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TotalCompletion:
     """The condition that completes a total: the weights, the elements that count, and what happens next.
 
@@ -44,7 +43,7 @@ class TotalCompletion:
     repeats: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubscriptionColumns:
     """The roles of the columns in rows of subscriptions.
 

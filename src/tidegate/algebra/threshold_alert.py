@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Field, Type
 from tidegate.time import FOREVER
+from tidegate.values import value
 
 NUMBER = Field("alert:number", Type.INT)
 """The position of the alarm's alert among the alerts of a threshold join."""
@@ -23,7 +24,7 @@ ALARM = Field("alert:alarm", Type.BIGINT)
 """The number of the alarm within its incident, from 1 on."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Link:
     """Two members of an alert whose elements must be near each other in time.
 
@@ -48,7 +49,7 @@ class Link:
         return self.after - self.open_after
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Demand:
     """The elements of an input that an alert does not need, by the value of one of its columns.
 
@@ -68,14 +69,14 @@ class Demand:
     """The reason why the required sides suffice."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeepAll:
     """No element of an input can be omitted."""
 
     why: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Alert:
     """A function of elements of several inputs that must not cross a threshold.
 

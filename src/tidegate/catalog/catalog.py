@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from tidegate.algebra.constraints import Constraint, ConstraintSettings
@@ -15,9 +15,10 @@ from tidegate.expressions.functions.resolve import function_names
 from tidegate.expressions.functions.user_registry import UserDefined
 from tidegate.schema import Domain, Schema
 from tidegate.time import TimeUnit
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SourceStream:
     """A stream or table that is read from a source.
 
@@ -64,7 +65,7 @@ class SourceStream:
         return self.validity is Validity.INSTANT and self.time_column is None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DerivedStream:
     """A stream defined by a named query: its elements are the output of the query.
 
@@ -85,7 +86,7 @@ class DerivedStream:
 Stream = SourceStream | DerivedStream
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Catalog:
     """Immutable collection of streams and user functions by name, with the settings of queries.
 
@@ -124,7 +125,7 @@ class Catalog:
         return iter(self.streams.values())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Query:
     """A named plan to run; `into` is the path for its results, if it declares one, and `reads` are its streams.
 
@@ -146,56 +147,56 @@ class Query:
         return self.shedding.policy is not Policy.OFF
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowStreams:
     """SHOW STREAMS, with the source and derived streams known at this point of the text."""
 
     streams: tuple[Stream, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowTables:
     """SHOW TABLES, with the tables known at this point of the text."""
 
     tables: tuple[SourceStream, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowQueries:
     """SHOW QUERIES, with the queries of the text so far and those that are running."""
 
     queries: tuple[Query, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowAlerts:
     """SHOW ALERTS, with the alerts known at this point of the text."""
 
     alerts: tuple[DerivedStream, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowConstraints:
     """SHOW CONSTRAINTS, with the source streams known at this point of the text."""
 
     streams: tuple[SourceStream, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowShedding:
     """SHOW SHEDDING, with the queries and alerts of the text so far and those that are running."""
 
     queries: tuple[Query, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Describe:
     """DESCRIBE name, with the stream, table, alert or query of that name."""
 
     subject: Stream | Query
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Explain:
     """EXPLAIN query: the query is not run, except with ANALYZE, to measure it."""
 
@@ -203,7 +204,7 @@ class Explain:
     analyze: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropQuery:
     """DROP QUERY or DROP ALERT of a query that is not in this text; the session that runs the query stops it."""
 
@@ -224,7 +225,7 @@ Command = (
 """Statement that is answered or executed, in order, when the text is run."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Program:
     """Meaning of a text of statements: the catalog, the queries to run, and the commands."""
 

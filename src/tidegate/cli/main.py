@@ -5,16 +5,23 @@ A command imports its implementation when it runs, so that ``--help`` is fast.
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from tidegate import __version__
 from tidegate.cli.edge import edge
 from tidegate.cli.formats import OutputFormat, Runtime, TimesOption
+from tidegate.cli.plain_arguments import plain_values
+from tidegate.cli.process import collect_garbage_rarely, leave_out_pandas
 from tidegate.errors import TidegateError
 from tidegate.runtime.explain_format import ExplainFormat
 
@@ -160,15 +167,36 @@ def _options(
     pass
 
 
+_PLAIN = {each.__name__: each for each in (run, explain, check, constraints)}
+"""Commands whose arguments may be read without Typer."""
+
+
+def _plain_command(words: Sequence[str]) -> TyperCommand | None:
+    """Return the command with its arguments, if they are plain."""
+    command = _PLAIN.get(words[0]) if words else None
+    values = command and plain_values(command, words[1:], os.environ)
+    if command is None or values is None:
+        return None
+    if values.get("analyze") and values["format"] is not ExplainFormat.TEXT:
+        return None  # a mistake, of which Typer tells
+    if values.get("runtime") is not Runtime.SPARK or values.get("analyze") is False:
+        leave_out_pandas()
+    return TyperCommand(command.__name__, callback=partial(command, **values), add_help_option=False)
+
+
 def main() -> NoReturn:
     """Run the command line; print errors to stderr and set the exit code."""
+    collect_garbage_rarely()
     # Without a handler, the root logger would print the messages of libraries. Errors are reported below.
     logging.getLogger().addHandler(logging.NullHandler())
+    plain = _plain_command(sys.argv[1:])
     try:
-        app()
+        app() if plain is None else plain(args=[])
     except TidegateError as error:
         print(error.render(), file=sys.stderr)
         sys.exit(error.exit_code)
+    finally:
+        gc.freeze()  # nothing is left to find, and Python would look through all objects when it exits
     sys.exit(0)
 
 

@@ -7,30 +7,43 @@ import posixpath
 import sys
 import time
 from collections.abc import Callable, Iterator
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from contextlib import contextmanager
 
 from tidegate.cli.warnings import Warnings
 from tidegate.expressions.parse.times import instant_text
 from tidegate.physical.common.control import Losses
+from tidegate.physical.common.kernels.compilations import is_compiling
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.shedding import describe_shed_work, shed_records
 
+COMPILING = "compiling kernels, once on this machine …"
+
 
 def watch(running: RunningQuery, warnings: Warnings, *, quiet: bool, enough: Callable[[], bool]) -> bool:
     """Wait until the query ends or `enough` returns true; return whether it has ended. Show progress on a terminal."""
-    console = Console(stderr=True, quiet=quiet or not sys.stderr.isatty())
-    with Live(Text("starting …"), console=console, refresh_per_second=4, transient=True) as live:
+    with _status_line(shown=not quiet and sys.stderr.isatty()) as show:
         while not running.has_ended(0.25):
             warnings.show(running.warnings)
             if enough():
                 return False
-            live.update(Text(progress_line(running.progress())))
+            show(COMPILING if is_compiling() else progress_line(running.progress()))
     warnings.show(running.warnings)
     return True
+
+
+@contextmanager
+def _status_line(*, shown: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that replaces the last line of the terminal, if it is to be shown."""
+    if not shown:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text("starting …"), console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        yield lambda line: live.update(Text(line))
 
 
 def progress_line(progress: Progress) -> str:

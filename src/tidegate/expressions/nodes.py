@@ -6,17 +6,18 @@ Operators are calls, too: ``a + b`` is ``Call("+", (a, b), …)``; the names are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import Type
+from tidegate.values import value
 
 Value = bool | int | float | str | datetime | timedelta | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Literal:
     """A constant; timestamps are aware datetimes in UTC, intervals are timedeltas."""
 
@@ -25,14 +26,14 @@ class Literal:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Column:
     name: str
     type: Type
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A call of a built-in or user-defined function; arguments already have the types that it requires."""
 
@@ -43,14 +44,14 @@ class Call:
     user: UserFunction | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cast:
     argument: Expression
     type: Type
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Case:
     """The value of the first branch whose condition is true, else `otherwise`."""
 
@@ -60,7 +61,7 @@ class Case:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InList:
     """A test for equality with one of the constants, in SQL's three-valued logic."""
 

@@ -1,4 +1,7 @@
-"""Lower the logical plan to the physical one: choose the operator and the kernel of each node."""
+"""Lower the logical plan to the physical one: choose the operator and the kernel of each node.
+
+Features are imported when a plan needs them, so that a query does not wait for the code of the others.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
+    AggregateCall,
     Changes,
     Coalesce,
     CountWindow,
@@ -33,27 +37,10 @@ from tidegate.algebra.properties import granule, have_common_validities, is_chro
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
-from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
-from tidegate.physical.join.operator import JoinOperator
-from tidegate.physical.keyed_join.count_windows import counted_input
-from tidegate.physical.keyed_join.operator import KeyedJoinOperator
-from tidegate.physical.relation.changes import ChangesOperator
-from tidegate.physical.relation.coalesce import UNBOUNDED, CoalesceOperator
-from tidegate.physical.relation.count_window import CountWindowOperator
-from tidegate.physical.relation.limit import LimitOperator
-from tidegate.physical.relation.prune import PruneOperator
-from tidegate.physical.relation.semi_join import SemiJoinOperator
-from tidegate.physical.relation.sets import RepeatOperator, counting_operator, tag_aggregates, tag_operator
-from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 from tidegate.physical.stateless.operators import FilterOperator, MapOperator, UnionOperator, WindowOperator
 from tidegate.physical.stateless.validities import GranularityOperator, SplitOperator, StampOperator
-from tidegate.physical.subscriptions.checks import AdmitOperator, WeighOperator
-from tidegate.physical.subscriptions.operator import SubscriptionsOperator
-from tidegate.physical.subscriptions.total_operator import TotalThresholdOperator
-from tidegate.physical.threshold_alert.omission import OmitOperator
-from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 from tidegate.physical.watermark_cuts import is_cut
 from tidegate.schema import Schema
 
@@ -79,9 +66,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return Apply(WindowOperator(plan.schema, size, slide, granule(source)), (below,))
         case CountWindow(source=source, rows=None, slide=1):
             return Apply(WindowOperator(plan.schema, None, 1, granule(source)), (_lower_to_instants(source),))
-        case CountWindow(source=source, rows=rows, slide=slide, keys=keys):
-            below = _lower_to_instants(source)
-            return Apply(CountWindowOperator(plan.schema, rows, slide, keys, emit), (below,))
+        case CountWindow():
+            return _lower_count_window(plan, emit)
         case Granularity(source=source, size=size):
             return Apply(GranularityOperator(plan.schema, size), (lower(source, emit=emit),))
         case Split(source=source, length=length):
@@ -90,15 +76,13 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             below = lower(source, emit=emit) if is_source(source) else _lower_to_instants(source)
             return Apply(StampOperator(source.schema, column), (below,))
         case Coalesce(source=source, length=length):
-            return Apply(CoalesceOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
+            return _coalesce(lower(source, emit=Emit.SETTLED), length)
         case Union(inputs=inputs):
             return Apply(UnionOperator(plan.schema), tuple(lower(each, emit=emit) for each in inputs))
         case Aggregate(source=source, keys=keys, calls=calls):
-            below = lower(source, emit=Emit.SETTLED)
-            return Apply(AggregateOperator(source.schema, keys, calls, emit), (below,))
+            return _lower_aggregate(source, keys, calls, emit)
         case Distinct(source=source):
-            below = lower(source, emit=Emit.SETTLED)
-            return Apply(AggregateOperator(source.schema, source.schema.names, (), emit), (below,))
+            return _lower_aggregate(source, source.schema.names, (), emit)
         case Join():
             return _coalesce_if_cut(_lower_join(plan), plan, emit)
         case KeyedJoin():
@@ -109,8 +93,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return _lower_semi_join(plan, emit)
         case SetOperation():
             return _lower_set_operation(plan, emit)
-        case Changes(source=source, change=change):
-            return Apply(ChangesOperator(plan.schema, change), (lower(source, emit=Emit.SETTLED),))
+        case Changes():
+            return _lower_changes(plan)
         case Limit():
             return _lower_limit(plan, emit)
         case ThresholdJoin():
@@ -125,6 +109,9 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
 
 def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
     """Lower an alert over joined streams; omit elements before they travel, as far as one batch allows."""
+    from tidegate.physical.threshold_alert.omission import OmitOperator
+    from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
+
     sides = []
     for which, (source, keys) in enumerate(zip(plan.inputs, plan.keys, strict=True)):
         below = lower(source, emit=Emit.SETTLED)
@@ -135,6 +122,9 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
 
 
 def _lower_total_threshold(plan: TotalThreshold) -> PhysicalPlan:
+    from tidegate.physical.subscriptions.checks import WeighOperator
+    from tidegate.physical.subscriptions.total_operator import TotalThresholdOperator
+
     schema, waiting = plan.source.schema, plan.waiting
     weighed = Apply(WeighOperator(schema, waiting, plan.keys), (lower(plan.source, emit=Emit.SETTLED),))
     return Apply(TotalThresholdOperator(schema, plan.keys, waiting, plan.threshold), (weighed,))
@@ -145,6 +135,9 @@ def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
 
     An element may go to many buckets, but a bad one must become one dead letter.
     """
+    from tidegate.physical.subscriptions.checks import AdmitOperator, WeighOperator
+    from tidegate.physical.subscriptions.operator import SubscriptionsOperator
+
     elements, rows = plan.elements.schema, plan.subscriptions.schema
     needed = (*plan.keys[0], *(each.value for each in plan.subscribed.dimensions))
     weigh = WeighOperator(elements, plan.waiting, needed)
@@ -158,7 +151,33 @@ def _coalesce_if_cut(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPl
     """Coalesce the results of a join that its inputs have cut, if each result is reported once."""
     if emit is not Emit.ENDED or not is_cut(plan):
         return joined
-    return Apply(CoalesceOperator(joined.schema, UNBOUNDED), (joined,))
+    return _coalesce(joined, None)
+
+
+def _coalesce(below: PhysicalPlan, length: int | None) -> PhysicalPlan:
+    """Coalesce elements, up to a length if there is one."""
+    from tidegate.physical.relation.coalesce import UNBOUNDED, CoalesceOperator
+
+    return Apply(CoalesceOperator(below.schema, UNBOUNDED if length is None else length), (below,))
+
+
+def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit) -> PhysicalPlan:
+    from tidegate.physical.aggregate.operator import AggregateOperator
+
+    return Apply(AggregateOperator(source.schema, keys, calls, emit), (lower(source, emit=Emit.SETTLED),))
+
+
+def _lower_count_window(plan: CountWindow, emit: Emit) -> PhysicalPlan:
+    from tidegate.physical.relation.count_window import CountWindowOperator
+
+    operator = CountWindowOperator(plan.schema, plan.rows, plan.slide, plan.keys, emit)
+    return Apply(operator, (_lower_to_instants(plan.source),))
+
+
+def _lower_changes(plan: Changes) -> PhysicalPlan:
+    from tidegate.physical.relation.changes import ChangesOperator
+
+    return Apply(ChangesOperator(plan.schema, plan.change), (lower(plan.source, emit=Emit.SETTLED),))
 
 
 def _lower_to_instants(source: Plan) -> PhysicalPlan:
@@ -171,6 +190,9 @@ def _lower_to_instants(source: Plan) -> PhysicalPlan:
 
 
 def _lower_limit(plan: Limit, emit: Emit) -> PhysicalPlan:
+    from tidegate.physical.relation.limit import LimitOperator
+    from tidegate.physical.relation.prune import PruneOperator
+
     below = lower(plan.source, emit=Emit.SETTLED)
     if plan.order and have_common_validities(plan.source):
         pruned = PruneOperator(plan.schema, plan.order[0], plan.offset + plan.count, plan.keys)
@@ -181,6 +203,8 @@ def _lower_limit(plan: Limit, emit: Emit) -> PhysicalPlan:
 
 def _lower_set_operation(plan: SetOperation, emit: Emit) -> PhysicalPlan:
     """Count how often each row occurs left and right, and repeat it as the rule says."""
+    from tidegate.physical.relation.sets import RepeatOperator, counting_operator, tag_aggregates, tag_operator
+
     schema = plan.schema
     tagged = tuple(
         Apply(tag_operator(side.schema, schema, left=left), (lower(side, emit=Emit.SETTLED),))
@@ -197,6 +221,9 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
 
     Each key of the right then occurs once at every instant, so the join makes no copies of left rows.
     """
+    from tidegate.physical.join.operator import JoinOperator
+    from tidegate.physical.relation.semi_join import SemiJoinOperator
+
     pairs, rest = equalities(plan)
     left, left_keys = _with_key_columns(plan.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_key_columns(plan.right, [b for _, b in pairs], "right")
@@ -217,6 +244,8 @@ def _lower_semi_join(plan: SemiJoin, emit: Emit) -> PhysicalPlan:
 
 def _lower_join(join: Join) -> PhysicalPlan:
     """Lower a join; equalities between the sides become keys, computed below the join where they are not columns."""
+    from tidegate.physical.join.operator import JoinOperator
+
     pairs, rest = equalities(join)
     left, left_keys = _with_key_columns(join.left, [a for a, _ in pairs], "left")
     right, right_keys = _with_key_columns(join.right, [b for _, b in pairs], "right")
@@ -229,6 +258,9 @@ def _lower_join(join: Join) -> PhysicalPlan:
 
 def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
     """Lower a keyed join, which counts the rows of count windows itself and so keeps only those that it needs."""
+    from tidegate.physical.keyed_join.count_windows import counted_input
+    from tidegate.physical.keyed_join.operator import KeyedJoinOperator
+
     schemas = tuple(each.schema for each in plan.inputs)
     windows = tuple(count_window_below(each) for each in plan.inputs)
     sources = (each if own is None else own.source for each, own in zip(plan.inputs, windows, strict=True))
@@ -239,6 +271,8 @@ def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
 
 
 def _lower_similarity_join(plan: SimilarityJoin) -> PhysicalPlan:
+    from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
+
     schemas = plan.left.schema, plan.right.schema
     operator = SimilarityJoinOperator(*schemas, plan.similarity, plan.predicate, plan.shedding, plan.width)
     return Apply(operator, (lower(plan.left, emit=Emit.SETTLED), lower(plan.right, emit=Emit.SETTLED)))

@@ -11,7 +11,6 @@ from tidegate.catalog.shedding import SheddingSummary
 from tidegate.catalog.show import answer
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import ControlRecords, constraint_findings
-from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.job import Progress
 
@@ -21,11 +20,15 @@ Measure = Callable[[Program], Progress]
 
 def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT) -> str:
     """Show the plans of a program's queries, the rules that applied, and the stages."""
+    from tidegate.runtime.explain import explain_compiled
+
     return explain_compiled(*compile_queries(program), shown)
 
 
 def analyze_program(program: Program, measure: Measure) -> str:
     """Run a program, and show its plans with the figures of the run."""
+    from tidegate.runtime.explain import explain_compiled
+
     progress = measure(program)
     plans = explain_compiled(*compile_queries(program), figures=progress.operators)
     return f"{plans}\n\nrun\n  {_describe_run(progress)}"

@@ -35,9 +35,10 @@ from tidegate.physical.common.operator import (
 )
 from tidegate.runtime.figures import OperatorFigures
 from tidegate.schema import Schema
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Port:
     """A place where elements enter a stage."""
 
@@ -45,7 +46,7 @@ class Port:
     schema: Schema
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Node:
     """An operator inside a stage."""
 
@@ -57,7 +58,7 @@ class Node:
         return self.operator.schema
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FromStream:
     """Feed of a port by a source stream; the port does not need rows for which `wanted` is not true."""
 
@@ -65,7 +66,7 @@ class FromStream:
     wanted: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FromStage:
     """Feed of a port by an outlet of another stage."""
 
@@ -73,7 +74,7 @@ class FromStage:
     outlet: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToStage:
     """Target of an output: a port of another stage.
 
@@ -86,14 +87,14 @@ class ToStage:
     keys: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToQuery:
     """Target of an output: the results of a query."""
 
     query: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outlet:
     """Output of a stage: its operators, its target, and the query it is for."""
 
@@ -102,7 +103,7 @@ class Outlet:
     query: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepContext:
     """Input of a stage's operators besides elements: directives by operator number, rows arrived, and the bucket."""
 

@@ -29,7 +29,6 @@ from tidegate.language.bind.shedding.statement import (
     refuse_in_derived,
     without_run_clauses,
 )
-from tidegate.language.hints.advice import advise
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
     AnyAlert,
@@ -68,6 +67,8 @@ def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> 
             warnings = tuple(warning.with_text(text) for warning in program.warnings)
             return replace(program, warnings=warnings, text=text)
     except QueryError as error:
+        from tidegate.language.hints.advice import advise
+
         raise (error if error.text else advise(error, text)).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None

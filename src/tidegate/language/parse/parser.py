@@ -6,16 +6,14 @@ import difflib
 import re
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.exceptions import VisitError
-from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tidegate.errors import QueryError, Span
-from tidegate.language.hints.advice import advise
 from tidegate.language.parse.build_expressions import span_of, unsupported_error
 from tidegate.language.parse.build_statements import StatementBuilder
+from tidegate.language.parse.grammar import make_parser
 from tidegate.language.syntax import Statement
 
 _NOT_YET = {
@@ -108,6 +106,8 @@ def parse(text: str) -> tuple[Statement, ...]:
     try:
         return _parse_statements(text)
     except QueryError as error:
+        from tidegate.language.hints.advice import advise
+
         raise advise(error, text).with_text(text) from None
     except RecursionError:
         raise QueryError("Q003", "this is nested too deeply", text=text) from None
@@ -125,22 +125,9 @@ def _parse_statements(text: str) -> tuple[Statement, ...]:
 
 @cache
 def _grammar() -> Lark:
-    text = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        text,
-        parser="lalr",
-        propagate_positions=True,
-        edit_terminals=_end_keywords,
-        lexer_callbacks={name: _make_refusal(name) for name in _NOT_YET}
-        | {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long_number},
-    )
-
-
-def _end_keywords(terminal: TerminalDef) -> None:
-    """Make keywords match whole words only, with priority over names."""
-    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
-        terminal.pattern = PatternRE(terminal.pattern.value + r"\b", tuple(terminal.pattern.flags))
-        terminal.priority = 1
+    refusals = {name: _make_refusal(name) for name in _NOT_YET}
+    checks = {"UNCLOSED": _refuse_unclosed, "UNCLOSED_COMMENT": _refuse_unclosed, "NUMBER": _refuse_long_number}
+    return make_parser(refusals | checks)
 
 
 def _make_refusal(name: str) -> Callable[[Token], Token]:

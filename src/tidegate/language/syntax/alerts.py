@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
 from tidegate.language.syntax.queries import Source
 from tidegate.language.syntax.shedding import QueryOptions
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Distance:
     """The greatest distance in time between two elements, in microseconds.
 
@@ -23,7 +22,7 @@ class Distance:
     right_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EveryPair:
     """``WITHIN d``: all elements of an alarm near each other; ``OF x``: all of them near that of x."""
 
@@ -32,7 +31,7 @@ class EveryPair:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NamedPair:
     """``d BETWEEN x AND y``."""
 
@@ -42,7 +41,7 @@ class NamedPair:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NamedPairs:
     """``WITHIN d BETWEEN x AND y, …``: only elements of these must be near each other."""
 
@@ -50,7 +49,7 @@ class NamedPairs:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hops:
     """``WITHIN WINDOWS OF d SLIDE s``: all elements in one of the windows that begin at multiples of s."""
 
@@ -62,7 +61,7 @@ class Hops:
 Within = EveryPair | NamedPairs | Hops
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assumption:
     """``ASSUME QUASICONVEX IN x, y``; without names it applies to all streams."""
 
@@ -70,7 +69,7 @@ class Assumption:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CreateAlert:
     """An alert; with `everything`, every crossing combination is an alarm."""
 
@@ -87,7 +86,7 @@ class CreateAlert:
     options: QueryOptions | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubscriptionClauses:
     """``ID column`` and ``TERMINATE WHEN condition``: the identity and the end of subscriptions."""
 
@@ -95,7 +94,7 @@ class SubscriptionClauses:
     ends_when: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CreateTotalAlert:
     """An alert on a total; with `subscribing`, CREATE ALERTS: one for each subscription."""
 

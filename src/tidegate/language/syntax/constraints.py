@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.algebra.constraints import Reach
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import Name
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReferenceClause:
     """A CONSTRAINT or FOREIGN KEY, with the columns of both streams."""
 
@@ -21,7 +20,7 @@ class ReferenceClause:
     name: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusteredClause:
     """A CLUSTERED BY, on one or more columns."""
 
@@ -30,7 +29,7 @@ class ClusteredClause:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OrderedClause:
     """An ORDERED BY with a WITHIN."""
 

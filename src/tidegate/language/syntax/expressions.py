@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tidegate.errors import Span
+from tidegate.values import value
 
 if TYPE_CHECKING:
     from tidegate.language.syntax.queries import Query
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Name:
     """An identifier without its quotes, in its written case."""
 
@@ -20,7 +20,7 @@ class Name:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Constant:
     """A number, text, truth value, NULL, instant (aware, in UTC) or interval."""
 
@@ -28,14 +28,14 @@ class Constant:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ColumnReference:
     qualifier: Name | None
     name: Name
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Operation:
     """An operator, by its name in the table of functions, with its arguments."""
 
@@ -44,7 +44,7 @@ class Operation:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FunctionCall:
     """A call of a function or aggregate; DISTINCT and FILTER are for aggregates only."""
 
@@ -55,7 +55,7 @@ class FunctionCall:
     filter: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CountStar:
     """``f(*)``, which has a meaning for COUNT only."""
 
@@ -64,7 +64,7 @@ class CountStar:
     filter: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Between:
     argument: Expression
     low: Expression
@@ -72,7 +72,7 @@ class Between:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OneOf:
     """``argument IN (options)``."""
 
@@ -81,7 +81,7 @@ class OneOf:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SameAs:
     """``left IS NOT DISTINCT FROM right``: equal, or both NULL."""
 
@@ -90,7 +90,7 @@ class SameAs:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CaseWhen:
     """CASE; with a subject, branches hold values to compare it with instead of conditions."""
 
@@ -100,14 +100,14 @@ class CaseWhen:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CastTo:
     argument: Expression
     type: Name
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueryValue:
     """A query used as a value: it has one column, and at most one row at every instant."""
 
@@ -115,7 +115,7 @@ class QueryValue:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exists:
     """``EXISTS (query)``."""
 
@@ -124,7 +124,7 @@ class Exists:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InQuery:
     """``argument IN (query)``."""
 
@@ -134,7 +134,7 @@ class InQuery:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuantifiedComparison:
     """``argument >= ALL (query)`` and the like; without `every` it is ANY."""
 

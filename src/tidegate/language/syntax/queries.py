@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import ColumnReference, Expression, Name
 from tidegate.language.syntax.shedding import QueryOptions, UtilityClause
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WindowClause:
     """A window by time: its length in microseconds (None: for ever), and the step in which it moves.
 
@@ -24,7 +24,7 @@ class WindowClause:
     keys: tuple[ColumnReference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RowsClause:
     """The last rows (None: all), per group of equal keys; `least` as in `WindowClause`."""
 
@@ -35,7 +35,7 @@ class RowsClause:
     least: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GranularityClause:
     """Steps of time in microseconds; `coarsest` has no effect, and the binder warns."""
 
@@ -47,7 +47,7 @@ class GranularityClause:
 AnyWindow = WindowClause | RowsClause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamReference:
     name: Name
     window: AnyWindow | None
@@ -56,7 +56,7 @@ class StreamReference:
     granularity: GranularityClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subquery:
     query: Query
     window: AnyWindow | None
@@ -72,7 +72,7 @@ class JoinKind(Enum):
     FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinClause:
     """An explicit JOIN; without a condition and common columns it is a CROSS JOIN."""
 
@@ -87,20 +87,20 @@ class JoinClause:
 Source = StreamReference | Subquery | JoinClause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Star:
     qualifier: Name | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Item:
     expression: Expression
     alias: Name | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Select:
     items: tuple[Item | Star, ...]
     sources: tuple[Source, ...]
@@ -112,7 +112,7 @@ class Select:
     utility: UtilityClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnionAll:
     """At least two queries, none of them a UnionAll itself."""
 
@@ -120,7 +120,7 @@ class UnionAll:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetQuery:
     """Two queries with ``union``, ``union max``, ``except``, ``intersect all``, … between them, in lower case."""
 
@@ -130,7 +130,7 @@ class SetQuery:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OrderBy:
     expression: Expression
     descending: bool
@@ -138,7 +138,7 @@ class OrderBy:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LimitClause:
     """The first rows after an offset, per group of equal keys; with ties, also the rows equal to the last."""
 
@@ -149,7 +149,7 @@ class LimitClause:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OrderedQuery:
     """A query with ORDER BY, LIMIT or both."""
 
@@ -159,7 +159,7 @@ class OrderedQuery:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChangesOf:
     """ISTREAM, DSTREAM or RSTREAM of a query, in lower case; ``dstream last`` looks ahead instead of back."""
 
@@ -168,14 +168,14 @@ class ChangesOf:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Definition:
     name: Name
     query: Query
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WithQuery:
     """A query after the definitions of streams that only it can read."""
 
@@ -184,7 +184,7 @@ class WithQuery:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueryWithOptions:
     """A query with clauses on how it runs, which only a statement that runs may have.
 

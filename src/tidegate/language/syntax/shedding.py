@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.errors import Span
 from tidegate.language.syntax.expressions import Constant, Expression, Name
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueryOption:
     name: Name
     value: Name
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueryOptions:
     """``WITH (name = value, …)`` after a query or in an alert."""
 
@@ -23,7 +22,7 @@ class QueryOptions:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Worth:
     """``value = utility``; without a value it is the ELSE."""
 
@@ -32,7 +31,7 @@ class Worth:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UtilityClause:
     """``UTILITY BY types WORTH (…) USING AVERAGE``; without WORTH the types are numbers and serve as utilities."""
 

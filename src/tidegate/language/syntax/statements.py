@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.errors import Span
@@ -10,9 +9,10 @@ from tidegate.language.syntax.alerts import AnyAlert
 from tidegate.language.syntax.constraints import AnyConstraint
 from tidegate.language.syntax.expressions import Expression, Name
 from tidegate.language.syntax.queries import Query
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ColumnDefinition:
     """A column; `check` is the declared condition on its values."""
 
@@ -22,7 +22,7 @@ class ColumnDefinition:
     check: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CreateSource:
     """An external stream or table; `end_column` is the TO of VALID FROM … TO."""
 
@@ -42,20 +42,20 @@ class CreateSource:
     stops_at_bad_file: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CreateDerived:
     name: Name
     query: Query
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueryStatement:
     query: Query
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Insert:
     path: str
     query: Query
@@ -73,33 +73,33 @@ class ObjectKind(Enum):
     SHEDDING = "shedding"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropStatement:
     kind: ObjectKind
     name: Name
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShowStatement:
     kind: ObjectKind
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribeStatement:
     name: Name
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExplainStatement:
     query: Query | AnyAlert
     span: Span
     analyze: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetStatement:
     """SET name = value; only some names have a `mode`."""
 

@@ -7,22 +7,21 @@ decision needs, and what is shown to users. `codec` converts all of them to JSON
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.catalog.constraints import ConstraintFinding
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Directive:
     """Decision on how an operator runs in the next step, the same in all buckets."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Report:
     """Observations of an operator in one bucket and step."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Losses:
     """Estimated number of missing results, or of missing pairs of rows, with bounds.
 
@@ -37,7 +36,7 @@ class Losses:
     """Estimated number of results or pairs without any constraint, if known."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShedWork:
     """Comparisons made and results found, of all that there are; `missed` estimates the results that were not found.
 
@@ -79,7 +78,7 @@ class ShedWork:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShedRecord:
     """Work that a join or an alert shed, in one step and since the beginning."""
 
@@ -94,7 +93,7 @@ class ShedRecord:
     query: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControlRecord:
     """Record of what was decided after a step, and why; each feature adds what its next decision needs."""
 

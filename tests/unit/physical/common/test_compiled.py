@@ -15,7 +15,7 @@ from tidegate.physical.join.kernels import search
 
 
 def stamped(function) -> set[Path]:
-    return {Path(path) for path, _, _ in function._cache._cache_file._source_stamp}
+    return {Path(path) for path, _, _ in function.machine_code._cache._cache_file._source_stamp}
 
 
 def test_a_kernel_depends_on_the_sources_of_all_kernels():
@@ -26,13 +26,13 @@ def test_a_kernel_depends_on_the_sources_of_all_kernels():
 
 def test_a_kernel_of_another_folder_depends_on_those_next_to_it_as_well():
     for function in (quoted_lines.record_starts, tracking_heaps.change_key):
-        own = Path(function.py_func.__code__.co_filename)
+        own = Path(function.__wrapped__.__code__.co_filename)
         assert stamped(function) == stamped(search._search) | set(own.parent.glob("*.py"))
 
 
 def test_an_index_that_names_a_class_that_has_gone_is_out_of_date_and_no_error(tmp_path, monkeypatch):
     kernel: Any = search._search
-    index = kernel._cache._cache_file
+    index = kernel.machine_code._cache._cache_file
     monkeypatch.setattr(index, "_index_path", str(tmp_path / "old.nbi"))
     gone = b"cdatetime\nnever_was\n."  # a pickle of a class that does not exist
     (tmp_path / "old.nbi").write_bytes(pickle.dumps(f"{numba.__version__} of another tree", protocol=-1) + gone)
