@@ -284,7 +284,7 @@ def kill_workers(process: Process, run: Run) -> None:
     for step in range(FILES - 3, FILES):
         process.wait_until(run.record(step).exists)
         family = descendants(process.popen.pid)
-        daemon = next(pid for pid, command in family.items() if "spark.daemon" in command)
+        daemon = next(pid for pid, command in family.items() if "-m tidegate.runtime.spark.daemon" in command)
         for pid in descendants(daemon):
             os.kill(pid, signal.SIGKILL)
 

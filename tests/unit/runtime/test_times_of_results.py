@@ -233,5 +233,18 @@ def test_a_window_over_rows_that_never_end_is_refused_when_one_comes(session, fo
     assert raised.value.code == "D120"
 
 
+def test_a_window_over_a_row_of_hours_is_refused_when_it_comes_unless_time_is_coarser(session, folder):
+    (folder / "s.csv").write_text("a,b\n2026-01-01T00:00:00Z,2026-01-01T02:00:00Z\n")
+    stream = f"CREATE STREAM s (a TIMESTAMP, b TIMESTAMP) FROM '{folder}/s.csv' VALID FROM a TO b;"
+    session.sql(stream)
+    for query in ("SELECT COUNT(*) AS n FROM s WINDOW(RANGE 4 HOURS)", "SELECT a FROM s WINDOW(RANGE 4 HOURS)"):
+        with pytest.raises(DataError, match="valid for 2 hours: .* each of its 7,200,000,000 instants") as raised:
+            run(session, query)
+        assert (raised.value.code, "GRANULARITY(1 MINUTE)" in str(raised.value.hint)) == ("D121", True)
+    query = "SELECT COUNT(*) AS n FROM (SELECT a FROM s GRANULARITY(1 HOUR)) h WINDOW(RANGE 4 HOURS)"
+    found = run(session, query)
+    assert max(found.results().column("n").to_pylist()) == 2
+
+
 def _relation(running: RunningQuery) -> list[OutputRow]:
     return coalesced(output_rows(running.results().to_batches()))

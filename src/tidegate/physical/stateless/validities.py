@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.explain import duration_text
+from tidegate.algebra.refusals import MOST_PIECES
 from tidegate.errors import DataError
 from tidegate.physical.common.batch import Batch, take
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
@@ -38,8 +39,20 @@ class SplitOperator:
             message = "a row that is valid for ever cannot be split into the instants that a window over it needs"
             hint = "give every row an end, or remove the window"
             raise DataError("D120", message, hint=hint)
+        self._refuse_pieces(int((batch.end - batch.start).max()))
         rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
         return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])
+
+
+    def _refuse_pieces(self, longest: int) -> None:
+        """Raise an error for a row that would become too many elements, as plans are refused that show it."""
+        if longest > MOST_PIECES * self.length:
+            message = (
+                f"a row is valid for {duration_text(longest)}: a window over it would count "
+                f"each of its {-(-longest // self.length):,} instants"
+            )
+            hint = "read rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
+            raise DataError("D121", message, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ UNEXPLAINED = "D401"
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
 
 
+_LOST_WORKERS = re.compile(r"Python worker exited unexpectedly|daemon's stdout and terminated|failed to connect back")
+
+
 def explain_failure(error: Exception) -> TidegateError | None:
     """Convert an error of PySpark or Py4J to a Tidegate error; return None for other errors."""
     if has_lost_java(error):
@@ -33,7 +36,7 @@ def _explain_spark(error: Exception) -> TidegateError:
         return (DataError if code.startswith("D") else InternalError)(code, message, hint=hint or None)
     if "No module named 'tidegate" in text:
         return missing_tidegate_error()
-    if "Python worker exited unexpectedly" in text:
+    if _LOST_WORKERS.search(text):
         message = "Python workers of Spark were killed or crashed several times in one step; the checkpoint is intact"
         hint = f"do they run out of memory? With more buckets each holds less. {RESTART_HINT.capitalize()}"
         return DataError("D404", message, hint=hint)

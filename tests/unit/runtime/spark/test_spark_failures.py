@@ -83,6 +83,12 @@ def test_an_unknown_level_of_sparks_log_is_an_error(monkeypatch):
     [
         ("ModuleNotFoundError: No module named 'tidegate'", "D405", "cannot import tidegate"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "D404", "killed or crashed"),
+        (
+            "org.apache.spark.SparkException: EOFException occurred while reading the port number from "
+            "tidegate.runtime.spark.daemon's stdout and terminated with code: 137.",
+            "D404",
+            "killed or crashed",
+        ),
         ("tidegate.errors.DataError: error[D104]: x.csv cannot be read", "D104", "^error.D104.: x.csv cannot be read$"),
         ("ValueError: no", "D401", "^error.D401.: Spark ended the query: ValueError: no\n"),
     ],
