@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from tidegate.connectors.ranges import Source
 from tidegate.runtime.checkpoint_lock import CheckpointLock
+from tidegate.runtime.file_events import FileEvents
 from tidegate.runtime.job import Progress, QueryState
 from tidegate.runtime.pieces import out_of_memory_error
 
@@ -19,9 +21,11 @@ class BackgroundRun(ABC):
         self.progress = Progress()
         # `wait` uses this event instead of the thread: a join that a signal interrupts marks the thread as ended.
         self._ended = threading.Event()
+        self._closing = threading.Lock()
         self._outcome = QueryState.RUNNING
         self._error: BaseException | None = None
         self._lock: CheckpointLock | None = None
+        self._events: FileEvents | None = None
 
     @property
     def state(self) -> QueryState:
@@ -59,6 +63,20 @@ class BackgroundRun(ABC):
         if self._lock is not None:
             self._lock.release()
 
+    def _watch_files(self, sources: Iterable[Source]) -> None:
+        self._events = FileEvents(sources)
+
+    def _wait_for_input(self) -> None:
+        """Wait until sources may have new rows, or another thread wants something."""
+        assert self._events is not None
+        self._events.wait()
+
+    def _wake(self) -> None:
+        """End the waiting for input."""
+        with self._closing:
+            if self._events is not None and not self._ended.is_set():
+                self._events.wake()
+
     def _begin(self) -> None:
         threading.Thread(target=self._run_guarded, name="tidegate", daemon=True).start()
 
@@ -72,4 +90,7 @@ class BackgroundRun(ABC):
             self._outcome, self._error = QueryState.FAILED, error
         finally:
             self._release_lock()
-            self._ended.set()
+            with self._closing:
+                if self._events is not None:
+                    self._events.close()
+                self._ended.set()

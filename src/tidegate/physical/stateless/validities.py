@@ -43,7 +43,6 @@ class SplitOperator:
         rows, start, end = split_validities(batch.start, np.maximum(batch.start, batch.end), self.length)
         return Step(NO_STATE, Batch(start, end, take(batch.columns, rows)), watermarks[0])
 
-
     def _refuse_pieces(self, longest: int) -> None:
         """Raise an error for a row that would become too many elements, as plans are refused that show it."""
         if longest > MOST_PIECES * self.length:
@@ -51,7 +50,9 @@ class SplitOperator:
                 f"a row is valid for {duration_text(longest)}: a window over it would count "
                 f"each of its {-(-longest // self.length):,} instants"
             )
-            hint = "read rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
+            hint = (
+                "read rows as they appear, with ISTREAM(…), or in steps: FROM (SELECT * FROM … GRANULARITY(1 MINUTE))"
+            )
             raise DataError("D121", message, hint=hint)
 
 

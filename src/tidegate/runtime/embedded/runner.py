@@ -37,7 +37,6 @@ from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
 
 ROWS_PER_STEP = 250_000
-IDLE_SECONDS = 0.5
 CLOCK_EVERY = 1_000_000
 """Minimum microseconds between two steps in which the clock advances the watermarks of silent streams."""
 
@@ -69,6 +68,7 @@ class EmbeddedRun(BackgroundRun):
             self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
             self.engine.on_piece = self._emit_output
             self._silence = job.track_silence(self.engine.watermarks)
+            self._watch_files(job.sources.values())
             self._begin()
 
     def _open_inputs(self, last: Record | None) -> dict[str, StreamInput]:
@@ -82,10 +82,12 @@ class EmbeddedRun(BackgroundRun):
 
     def finish(self) -> None:
         self.once = True
+        self._wake()
         self.wait()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._wake()
         self._ended.wait()
 
     def _work(self) -> QueryState:
@@ -110,7 +112,7 @@ class EmbeddedRun(BackgroundRun):
                 self._open_outputs(FINAL)
                 self._deliver(self.engine.finish(), 0)
                 return QueryState.FINISHED
-            self._stopping.wait(IDLE_SECONDS)
+            self._wait_for_input()
         return QueryState.STOPPED
 
     def _intend_step(self, found: Mapping[str, StepInput], tables: Mapping[str, str]) -> Intent:

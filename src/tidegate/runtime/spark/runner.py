@@ -42,9 +42,6 @@ from tidegate.runtime.spark.tasks import read_table
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import advance_watermarks
 
-SECONDS_BETWEEN_LISTINGS = 0.2
-"""Pause before sources without new data are listed again."""
-
 CLOCK_EVERY = 1.0
 """Minimum seconds between two steps in which the clock advances the watermarks of silent streams."""
 
@@ -79,6 +76,7 @@ class SparkRun(BackgroundRun):
             self._interrupted = self.checkpoint.interrupted_intent(self._last)
             self._silence = job.track_silence(self._last.watermarks if self._last else job.first_watermarks())
             self._feeds = self._start(job, spark)
+            self._watch_files(job.sources.values())
             self._begin()
 
     def _recover(self, job: Job) -> Record | None:
@@ -105,16 +103,18 @@ class SparkRun(BackgroundRun):
         try:
             queries = ", ".join(dict.fromkeys(stage.query for stage in job.graph.stages))
             self._step_job = StepJob(spark, self.setup, queries)
-            return start_feeds(job, self._inboxes, once=self.settings.once)
+            return start_feeds(job, self._inboxes, once=self.settings.once, wake=self._wake)
         except LOST_JAVA_ERRORS as error:
             raise explain_failure(error) or error from error
 
     def finish(self) -> None:
         self._finishing = True
+        self._wake()
         self.wait()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._wake()
         self._ended.wait()
 
     # --- which steps to run --------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class SparkRun(BackgroundRun):
                 self._emit_final_results()
                 return QueryState.FINISHED
             else:
-                self._stopping.wait(SECONDS_BETWEEN_LISTINGS)
+                self._wait_for_input()
         return QueryState.STOPPED
 
     def _list_for_the_last_time(self) -> None:

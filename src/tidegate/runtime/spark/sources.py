@@ -6,8 +6,7 @@ Spark drops columns that no query reads, and empties rows that no query needs.
 from __future__ import annotations
 
 import posixpath
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from pyspark.sql import DataFrame
@@ -38,10 +37,8 @@ SPARK_TYPES = {
 class FrameFeed:
     """A streaming query that puts the rows of a streaming DataFrame into an inbox."""
 
-    def __init__(self, frame: DataFrame, inbox: InboxSource, *, once: bool) -> None:
-        self.inbox = inbox
-        self.arrived = threading.Event()
-        """Set when there may be a new delivery."""
+    def __init__(self, frame: DataFrame, inbox: InboxSource, *, once: bool, wake: Callable[[], None]) -> None:
+        self.inbox, self.wake = inbox, wake
         where = posixpath.join(inbox.folder, "spark")
         writer = frame.writeStream.foreachBatch(self._deliver).option("checkpointLocation", where)
         self.query: StreamingQuery = (writer.trigger(availableNow=True) if once else writer).start()
@@ -51,7 +48,7 @@ class FrameFeed:
         if not self.inbox.has_delivery(number):
             found = rows.mapInArrow(file_writer(self.inbox, number), "file STRING").toArrow()
             self.inbox.deliver(number, found.column(0).to_pylist())
-        self.arrived.set()
+        self.wake()
 
     @property
     def is_over(self) -> bool:
@@ -82,13 +79,15 @@ def inboxes_of(job: Job, checkpoint: str) -> dict[str, InboxSource]:
     }
 
 
-def start_feeds(job: Job, inboxes: Mapping[str, InboxSource], *, once: bool) -> list[FrameFeed]:
-    """Start to fill the inboxes of a job."""
+def start_feeds(
+    job: Job, inboxes: Mapping[str, InboxSource], *, once: bool, wake: Callable[[], None]
+) -> list[FrameFeed]:
+    """Start to fill the inboxes of a job; `wake` is called after each delivery."""
     feeds = []
     for stream, inbox in inboxes.items():
         source = job.sources[stream]
         assert isinstance(source, FrameSource)
-        feeds.append(FrameFeed(needed_columns(source.frame, job, stream), inbox, once=once))
+        feeds.append(FrameFeed(needed_columns(source.frame, job, stream), inbox, once=once, wake=wake))
     return feeds
 
 
