@@ -238,7 +238,7 @@ def test_a_window_over_a_row_of_hours_is_refused_when_it_comes_unless_time_is_co
     stream = f"CREATE STREAM s (a TIMESTAMP, b TIMESTAMP) FROM '{folder}/s.csv' VALID FROM a TO b;"
     session.sql(stream)
     for query in ("SELECT COUNT(*) AS n FROM s WINDOW(RANGE 4 HOURS)", "SELECT a FROM s WINDOW(RANGE 4 HOURS)"):
-        with pytest.raises(DataError, match="valid for 2 hours: .* each of its 7,200,000,000 instants") as raised:
+        with pytest.raises(DataError, match=r"valid for 2 hours: .* each of its 7,200,000,000 instants") as raised:
             run(session, query)
         assert (raised.value.code, "GRANULARITY(1 MINUTE)" in str(raised.value.hint)) == ("D121", True)
     query = "SELECT COUNT(*) AS n FROM (SELECT a FROM s GRANULARITY(1 HOUR)) h WINDOW(RANGE 4 HOURS)"
