@@ -20,16 +20,23 @@ import pyarrow.csv as arrow_csv
 
 from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.decode import Decoder, ParsedRows, make_decoder, parse_texts, requested_schema
+from tidegate.connectors.decode import (
+    Decoder,
+    ParsedColumn,
+    ParsedRows,
+    make_decoder,
+    parse_texts,
+    requested_schema,
+)
 from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import File, FileSet, to_bad_file_error
 from tidegate.connectors.formats import Format, check_options, find_name, flag_option, no_such_column, option
-from tidegate.connectors.lines import clean_lines, is_any_true, join_lines
+from tidegate.connectors.lines import BYTE_ORDER_MARK, clean_lines, has_cut_lines, is_any_true, join_lines
 from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
 from tidegate.connectors.text_files import MAX_LINE, LineRules, first_line, read_lines
 from tidegate.connectors.text_splits import split_lines
 from tidegate.errors import DataError
-from tidegate.schema import Field
+from tidegate.schema import Field, Type
 
 NO_QUOTES = ""
 
@@ -78,6 +85,10 @@ class Dialect:
         return rf"^{field}(?:{d}{field})*$"
 
 
+_DIRECT = (Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE)
+"""Types that Arrow parses as we do."""
+
+
 @dataclass(frozen=True, slots=True)
 class CsvParser:
     """Parser of CSV lines; `header` is the line to skip, `width` the number of fields of a line."""
@@ -90,6 +101,53 @@ class CsvParser:
     times: frozenset[str]
 
     def parse(self, raw: pa.RecordBatch) -> ParsedRows:
+        return self.parse_block(raw) or self.parse_carefully(raw)
+
+    def parse_block(self, raw: pa.RecordBatch) -> ParsedRows | None:
+        """Let Arrow parse all lines at once; return None if the result might differ from `parse_carefully`."""
+        texts, places = raw.column(0), None
+        if self.header is not None and len(texts) and texts[0].as_py() == self.header:
+            texts, places = texts.slice(1), np.arange(1, len(texts))
+        if not self._is_plain(raw, texts):
+            return None
+        types = [field.type.arrow if field.type in _DIRECT else pa.string() for field in self.fields]
+        try:
+            texts.validate(full=True)  # UTF-8
+            table = self._read_columns(join_lines(texts), types)
+        except pa.ArrowInvalid:
+            return None
+        if table.num_rows != len(texts):
+            return None
+        columns = {}
+        for field, place in zip(self.fields, self.places, strict=True):
+            column = _single_array(table.column(str(place)))
+            if field.type in _DIRECT:
+                columns[field.name] = ParsedColumn(column, np.zeros(len(column), np.bool_), column)
+            else:
+                columns[field.name] = parse_texts(column, field.type, is_time=field.name in self.times)
+        return ParsedRows(texts, columns, {}, places)
+
+    def _is_plain(self, raw: pa.RecordBatch, texts: pa.Array) -> bool:
+        """Return whether Arrow's parser agrees with ours on these lines, if it can read them.
+
+        An empty line is no row, but Arrow makes one of it. A repeated header is no row. Arrow reads 0x10 as 16.
+        """
+        direct = any(field.type in _DIRECT for field in self.fields)
+        if not direct or self.width == 1 or not len(texts) or has_cut_lines(raw):
+            return False
+        data, shortest = _bytes_of(texts)
+        unlike = (self.dialect.quote.encode(), b"\0", b"x", b"X", BYTE_ORDER_MARK.encode()[:1])
+        if any(each in data for each in unlike if each) and not self._is_like(data):
+            return False
+        return shortest >= self.width - 1 + (b"\r" in data)
+
+    def _is_like(self, data: bytes) -> bool:
+        """Look more closely at a text with a suspicious character."""
+        unlike = (self.dialect.quote.encode(), b"\0", b"0x", b"0X", BYTE_ORDER_MARK.encode())
+        return not any(each in data for each in unlike if each)
+
+    def parse_carefully(self, raw: pa.RecordBatch) -> ParsedRows:
+        """Parse each line by itself as far as needed, which is slower and defines the meaning of a line."""
         lines = clean_lines(raw, header=self.header)
         broken = self._find_ill_formed(lines.texts) | lines.broken
         sound = np.ones(len(lines.texts), np.bool_)
@@ -129,7 +187,8 @@ class CsvParser:
             )
             return "skip"
 
-        table = self._read_columns(join_lines(texts if sound.all() else texts.take(pa.array(rows))), note_wrong_width)
+        lines = join_lines(texts if sound.all() else texts.take(pa.array(rows)))
+        table = self._read_columns(lines, [pa.string()] * len(self.fields), note_wrong_width)
         columns = [_single_array(table.column(str(place))) for place in self.places]
         if len(wrong) + len(texts) - len(rows) == 0:
             return columns, wrong
@@ -138,9 +197,10 @@ class CsvParser:
         places = pa.array(np.cumsum(sound) - 1, mask=~sound)
         return [column.take(places) for column in columns], wrong
 
-    def _read_columns(self, text: pa.Buffer, note: Any) -> pa.Table:
+    def _read_columns(self, text: pa.Buffer, types: Sequence[pa.DataType], note: Any = None) -> pa.Table:
+        """Read the requested fields; `note` is called for each line with another number of fields."""
         names = [str(i) for i in range(self.width)]
-        used = list(dict.fromkeys(str(place) for place in self.places))
+        used = {str(place): type_ for place, type_ in zip(self.places, types, strict=True)}
         # Use one block and one thread: otherwise the handler does not get the number of the row.
         return arrow_csv.read_csv(
             pa.BufferReader(text),
@@ -152,8 +212,8 @@ class CsvParser:
                 ignore_empty_lines=False,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                include_columns=used,
-                column_types=dict.fromkeys(used, pa.string()),
+                include_columns=list(used),
+                column_types=used,
                 null_values=["", self.dialect.null],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -304,6 +364,14 @@ def _is_character(text: str) -> bool:
 
 def _field_count_text(fields: int) -> str:
     return "1 field" if fields == 1 else f"{fields} fields"
+
+
+def _bytes_of(texts: pa.Array) -> tuple[bytes, int]:
+    """Return the bytes of all texts together, and the length of the shortest."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    found = data.slice(bounds[0], bounds[-1] - bounds[0]).to_pybytes() if data is not None else b""
+    return found, int(np.diff(bounds).min())
 
 
 def _single_array(column: pa.ChunkedArray) -> pa.Array:

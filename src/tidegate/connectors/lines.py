@@ -37,6 +37,10 @@ def mark_cut_lines(raw: pa.RecordBatch, cut: npt.NDArray[np.int64], limit: int) 
     return raw.replace_schema_metadata({**(raw.schema.metadata or {}), **metadata})
 
 
+def has_cut_lines(raw: pa.RecordBatch) -> bool:
+    return _CUT in (raw.schema.metadata or {})
+
+
 def _errors_of_cut_lines(raw: pa.RecordBatch) -> dict[int, str]:
     metadata = raw.schema.metadata or {}
     if _CUT not in metadata:

@@ -22,7 +22,7 @@ from tidegate.connectors.decode import DecodedBatch, Decoder, make_decoder
 from tidegate.connectors.source import open_source
 from tidegate.errors import DataError
 from tidegate.physical.common.batch import concat
-from tidegate.schema import Schema, Type
+from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING
 
 SCHEMA = Schema.of(t=Type.BIGINT, name=Type.STRING, price=Type.DOUBLE)
@@ -362,3 +362,37 @@ def test_what_python_writes_is_read_as_it_was_meant(table):
     csv.writer(out, lineterminator="\n").writerows(table)
     got = decoder().decode(raw(*out.getvalue().split("\n")), BEGINNING)
     assert rows(got) == [(t, name or None, float(p) if p else None) for t, name, p in table]
+
+
+SOME_NUMBERS = ["1", "-2", "+3", " 4 ", "5.5", "1e2", "0x1F", "0X1", "nan", "", "9999999999", "1_0", "é", "\t7", "NULL"]
+PLAIN = st.lists(st.sampled_from(SOME_NUMBERS), min_size=1, max_size=4).map(",".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.one_of(PLAIN, LINES), max_size=8),
+    st.sampled_from(["", "\r"]),
+    st.sampled_from([None, "t,name,price"]),
+    st.sampled_from(["", "NULL"]),
+)
+def test_what_arrow_parses_at_once_is_what_careful_parsing_gives(lines, end, header, null):
+    fields = (Field("t", Type.BIGINT), Field("name", Type.STRING), Field("price", Type.DOUBLE))
+    parser = CsvParser(Dialect(null=null), header, 3, fields, (0, 1, 2), frozenset({"t"}))
+    batch = raw(*([header] if header else []), *(line + end for line in lines))
+    quick, careful = parser.parse_block(batch), parser.parse_carefully(batch)
+    if quick is not None:
+        assert careful.broken == {}
+        assert len(quick) == len(careful)
+        for name, column in careful.columns.items():
+            assert not column.bad.any()
+            assert column.values.cast(pa.string()) == quick.columns[name].values.cast(pa.string())
+            assert column.values.type == quick.columns[name].values.type
+
+
+def test_plain_rows_are_parsed_at_once():
+    fields = (Field("t", Type.BIGINT), Field("name", Type.STRING), Field("price", Type.DOUBLE))
+    parser = CsvParser(Dialect(), "t,name,price", 3, fields, (0, 1, 2), frozenset({"t"}))
+    found = parser.parse_block(raw("t,name,price", "1,AXP,2.5", "2,é,\r"))
+    assert found is not None
+    assert found.columns["price"].values.to_pylist() == [2.5, None]
+    assert found.places.tolist() == [1, 2]
