@@ -18,6 +18,7 @@ from tidegate.runtime.bucket_step import Address, Inbox, Outbox, Parcel, PortWat
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
 from tidegate.runtime.stage import Stage
+from tidegate.runtime.threads import map_in_threads
 
 MOST_PAIRS = 1 << 20
 """A piece in which a join makes more pairs than this is cut, unless it has a single element."""
@@ -103,15 +104,19 @@ def _run_once(part: Part, inboxes: Sequence[Inbox], states: States, most: int | 
     numbers = {stage.number for stage in part.stages}
     after, out = dict(states), Outbox()
     for stage in part.stages:
-        for bucket, inbox in by_bucket.items():
-            if runs_in(stage, bucket):
-                made, key = Outbox(), (stage.number, bucket)
-                after[key] = run_stage(stage, states.get(key, NO_STATE), inbox, made, part.buckets, most_pairs=most)
-                for parcel in made.parcels:
-                    _route_parcel(parcel, by_bucket if parcel.to[0] in numbers else {}, out)
-                for mark in made.marks:
-                    _route_mark(mark, inboxes if mark.to[0] in numbers else (), out)
-                _collect_output(out, made)
+
+        def run_bucket(inbox: Inbox, stage: Stage = stage) -> tuple[Chunks, Outbox]:
+            made, state = Outbox(), states.get((stage.number, inbox.bucket), NO_STATE)
+            return run_stage(stage, state, inbox, made, part.buckets, most_pairs=most), made
+
+        running = [inbox for bucket, inbox in by_bucket.items() if runs_in(stage, bucket)]
+        for inbox, (state, made) in zip(running, map_in_threads(run_bucket, running), strict=True):
+            after[stage.number, inbox.bucket] = state
+            for parcel in made.parcels:
+                _route_parcel(parcel, by_bucket if parcel.to[0] in numbers else {}, out)
+            for mark in made.marks:
+                _route_mark(mark, inboxes if mark.to[0] in numbers else (), out)
+            _collect_output(out, made)
     return after, out
 
 

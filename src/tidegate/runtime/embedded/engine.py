@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.connectors.decode import Decoder
+from tidegate.connectors.decode import DecodedBatch, Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
@@ -22,6 +22,7 @@ from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.state import StateStore, Version, is_cold
+from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
 from tidegate.time import FOREVER
 
@@ -89,8 +90,8 @@ class Engine:
         arrived = dict.fromkeys(raw, 0)
         now = self.job.arrival_time(self.watermarks) if now is None else now
         self.spreads = {}
-        for stream, batch in ((s, b) for s, batches in raw.items() for b in batches):
-            ingested = self.decoders[stream].decode(batch, self.watermarks[stream], now)
+        arriving = [(stream, batch) for stream, batches in raw.items() for batch in batches]
+        for stream, ingested in map_in_threads(lambda each: self._decode(*each, now), arriving):
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
@@ -103,6 +104,9 @@ class Engine:
         out = self.advance(elements, self._next_watermarks(latest, idle), arrived, began)
         out.dead[:0] = dead
         return out, sum(arrived.values())
+
+    def _decode(self, stream: str, batch: pa.RecordBatch, now: int) -> tuple[str, DecodedBatch]:
+        return stream, self.decoders[stream].decode(batch, self.watermarks[stream], now)
 
     def advance(
         self,
