@@ -171,7 +171,7 @@ class StateStore:
         system, folder = file_system(posixpath.dirname(self._path(stage, bucket, "x")))
         for info in system.get_file_info(fs.FileSelector(folder)):
             written = _NAME.fullmatch(info.base_name)  # ignore other files
-            if written and info.base_name not in keep and int(written[1]) < step - 1:
+            if written and info.base_name not in keep and int(written[1]) < step - 2:
                 system.delete_file(info.path)
 
 
