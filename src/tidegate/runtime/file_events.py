@@ -19,7 +19,7 @@ from tidegate.connectors.ranges import Source
 from tidegate.errors import DataError
 
 SECONDS_BETWEEN_LISTINGS = 0.2
-"""Interval at which sources are listed whose changes nobody reports."""
+"""Interval at which sources are listed if the system does not report their changes."""
 
 SECONDS_AT_MOST = 1.0
 """Interval at which all sources are listed: a reported change may be lost."""

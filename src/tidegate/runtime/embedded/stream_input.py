@@ -34,7 +34,7 @@ class StreamInput:
         return None if self._reader is None else self._reader.range.part
 
     def read_next(self, rows: int, *, growing: bool) -> StepInput:
-        """Read about `rows` rows: at least half of them, if there are so many, and at most one and a half times."""
+        """Read about `rows` rows: at most one and a half times as many, and at least half, unless fewer are available."""
         batches: list[pa.RecordBatch] = []
         ranges: list[SourceRange] = []
         rows, most = step_limits(self.source, rows)

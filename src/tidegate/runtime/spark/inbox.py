@@ -50,23 +50,23 @@ class InboxSource:
         return typed_decoder(self.stream, columns)
 
     def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
-        begin, end = position.of_part("").point, self.delivered
+        begin, end = position.of_part("").point, self.delivery_count
         return [SourceRange("", begin, end)] if begin.offset < end else []
 
     def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
-        return split_rows(whole, parts, end=whole.end or self.delivered)
+        return split_rows(whole, parts, end=whole.end or self.delivery_count)
 
     def read_range(
         self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
     ) -> Iterator[tuple[pa.RecordBatch, Point]]:
-        end = self.delivered if part.end is None else part.end
+        end = self.delivery_count if part.end is None else part.end
         for number in range(part.begin.offset, end):
             for batch in (b for file in self._files_of(number) for b in self._read_file(file)):
                 for first in range(0, batch.num_rows, rows):
                     yield batch.slice(first, rows), Point(number)
 
     @property
-    def delivered(self) -> int:
+    def delivery_count(self) -> int:
         """Number of deliveries so far."""
         system, path = file_system(self.folder)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))

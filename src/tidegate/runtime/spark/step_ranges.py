@@ -9,7 +9,7 @@ from tidegate.connectors.ranges import RangeEnd, Source, SourcePosition, SourceR
 from tidegate.connectors.source import step_limits
 
 ROWS_PER_STEP = 2_000_000
-"""Number of rows that a step reads of a stream, if there are so many."""
+"""Number of rows that a step reads of a stream, unless fewer are available."""
 
 _FIRST_BYTES_PER_ROW = 40
 """Estimate of the length of a row in a text file, before the first one was read."""
