@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from unittest.mock import patch
 
 from support.paths import ROOT
 from tidegate import Session
@@ -22,7 +23,12 @@ def calls_of_run(text: str, files: Mapping[str, str], folder: Path) -> list[Call
     for name, content in files.items():
         (folder / name).write_text(content)
     calls: list[Called] = []
-    with Session(runtime="embedded") as session, _tracing(calls):
+    # With one core everything runs in the thread of the run, in order.
+    with (
+        patch("tidegate.runtime.threads.core_count", return_value=1),
+        Session(runtime="embedded", buckets=1) as session,
+        _tracing(calls),
+    ):
         running = session.sql(_with_folder(text, files, folder), once=True, out=str(folder / "out"), format="csv")
         assert running is not None
         running.wait()
