@@ -1,0 +1,299 @@
+"""Conditions over elements of several members, as programs that run inside the loops that combine the elements.
+
+A program knows numbers, times and truth values. What reads a single member and is not in its language, or is there more
+than a column, can be computed before, once for each element. A condition that cannot be written as a program is
+evaluated for all combinations, by `expressions.evaluate`; both have the same values and failures.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, columns_of, walk
+from tidegate.expressions.user_calls import UserFunction
+from tidegate.physical.common.arrays import Array, Bytes, Ints
+from tidegate.physical.common.kernels.addresses import address_of
+from tidegate.physical.common.kernels.condition_program import Code, Program
+from tidegate.physical.common.kernels.hashing import fixed_width_values, read_only
+from tidegate.schema import Type
+
+MOST_INSTRUCTIONS = 60
+"""Number of instructions above which a condition is evaluated as a whole instead."""
+
+_WHOLE = (Type.INT, Type.BIGINT, Type.TIMESTAMP, Type.INTERVAL)
+_LOADS = {Type.DOUBLE: Code.LOAD_FLOAT, Type.INT: Code.LOAD_SHORT, Type.BOOLEAN: Code.LOAD_TRUTH}
+_WIDTHS: dict[int, type[np.generic]] = {
+    Code.LOAD_FLOAT: np.float64,
+    Code.LOAD_INT: np.int64,
+    Code.LOAD_SHORT: np.int32,
+}
+_NO_BYTES = read_only(np.empty(0, np.uint8))
+
+_FLOATS = {
+    "+": Code.ADD_FLOAT,
+    "-": Code.SUBTRACT_FLOAT,
+    "*": Code.MULTIPLY_FLOAT,
+    "/": Code.DIVIDE_FLOAT,
+    "%": Code.REMAINDER_FLOAT,
+    "negate": Code.NEGATE_FLOAT,
+    "abs": Code.MAGNITUDE_FLOAT,
+    "sqrt": Code.ROOT,
+    "floor": Code.FLOOR,
+    "ceil": Code.CEIL,
+}
+_INTS = {
+    "+": Code.ADD_INT,
+    "-": Code.SUBTRACT_INT,
+    "*": Code.MULTIPLY_INT,
+    "div": Code.DIVIDE_INT,
+    "%": Code.REMAINDER_INT,
+    "negate": Code.NEGATE_INT,
+    "abs": Code.MAGNITUDE_INT,
+}
+_COMPARISONS = {
+    # by function: the comparison, whether its sides are exchanged, and whether it is negated
+    "=": ("equal", False, False),
+    "<>": ("equal", False, True),
+    "<": ("less", False, False),
+    ">": ("less", True, False),
+    "<=": ("less", True, True),
+    ">=": ("less", False, True),
+}
+_COMPARE = {
+    ("equal", True): Code.EQUAL_FLOAT,
+    ("equal", False): Code.EQUAL_INT,
+    ("less", True): Code.LESS_FLOAT,
+    ("less", False): Code.LESS_INT,
+}
+_TESTS = {"not": Code.NOT, "is_true": Code.IS_TRUE, "is_false": Code.IS_FALSE}
+
+
+class _NotInLanguageError(Exception):
+    """A condition cannot be written as a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an instruction loads: the value of an expression for the elements of one member."""
+
+    expression: Expression
+    member: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InputColumns:
+    """Columns that a program reads, with bitmaps and failures; and their addresses, which are valid as long as this."""
+
+    arrays: tuple[Array, ...]
+    addresses: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Condition as a program, and what each of its loads reads."""
+
+    expression: Expression
+    code: tuple[tuple[int, ...], ...]
+    constants: tuple[int | float | None, ...]
+    loads: tuple[tuple[int, Load], ...]
+    """Instructions that load, with what they load."""
+
+    @property
+    def program(self) -> Program:
+        given = np.array([_bits_of_constant(c) for c in self.constants], np.int64)
+        true = [c is not None and c is not False for c in self.constants]
+        false = [c is False for c in self.constants]
+        return Program(np.array(self.code, np.int64), given, np.array(true, np.uint8), np.array(false, np.uint8))
+
+    def columns(self, members: Sequence[pa.RecordBatch]) -> InputColumns:
+        """Return the columns that the program reads, given those of the elements of each member."""
+        arrays: list[Array] = [_NO_BYTES] * (1 + max((max(self.code[at][i] for i in (1, 3, 4)) for at, _ in self.loads), default=0))
+        for at, load in self.loads:
+            code, place, _, valid, errors = self.code[at]
+            column, failures = _column_of(load.expression, members[load.member])
+            arrays[place] = _bitmap(column, 1) if code == Code.LOAD_TRUTH else fixed_width_values(column, _WIDTHS[code])
+            arrays[valid] = _bitmap(column, 0) if column.null_count else _NO_BYTES
+            if errors:
+                arrays[errors] = failures
+        return InputColumns(tuple(arrays), np.array([address_of(each) for each in arrays], np.int64))
+
+
+@lru_cache(maxsize=256)
+def compile_condition(
+    expression: Expression, members: tuple[frozenset[str], ...], *, computes_loads: bool
+) -> Condition | None:
+    """Write a condition over the columns of the members as a program; None if that is not possible.
+
+    With `computes_loads`, parts that read a single member are computed for each element before the program runs.
+    """
+    if any(isinstance(each, Call) and isinstance(each.user, UserFunction) for each in walk(expression)):
+        return None
+    writer = _Writer(members, computes_loads=computes_loads)
+    try:
+        result = writer.write(expression)
+    except _NotInLanguageError:
+        return None
+    if result != len(writer.code) - 1 or len(writer.code) > MOST_INSTRUCTIONS:
+        return None
+    return Condition(expression, tuple(writer.code), tuple(writer.constants), tuple(writer.loads.items()))
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Instructions written so far; equal parts are written once."""
+
+    members: tuple[frozenset[str], ...]
+    computes_loads: bool = field(kw_only=True)
+    code: list[tuple[int, ...]] = field(default_factory=list)
+    constants: list[int | float | None] = field(default_factory=list)
+    loads: dict[int, Load] = field(default_factory=dict)
+    places: dict[Expression, int] = field(default_factory=dict)
+    arrays: int = 1
+    """Number of arrays that the program reads; the first one is always empty."""
+
+    def write(self, expression: Expression) -> int:
+        """Write an expression; return its register."""
+        if expression not in self.places:
+            self.places[expression] = self._write_new(expression)
+        return self.places[expression]
+
+    def _write_new(self, expression: Expression) -> int:
+        if not isinstance(expression, Column) and not columns_of(expression):
+            return self._constant(expression)
+        member = self._only_member(expression)
+        if member is not None and (self.computes_loads or isinstance(expression, Column)):
+            return self._load(Load(expression, member))
+        match expression:
+            case Call(function, arguments):
+                return self._call(expression, function, arguments)
+            case Cast(argument, type_):
+                return self._cast(argument, type_)
+            case InList(argument, options):
+                tests = [Call("=", (argument, option), Type.BOOLEAN) for option in options]
+                return self._fold(Code.OR, [self.write(test) for test in tests])
+            case Case(branches, otherwise, type_):
+                _require(_is_known(type_))
+                at = self.write(otherwise)
+                for condition, result in reversed(branches):
+                    at = self._add(Code.BRANCH, self.write(condition), self.write(result), at, type_ is Type.BOOLEAN)
+                return at
+        raise _NotInLanguageError
+
+    def _call(self, call: Call, function: str, arguments: tuple[Expression, ...]) -> int:
+        first, is_float = arguments[0].type, arguments[0].type is Type.DOUBLE
+        _require(_is_known(first) and _is_known(call.type))
+        if function in _COMPARISONS:
+            _require(first is not Type.BOOLEAN and first in (Type.DOUBLE, *_WHOLE))
+            kind, flipped, negated = _COMPARISONS[function]
+            a, b = (self.write(each) for each in arguments)
+            return self._add(_COMPARE[kind, is_float], *((b, a) if flipped else (a, b)), negated)
+        registers = [self.write(each) for each in arguments]
+        match function:
+            case "and" | "or":
+                return self._fold(Code.AND if function == "and" else Code.OR, registers)
+            case "not" | "is_true" | "is_false":
+                return self._add(_TESTS[function], *registers)
+            case "is_null":
+                return self._add(Code.TRUTH_IS_NULL if first is Type.BOOLEAN else Code.NUMBER_IS_NULL, *registers)
+            case "coalesce":
+                return self._fold(Code.KNOWN, registers, first is Type.BOOLEAN)
+            case "greatest" | "least" if first is not Type.BOOLEAN:
+                return self._fold(Code.GREATEST if function == "greatest" else Code.LEAST, registers, is_float)
+            case "nullif" if first is not Type.BOOLEAN:
+                return self._add(Code.NULL_IF, *registers, is_float)
+            case "epoch_micros" | "from_epoch_micros":
+                return registers[0]
+        codes = _FLOATS if is_float else _INTS
+        _require(function in codes and first is not Type.BOOLEAN)
+        bits = () if is_float else (_bits_of(call.type),)
+        return self._add(codes[function], registers[0], registers[-1], *bits)
+
+    def _cast(self, argument: Expression, type_: Type) -> int:
+        at = self.write(argument)
+        match argument.type, type_:
+            case (one, other) if one is other:
+                return at
+            case (Type.INT, Type.BIGINT):
+                return at
+            case ((Type.INT | Type.BIGINT), Type.DOUBLE):
+                return self._add(Code.INT_TO_FLOAT, at)
+            case (Type.BIGINT, Type.INT):
+                return self._add(Code.NARROW, at, at, 32)
+            case (Type.DOUBLE, (Type.INT | Type.BIGINT)):
+                return self._add(Code.FLOAT_TO_INT, at, at, _bits_of(type_))
+        raise _NotInLanguageError
+
+    def _fold(self, code: Code, registers: Sequence[int], *more: int) -> int:
+        at, *others = registers
+        for other in others:
+            at = self._add(code, at, other, *more)
+        return at
+
+    def _constant(self, expression: Expression) -> int:
+        _require(_is_known(expression.type))
+        result = evaluate(expression, pa.RecordBatch.from_arrays([], names=[]), 1)
+        _require(result.errors is None)
+        value = result.values[0]
+        if pa.types.is_temporal(value.type):
+            value = value.cast(pa.int64())
+        return self._add(Code.CONSTANT, constant=value.as_py())
+
+    def _load(self, load: Load) -> int:
+        type_ = load.expression.type
+        _require(_is_known(type_))
+        place, self.arrays = self.arrays, self.arrays + 3
+        errors = 0 if isinstance(load.expression, Column) else place + 2
+        at = self._add(_LOADS.get(type_, Code.LOAD_INT), place, load.member, place + 1, errors)
+        self.loads[at] = load
+        return at
+
+    def _add(self, code: Code, *arguments: int, constant: int | float | None = None) -> int:
+        padded = (*map(int, arguments), 0, 0, 0, 0)[:4]
+        self.code.append((int(code), *padded))
+        self.constants.append(constant)
+        return len(self.code) - 1
+
+    def _only_member(self, expression: Expression) -> int | None:
+        read = columns_of(expression)
+        return next((at for at, names in enumerate(self.members) if read <= names), None)
+
+
+def _require(fits: bool) -> None:  # noqa: FBT001 - as an assertion
+    if not fits:
+        raise _NotInLanguageError
+
+
+def _is_known(type_: Type) -> bool:
+    return type_ in (Type.DOUBLE, Type.BOOLEAN, *_WHOLE)
+
+
+def _bits_of_constant(value: float | None) -> int:
+    """Return a constant as the 64 bits of a register."""
+    return struct.unpack("q", struct.pack("d", value))[0] if isinstance(value, float) else int(value or 0)
+
+
+def _bits_of(type_: Type) -> int:
+    return 32 if type_ is Type.INT else 64
+
+
+def _column_of(expression: Expression, columns: pa.RecordBatch) -> tuple[pa.Array, Bytes]:
+    """Return the values of an expression, and its failures; empty if there are none."""
+    if isinstance(expression, Column):
+        return columns.column(expression.name), _NO_BYTES
+    result = evaluate(expression, columns, columns.num_rows)
+    return result.values, _NO_BYTES if result.errors is None else read_only(result.errors.astype(np.uint8))
+
+
+def _bitmap(column: pa.Array, buffer: int) -> Bytes:
+    """Return the bitmap of validity (0) or of truth values (1)."""
+    if column.offset or column.buffers()[buffer] is None:
+        mask: Array = column.is_valid() if buffer == 0 else column.fill_null(False)  # noqa: FBT003 - Arrow's API
+        return read_only(np.packbits(mask.to_numpy(zero_copy_only=False), bitorder="little"))
+    return read_only(np.frombuffer(column.buffers()[buffer], np.uint8))

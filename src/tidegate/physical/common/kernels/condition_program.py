@@ -1,0 +1,335 @@
+"""Programs that decide a condition for many combinations of elements at once.
+
+A program is a list of instructions over registers; the result of an instruction is the register of the same number, and
+the last one is the condition. It runs one instruction at a time over a block of combinations, so each instruction is a
+short loop over arrays in the cache, and no condition has to be compiled. Constants and columns are arguments.
+
+A block consists of segments. The combinations of a segment have the same element of every member but one, the *last*
+member, whose elements lie next to each other.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numba import carray
+
+from tidegate.physical.common.arrays import Bytes, Floats, Ints
+from tidegate.physical.common.kernels import condition_choices as choices
+from tidegate.physical.common.kernels import condition_masks as masks
+from tidegate.physical.common.kernels import condition_values as values
+from tidegate.physical.common.kernels.addresses import bytes_at, floats_at, ints_at, shorts_at
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.condition_masks import LANES, Registers
+
+SEGMENTS = 256
+"""Greatest number of segments in a block."""
+
+
+class Code(IntEnum):
+    """Operation of an instruction; its arguments are registers, if not said otherwise."""
+
+    LOAD_FLOAT = 0  # places of addresses: of the column; member; of the bitmap of validity; of failures
+    LOAD_INT = 1
+    LOAD_SHORT = 2
+    LOAD_TRUTH = 3
+    CONSTANT = 4
+    ADD_FLOAT = 5
+    SUBTRACT_FLOAT = 6
+    MULTIPLY_FLOAT = 7
+    DIVIDE_FLOAT = 8
+    REMAINDER_FLOAT = 9
+    NEGATE_FLOAT = 10
+    MAGNITUDE_FLOAT = 11
+    ROOT = 12
+    FLOOR = 13
+    CEIL = 14
+    ADD_INT = 15  # the third argument is the number of bits, as for all operations on integers
+    SUBTRACT_INT = 16
+    MULTIPLY_INT = 17
+    DIVIDE_INT = 18
+    REMAINDER_INT = 19
+    NEGATE_INT = 20
+    MAGNITUDE_INT = 21
+    NARROW = 22
+    INT_TO_FLOAT = 23
+    FLOAT_TO_INT = 24
+    LESS_FLOAT = 25  # the third argument says whether to negate, as for all comparisons
+    EQUAL_FLOAT = 26
+    LESS_INT = 27
+    EQUAL_INT = 28
+    AND = 29
+    OR = 30
+    NOT = 31
+    NUMBER_IS_NULL = 32
+    TRUTH_IS_NULL = 33
+    IS_TRUE = 34
+    IS_FALSE = 35
+    BRANCH = 36  # condition, then, otherwise, and whether they are truth values
+    KNOWN = 37  # two values, and whether they are truth values
+    GREATEST = 38  # two values, and whether they are floats
+    LEAST = 39
+    NULL_IF = 40
+
+
+class Program(NamedTuple):
+    """Instructions (an operation and four arguments each), and, of constants, the bits and the masks."""
+
+    code: Ints
+    bits: Ints
+    true: Bytes
+    false: Bytes
+
+
+class Block(NamedTuple):
+    """Segments: positions of the elements by member (of the last member, the first one), and where they end."""
+
+    rows: Ints
+    ends: Ints
+
+
+def allocate_block(members: int) -> Block:
+    return Block(np.empty((SEGMENTS, members), np.int64), np.empty(SEGMENTS, np.int64))
+
+
+@compiled
+def write_constants(program: Program, registers: Registers) -> None:
+    """Write the constants of a program into their registers, once for all blocks."""
+    for at in range(len(program.code)):
+        if program.code[at, 0] == Code.CONSTANT:
+            registers.ints[at] = program.bits[at]
+            registers.true[at] = program.true[at]
+            registers.false[at] = program.false[at]
+            registers.flags[at, 0] = 1 - program.true[at]
+
+
+@compiled
+def run_program(
+    program: Ints, addresses: Ints, block: Block, segments: int, last: int, registers: Registers
+) -> None:  # fmt: skip
+    """Run instructions for the segments of a block; the constants must have been written.
+
+    `addresses` has the places of columns in memory, 0 for a bitmap that is all 1 and for no failures.
+    """
+    lanes = block.ends[segments - 1]
+    floats, ints, true = registers.floats, registers.ints, registers.true
+    for at in range(len(program)):
+        instruction = program[at]
+        code, a, b, c = instruction[0], instruction[1], instruction[2], instruction[3]
+        if code == Code.CONSTANT:
+            continue
+        if code <= Code.LOAD_TRUTH:
+            _load(at, instruction, addresses, block, segments, last, registers)
+        elif code <= Code.CEIL:
+            _compute_floats(at, code, a, b, registers, lanes)
+        elif code <= Code.NARROW:
+            _compute_ints(at, code, a, b, c, registers, lanes)
+        elif code == Code.INT_TO_FLOAT:
+            values.ints_to_floats(ints[a], floats[at], lanes)
+            masks.inherit_masks(at, a, a, registers, lanes)
+        elif code == Code.FLOAT_TO_INT:
+            masks.inherit_masks(at, a, a, registers, lanes)
+            limit = _limit_of(c)
+            if values.floats_to_ints(floats[a], ints[at], lanes, limit):
+                _mark_bad_casts(at, a, limit, registers, lanes)
+        elif code <= Code.EQUAL_INT:
+            if code == Code.LESS_FLOAT:
+                values.less_floats(floats[a], floats[b], true[at], lanes)
+            elif code == Code.EQUAL_FLOAT:
+                values.equal_floats(floats[a], floats[b], true[at], lanes)
+            elif code == Code.LESS_INT:
+                values.less_ints(ints[a], ints[b], true[at], lanes)
+            else:
+                values.equal_ints(ints[a], ints[b], true[at], lanes)
+            masks.finish_comparison(at, a, b, c, registers, lanes)
+        elif code <= Code.OR:
+            masks.combine_truths(at, a, b, code == Code.AND, registers, lanes)
+        elif code == Code.NOT:
+            masks.negate_truth(at, a, registers, lanes)
+        elif code <= Code.IS_FALSE:
+            _test(at, code, a, registers, lanes)
+        elif code == Code.BRANCH:
+            choices.choose_branch(at, a, b, c, instruction[4] != 0, registers, lanes)
+        elif code == Code.KNOWN:
+            choices.choose_known(at, a, b, c != 0, registers, lanes)
+        elif code <= Code.LEAST:
+            choices.choose_extreme(at, a, b, code == Code.GREATEST, c != 0, registers, lanes)
+        else:
+            if c:
+                values.equal_floats(floats[a], floats[b], true[at], lanes)
+            else:
+                values.equal_ints(ints[a], ints[b], true[at], lanes)
+            choices.remove_equal(at, a, b, registers, lanes)
+
+
+@compiled
+def _load(
+    at: int, instruction: Ints, addresses: Ints, block: Block, segments: int, last: int, registers: Registers
+) -> None:
+    """Load a column of the elements of one member: one value for a segment, or many for the last member."""
+    code, column, member = instruction[0], addresses[instruction[1]], instruction[2]
+    known, failures = addresses[instruction[3]], addresses[instruction[4]]
+    registers.flags[at, 0], registers.flags[at, 1] = known != 0, failures != 0
+    true, false, begin = registers.true[at], registers.false[at], 0
+    for segment in range(segments):
+        row, end, is_many = block.rows[segment, member], block.ends[segment], member == last
+        lanes = end - begin
+        many = lanes if is_many else 1
+        if code == Code.LOAD_FLOAT:
+            _copy(carray(floats_at(column + 8 * row), (many,)), registers.floats[at, begin:end])
+        elif code == Code.LOAD_INT:
+            _copy(carray(ints_at(column + 8 * row), (many,)), registers.ints[at, begin:end])
+        elif code == Code.LOAD_SHORT:
+            _copy(carray(shorts_at(column + 4 * row), (many,)), registers.ints[at, begin:end])
+        else:
+            _copy_bits(carray(bytes_at(column), (1,)), row, many, false[begin:end])
+        if known:
+            _copy_bits(carray(bytes_at(known), (1,)), row, many, true[begin:end])
+        if failures:
+            _copy(carray(bytes_at(failures + row), (many,)), registers.errors[at, begin:end])
+        begin = end
+    if code == Code.LOAD_TRUTH:
+        for i in range(begin):
+            is_known = true[i] if known else np.uint8(1)
+            true[i], false[i] = is_known & false[i], is_known & (false[i] ^ np.uint8(1))
+
+
+@inlined
+def _copy(values_: Floats, out: Floats) -> None:
+    """Copy values; a single one to all places."""
+    if len(values_) == len(out):
+        for i in range(len(out)):
+            out[i] = values_[i]
+    else:
+        value = values_[0]
+        for i in range(len(out)):
+            out[i] = value
+
+
+@inlined
+def _copy_bits(bits: Bytes, row: int, many: int, out: Bytes) -> None:
+    """Copy bits as bytes from a row on; a single one to all places."""
+    for i in range(many):
+        place = row + i
+        out[i] = (bits[place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
+    for i in range(many, len(out)):
+        out[i] = out[0]
+
+
+@compiled
+def _compute_floats(at: int, code: int, a: int, b: int, registers: Registers, lanes: int) -> None:
+    floats, out = registers.floats, registers.floats[at]
+    fails, failure = False, values.DIVISION_BY_ZERO
+    if code == Code.ADD_FLOAT:
+        values.add_floats(floats[a], floats[b], out, lanes)
+    elif code == Code.SUBTRACT_FLOAT:
+        values.subtract_floats(floats[a], floats[b], out, lanes)
+    elif code == Code.MULTIPLY_FLOAT:
+        values.multiply_floats(floats[a], floats[b], out, lanes)
+    elif code == Code.DIVIDE_FLOAT:
+        fails = values.divide_floats(floats[a], floats[b], out, lanes)
+    elif code == Code.REMAINDER_FLOAT:
+        fails = values.remainder_floats(floats[a], floats[b], out, lanes)
+    elif code == Code.NEGATE_FLOAT:
+        values.negate_floats(floats[a], out, lanes)
+    elif code == Code.MAGNITUDE_FLOAT:
+        values.magnitude_floats(floats[a], out, lanes)
+    elif code == Code.ROOT:
+        fails, failure = values.root_floats(floats[a], out, lanes), values.DOMAIN
+    elif code == Code.FLOOR:
+        values.floor_floats(floats[a], out, lanes)
+    else:
+        values.ceil_floats(floats[a], out, lanes)
+    masks.inherit_masks(at, a, b, registers, lanes)
+    if fails:
+        masks.open_masks(at, registers, lanes)
+        for i in range(lanes):
+            is_bad = floats[a, i] < 0.0 if code == Code.ROOT else floats[b, i] == 0.0
+            if is_bad and registers.true[at, i]:
+                registers.errors[at, i], registers.true[at, i] = failure, 0
+
+
+@compiled
+def _compute_ints(at: int, code: int, a: int, b: int, bits: int, registers: Registers, lanes: int) -> None:
+    ints, out = registers.ints, registers.ints[at]
+    high = np.int64(2**31 - 1) if bits == 32 else np.int64(2**63 - 1)  # noqa: PLR2004 - bits of INT
+    low = -high - 1
+    if code == Code.ADD_INT:
+        fails = values.add_ints(ints[a], ints[b], out, lanes, low, high)
+    elif code == Code.SUBTRACT_INT:
+        fails = values.subtract_ints(ints[a], ints[b], out, lanes, low, high)
+    elif code == Code.MULTIPLY_INT:
+        fails = values.multiply_ints(ints[a], ints[b], out, lanes, low, high)
+    elif code == Code.DIVIDE_INT:
+        fails = values.divide_ints(ints[a], ints[b], out, lanes, low)
+    elif code == Code.REMAINDER_INT:
+        fails = values.remainder_ints(ints[a], ints[b], out, lanes)
+    elif code == Code.NEGATE_INT:
+        fails = values.negate_ints(ints[a], out, lanes, low)
+    elif code == Code.MAGNITUDE_INT:
+        fails = values.magnitude_ints(ints[a], out, lanes, low)
+    else:
+        fails = values.narrow_ints(ints[a], out, lanes, low, high)
+    masks.inherit_masks(at, a, b, registers, lanes)
+    if fails:
+        masks.open_masks(at, registers, lanes)
+        for i in range(lanes):
+            failure = _failure_of_ints(code, ints[a, i], ints[b, i], low, high)
+            if failure and registers.true[at, i]:
+                registers.errors[at, i], registers.true[at, i] = failure, 0
+
+
+@inlined
+def _failure_of_ints(code: int, a: int, b: int, low: int, high: int) -> int:
+    """Return the failure of an operation on two integers, or 0."""
+    if code in (Code.DIVIDE_INT, Code.REMAINDER_INT) and b == 0:
+        return values.DIVISION_BY_ZERO
+    overflows = False
+    if code == Code.ADD_INT:
+        overflows = values.sum_overflows(a, b, low, high)
+    elif code == Code.SUBTRACT_INT:
+        overflows = values.difference_overflows(a, b, low, high)
+    elif code == Code.MULTIPLY_INT:
+        overflows = values.product_overflows(a, b, low, high)
+    elif code == Code.DIVIDE_INT:
+        overflows = b == -1 and a == low
+    elif code == Code.NARROW:
+        overflows = a < low or a > high
+    elif code != Code.REMAINDER_INT:
+        overflows = a == low
+    return values.OVERFLOW if overflows else 0
+
+
+@inlined
+def _limit_of(bits: int) -> float:
+    return 2.0**31 if bits == 32 else 2.0**63  # noqa: PLR2004 - bits of INT
+
+
+@compiled
+def _mark_bad_casts(at: int, a: int, limit: float, registers: Registers, lanes: int) -> None:
+    masks.open_masks(at, registers, lanes)
+    for i in range(lanes):
+        value = registers.floats[a, i]
+        if registers.true[at, i] and not values.truncation_fits(value, limit):
+            failure = values.OVERFLOW if np.isfinite(value) else values.INVALID_CAST
+            registers.errors[at, i], registers.true[at, i] = failure, 0
+
+
+@compiled
+def _test(at: int, code: int, a: int, registers: Registers, lanes: int) -> None:
+    """Compute a test whose result is never NULL, except where its argument fails."""
+    tested = np.empty(LANES, np.uint8)
+    true, false = registers.true, registers.false
+    if code == Code.NUMBER_IS_NULL:
+        for i in range(lanes):
+            tested[i] = registers.flags[a, 0] and not registers.true[a, i]
+    elif code == Code.TRUTH_IS_NULL:
+        for i in range(lanes):
+            tested[i] = (true[a, i] | false[a, i]) ^ np.uint8(1)
+    elif code == Code.IS_TRUE:
+        tested[:lanes] = true[a, :lanes]
+    else:
+        tested[:lanes] = false[a, :lanes]
+    masks.copy_certain(at, a, tested, registers, lanes)
