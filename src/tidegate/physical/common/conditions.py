@@ -20,7 +20,7 @@ from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InL
 from tidegate.expressions.user_calls import UserFunction
 from tidegate.physical.common.arrays import Array, Bytes, Ints
 from tidegate.physical.common.kernels.addresses import address_of
-from tidegate.physical.common.kernels.condition_program import Code, Program
+from tidegate.physical.common.kernels.condition_codes import Code, Program
 from tidegate.physical.common.kernels.hashing import fixed_width_values, read_only
 from tidegate.schema import Type
 

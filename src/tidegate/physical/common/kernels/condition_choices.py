@@ -84,7 +84,7 @@ def remove_equal(at: int, a: int, b: int, registers: Registers, lanes: int) -> N
 @inlined
 def _open(at: int, registers: Registers) -> None:
     """Say that the result may have NULL and failures."""
-    registers.flags[at] = 1
+    registers.flags[at, 0] = registers.flags[at, 1] = 1
 
 
 @inlined

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray
 
 from tidegate.physical.common.arrays import Bytes, Floats, Int, Ints
+from tidegate.physical.common.kernels.addresses import bytes_at, floats_at, ints_at
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
 LANES = 1024
@@ -36,6 +38,33 @@ def allocate_registers(instructions: int) -> Registers:
     floats = np.empty((instructions, LANES), np.float64)
     true, false, errors = (np.empty((instructions, LANES), np.uint8) for _ in range(3))
     return Registers(floats, floats.view(np.int64), true, false, errors, np.zeros((instructions, 2), np.uint8))
+
+
+@inlined
+def borrow_registers(registers: Registers) -> Registers:
+    """Return registers that do not count references, which every call with them would change otherwise.
+
+    The given ones must outlive them.
+    """
+    floats = carray(floats_at(registers.floats.ctypes.data), registers.floats.shape)
+    ints = carray(ints_at(registers.ints.ctypes.data), registers.ints.shape)
+    true = carray(bytes_at(registers.true.ctypes.data), registers.true.shape)
+    false = carray(bytes_at(registers.false.ctypes.data), registers.false.shape)
+    errors = carray(bytes_at(registers.errors.ctypes.data), registers.errors.shape)
+    flags = carray(bytes_at(registers.flags.ctypes.data), registers.flags.shape)
+    return Registers(floats, ints, true, false, errors, flags)
+
+
+@compiled
+def fill_bytes(out: Bytes, value: int, lanes: int) -> None:
+    for i in range(lanes):
+        out[i] = value
+
+
+@compiled
+def copy_bytes(source: Bytes, out: Bytes, lanes: int) -> None:
+    for i in range(lanes):
+        out[i] = source[i]
 
 
 @inlined
@@ -81,10 +110,10 @@ def inherit_failures(at: int, a: int, b: int, registers: Registers, lanes: int) 
 def open_masks(at: int, registers: Registers, lanes: int) -> None:
     """Write the mask and the failures of a number that had none so far, because a lane of it fails."""
     if not registers.flags[at, 0]:
-        registers.true[at, :lanes] = 1
+        fill_bytes(registers.true[at], 1, lanes)
     if not registers.flags[at, 1]:
-        registers.errors[at, :lanes] = 0
-    registers.flags[at] = 1
+        fill_bytes(registers.errors[at], 0, lanes)
+    registers.flags[at, 0] = registers.flags[at, 1] = 1
 
 
 @compiled
@@ -127,8 +156,8 @@ def _combine_masks(a: Bytes, b: Bytes, both: Bytes, c: Bytes, d: Bytes, either: 
 
 @compiled
 def negate_truth(at: int, a: int, registers: Registers, lanes: int) -> None:
-    registers.true[at, :lanes] = registers.false[a, :lanes]
-    registers.false[at, :lanes] = registers.true[a, :lanes]
+    copy_bytes(registers.false[a], registers.true[at], lanes)
+    copy_bytes(registers.true[a], registers.false[at], lanes)
     inherit_failures(at, a, a, registers, lanes)
 
 

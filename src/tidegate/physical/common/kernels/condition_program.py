@@ -10,88 +10,16 @@ member, whose elements lie next to each other.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import NamedTuple
-
 import numpy as np
-from numba import carray
 
-from tidegate.physical.common.arrays import Bytes, Floats, Ints
+from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.kernels import condition_choices as choices
 from tidegate.physical.common.kernels import condition_masks as masks
 from tidegate.physical.common.kernels import condition_values as values
-from tidegate.physical.common.kernels.addresses import bytes_at, floats_at, ints_at, shorts_at
 from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.condition_codes import Block, Code, Program
+from tidegate.physical.common.kernels.condition_loads import load_column
 from tidegate.physical.common.kernels.condition_masks import LANES, Registers
-
-SEGMENTS = 256
-"""Greatest number of segments in a block."""
-
-
-class Code(IntEnum):
-    """Operation of an instruction; its arguments are registers, if not said otherwise."""
-
-    LOAD_FLOAT = 0  # places of addresses: of the column; member; of the bitmap of validity; of failures
-    LOAD_INT = 1
-    LOAD_SHORT = 2
-    LOAD_TRUTH = 3
-    CONSTANT = 4
-    ADD_FLOAT = 5
-    SUBTRACT_FLOAT = 6
-    MULTIPLY_FLOAT = 7
-    DIVIDE_FLOAT = 8
-    REMAINDER_FLOAT = 9
-    NEGATE_FLOAT = 10
-    MAGNITUDE_FLOAT = 11
-    ROOT = 12
-    FLOOR = 13
-    CEIL = 14
-    ADD_INT = 15  # the third argument is the number of bits, as for all operations on integers
-    SUBTRACT_INT = 16
-    MULTIPLY_INT = 17
-    DIVIDE_INT = 18
-    REMAINDER_INT = 19
-    NEGATE_INT = 20
-    MAGNITUDE_INT = 21
-    NARROW = 22
-    INT_TO_FLOAT = 23
-    FLOAT_TO_INT = 24
-    LESS_FLOAT = 25  # the third argument says whether to negate, as for all comparisons
-    EQUAL_FLOAT = 26
-    LESS_INT = 27
-    EQUAL_INT = 28
-    AND = 29
-    OR = 30
-    NOT = 31
-    NUMBER_IS_NULL = 32
-    TRUTH_IS_NULL = 33
-    IS_TRUE = 34
-    IS_FALSE = 35
-    BRANCH = 36  # condition, then, otherwise, and whether they are truth values
-    KNOWN = 37  # two values, and whether they are truth values
-    GREATEST = 38  # two values, and whether they are floats
-    LEAST = 39
-    NULL_IF = 40
-
-
-class Program(NamedTuple):
-    """Instructions (an operation and four arguments each), and, of constants, the bits and the masks."""
-
-    code: Ints
-    bits: Ints
-    true: Bytes
-    false: Bytes
-
-
-class Block(NamedTuple):
-    """Segments: positions of the elements by member (of the last member, the first one), and where they end."""
-
-    rows: Ints
-    ends: Ints
-
-
-def allocate_block(members: int) -> Block:
-    return Block(np.empty((SEGMENTS, members), np.int64), np.empty(SEGMENTS, np.int64))
 
 
 @compiled
@@ -99,9 +27,10 @@ def write_constants(program: Program, registers: Registers) -> None:
     """Write the constants of a program into their registers, once for all blocks."""
     for at in range(len(program.code)):
         if program.code[at, 0] == Code.CONSTANT:
-            registers.ints[at] = program.bits[at]
-            registers.true[at] = program.true[at]
-            registers.false[at] = program.false[at]
+            for i in range(LANES):
+                registers.ints[at, i] = program.bits[at]
+            masks.fill_bytes(registers.true[at], program.true[at], LANES)
+            masks.fill_bytes(registers.false[at], program.false[at], LANES)
             registers.flags[at, 0] = 1 - program.true[at]
 
 
@@ -121,7 +50,7 @@ def run_program(
         if code == Code.CONSTANT:
             continue
         if code <= Code.LOAD_TRUTH:
-            _load(at, instruction, addresses, block, segments, last, registers)
+            load_column(at, instruction, addresses, block, segments, last, registers)
         elif code <= Code.CEIL:
             _compute_floats(at, code, a, b, registers, lanes)
         elif code <= Code.NARROW:
@@ -162,60 +91,6 @@ def run_program(
             else:
                 values.equal_ints(ints[a], ints[b], true[at], lanes)
             choices.remove_equal(at, a, b, registers, lanes)
-
-
-@compiled
-def _load(
-    at: int, instruction: Ints, addresses: Ints, block: Block, segments: int, last: int, registers: Registers
-) -> None:
-    """Load a column of the elements of one member: one value for a segment, or many for the last member."""
-    code, column, member = instruction[0], addresses[instruction[1]], instruction[2]
-    known, failures = addresses[instruction[3]], addresses[instruction[4]]
-    registers.flags[at, 0], registers.flags[at, 1] = known != 0, failures != 0
-    true, false, begin = registers.true[at], registers.false[at], 0
-    for segment in range(segments):
-        row, end, is_many = block.rows[segment, member], block.ends[segment], member == last
-        lanes = end - begin
-        many = lanes if is_many else 1
-        if code == Code.LOAD_FLOAT:
-            _copy(carray(floats_at(column + 8 * row), (many,)), registers.floats[at, begin:end])
-        elif code == Code.LOAD_INT:
-            _copy(carray(ints_at(column + 8 * row), (many,)), registers.ints[at, begin:end])
-        elif code == Code.LOAD_SHORT:
-            _copy(carray(shorts_at(column + 4 * row), (many,)), registers.ints[at, begin:end])
-        else:
-            _copy_bits(carray(bytes_at(column), (1,)), row, many, false[begin:end])
-        if known:
-            _copy_bits(carray(bytes_at(known), (1,)), row, many, true[begin:end])
-        if failures:
-            _copy(carray(bytes_at(failures + row), (many,)), registers.errors[at, begin:end])
-        begin = end
-    if code == Code.LOAD_TRUTH:
-        for i in range(begin):
-            is_known = true[i] if known else np.uint8(1)
-            true[i], false[i] = is_known & false[i], is_known & (false[i] ^ np.uint8(1))
-
-
-@inlined
-def _copy(values_: Floats, out: Floats) -> None:
-    """Copy values; a single one to all places."""
-    if len(values_) == len(out):
-        for i in range(len(out)):
-            out[i] = values_[i]
-    else:
-        value = values_[0]
-        for i in range(len(out)):
-            out[i] = value
-
-
-@inlined
-def _copy_bits(bits: Bytes, row: int, many: int, out: Bytes) -> None:
-    """Copy bits as bytes from a row on; a single one to all places."""
-    for i in range(many):
-        place = row + i
-        out[i] = (bits[place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
-    for i in range(many, len(out)):
-        out[i] = out[0]
 
 
 @compiled
@@ -320,16 +195,14 @@ def _mark_bad_casts(at: int, a: int, limit: float, registers: Registers, lanes: 
 @compiled
 def _test(at: int, code: int, a: int, registers: Registers, lanes: int) -> None:
     """Compute a test whose result is never NULL, except where its argument fails."""
-    tested = np.empty(LANES, np.uint8)
-    true, false = registers.true, registers.false
-    if code == Code.NUMBER_IS_NULL:
-        for i in range(lanes):
-            tested[i] = registers.flags[a, 0] and not registers.true[a, i]
-    elif code == Code.TRUTH_IS_NULL:
-        for i in range(lanes):
-            tested[i] = (true[a, i] | false[a, i]) ^ np.uint8(1)
-    elif code == Code.IS_TRUE:
-        tested[:lanes] = true[a, :lanes]
+    if code == Code.IS_TRUE:
+        masks.copy_certain(at, a, registers.true[a], registers, lanes)
+    elif code == Code.IS_FALSE:
+        masks.copy_certain(at, a, registers.false[a], registers, lanes)
     else:
-        tested[:lanes] = false[a, :lanes]
-    masks.copy_certain(at, a, tested, registers, lanes)
+        tested, true, false = registers.true[at], registers.true[a], registers.false[a]
+        is_number, nullable = code == Code.NUMBER_IS_NULL, registers.flags[a, 0] != 0
+        for i in range(lanes):
+            known = (true[i] if nullable else np.uint8(1)) if is_number else true[i] | false[i]
+            tested[i] = known ^ np.uint8(1)
+        masks.copy_certain(at, a, tested, registers, lanes)

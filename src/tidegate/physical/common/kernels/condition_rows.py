@@ -6,14 +6,9 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Bytes, Ints
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.common.kernels.condition_masks import LANES, Registers, allocate_registers
-from tidegate.physical.common.kernels.condition_program import (
-    Block,
-    Program,
-    allocate_block,
-    run_program,
-    write_constants,
-)
+from tidegate.physical.common.kernels.condition_codes import Block, Program, allocate_block, borrow_block
+from tidegate.physical.common.kernels.condition_masks import LANES, Registers, allocate_registers, borrow_registers, copy_bytes
+from tidegate.physical.common.kernels.condition_program import run_program, write_constants
 
 
 def decide_rows(program: Program, addresses: Ints, rows: int) -> tuple[Bytes, Bytes]:
@@ -25,14 +20,15 @@ def decide_rows(program: Program, addresses: Ints, rows: int) -> tuple[Bytes, By
 
 @compiled
 def _decide_rows(
-    program: Program, addresses: Ints, registers: Registers, block: Block, true: Bytes, errors: Bytes
+    program: Program, addresses: Ints, own: Registers, own_block: Block, true: Bytes, errors: Bytes
 ) -> None:
+    registers, block = borrow_registers(own), borrow_block(own_block)
     result = len(program.code) - 1
     write_constants(program, registers)
     for begin in range(0, len(true), LANES):
         lanes = min(LANES, len(true) - begin)
         block.rows[0, 0], block.ends[0] = begin, lanes
         run_program(program.code, addresses, block, 1, 0, registers)
-        true[begin : begin + lanes] = registers.true[result, :lanes]
+        copy_bytes(registers.true[result], true[begin:], lanes)
         if registers.flags[result, 1]:
-            errors[begin : begin + lanes] = registers.errors[result, :lanes]
+            copy_bytes(registers.errors[result], errors[begin:], lanes)

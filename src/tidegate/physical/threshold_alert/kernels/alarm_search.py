@@ -1,0 +1,205 @@
+"""Find the combinations of elements near each other in time for which a condition is true, or fails.
+
+The condition is a program that decides blocks of combinations, so that only those that count are ever written. The
+elements of all members but the last one that is tried are fixed in turn; the elements of the last one that are near
+enough to them lie next to each other and form a segment of a block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.physical.common.arrays import Bytes, Ints, Mask
+from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.condition_codes import (
+    SEGMENTS,
+    Block,
+    Program,
+    allocate_block,
+    borrow_block,
+)
+from tidegate.physical.common.kernels.condition_masks import LANES, Registers, allocate_registers, borrow_registers, fill_bytes
+from tidegate.physical.common.kernels.condition_program import run_program, write_constants
+from tidegate.physical.threshold_alert.kernels.combinations import (
+    Members,
+    Nearness,
+    is_impossible,
+    member_at_depth,
+    open_range,
+    time_range,
+)
+
+
+class FoundAlarms(NamedTuple):
+    """Combinations, as in `FoundCombinations`; the failure of each (0: the condition is true); the row to continue."""
+
+    rows: Ints
+    failures: Bytes
+    next: int
+
+
+def find_alarms(
+    members: Members, nearness: Nearness, program: Program, addresses: Ints, *, start: int, enough: int
+) -> FoundAlarms:
+    """Find alarms with a new element at `start` or after, until there are `enough` or no more.
+
+    The addresses are those of the columns of each member, from its first element on.
+    """
+    many = len(nearness.most)
+    if is_impossible(members):
+        return FoundAlarms(np.empty((0, many), np.int64), np.empty(0, np.uint8), len(members.time))
+    registers, block = allocate_registers(len(program.code)), allocate_block(many)
+    return FoundAlarms(*_find_alarms(members, nearness, program, addresses, registers, block, start, enough))
+
+
+@compiled
+def _find_alarms(
+    members: Members,
+    nearness: Nearness,
+    program: Program,
+    addresses: Ints,
+    own_registers: Registers,
+    own_block: Block,
+    start: int,
+    enough: int,
+) -> tuple[Ints, Bytes, int]:
+    # Unpack the tuples before the loop: inside it, each access would count references.
+    time, is_new, bounds = members
+    most, step, length = nearness
+    code, registers, block = program.code, borrow_registers(own_registers), borrow_block(own_block)
+    write_constants(program, registers)
+    many, groups = bounds.shape[0], bounds.shape[1] - 1
+    found, failures, filled = np.empty((1024, many), np.int64), np.empty(1024, np.uint8), 0
+    place, until, stretch = np.empty(many, np.int64), np.empty(many, np.int64), _stretches(is_new)
+    segments, lanes = 0, 0
+    for first in range(many):
+        last = many - 1 if first < many - 1 else many - 2
+        for group in range(groups):
+            for row in range(max(start, bounds[first, group]), bounds[first, group + 1]):
+                if not is_new[row]:
+                    continue
+                if filled >= enough:
+                    if segments:
+                        found, failures, filled = _judge(
+                            code, addresses, block, segments, last, bounds, registers, found, failures, filled
+                        )
+                    return found[:filled].copy(), failures[:filled].copy(), row
+                # Try the members other than the first in turn; depth counts those that have an element.
+                place[first] = row
+                depth = 0
+                open_range(first, depth, group, time, bounds, most, place, until)
+                while depth >= 0:
+                    member = member_at_depth(first, depth)
+                    if depth == many - 2:
+                        at, stop = _limit_to_window(time, place, until, member, step, length)
+                        while at < stop:
+                            if member > first and is_new[at]:
+                                at = stretch[at]
+                                continue
+                            end = min(stop, stretch[at] if member > first else stop, at + LANES - lanes)
+                            for other in range(many):
+                                block.rows[segments, other] = place[other] - bounds[other, 0]
+                            block.rows[segments, member] = at - bounds[member, 0]
+                            lanes += end - at
+                            block.ends[segments] = lanes
+                            segments += 1
+                            at = end
+                            if lanes == LANES or segments == SEGMENTS:
+                                found, failures, filled = _judge(
+                                    code, addresses, block, segments, last, bounds, registers, found, failures, filled
+                                )
+                                segments, lanes = 0, 0
+                        place[member] = until[member]
+                    if place[member] >= until[member]:
+                        depth -= 1
+                        if depth >= 0:
+                            place[member_at_depth(first, depth)] += 1
+                    elif member > first and is_new[place[member]]:
+                        place[member] += 1
+                    else:
+                        depth += 1
+                        open_range(first, depth, group, time, bounds, most, place, until)
+        if segments:
+            found, failures, filled = _judge(
+                code, addresses, block, segments, last, bounds, registers, found, failures, filled
+            )
+            segments, lanes = 0, 0
+    return found[:filled].copy(), failures[:filled].copy(), len(time)
+
+
+@compiled
+def _stretches(is_new: Mask) -> Ints:
+    """Return, for each element, where the elements end that follow it and are new, or not new, like it."""
+    ends = np.empty(len(is_new), np.int64)
+    end = len(is_new)
+    for row in range(len(is_new) - 1, -1, -1):
+        if row + 1 < len(is_new) and is_new[row] != is_new[row + 1]:
+            end = row + 1
+        ends[row] = end
+    return ends
+
+
+@inlined
+def _limit_to_window(time: Ints, place: Ints, until: Ints, member: int, step: int, length: int) -> tuple[int, int]:
+    """Return the part of a range of elements that lies in one window with the chosen elements of all other members."""
+    begin, end = place[member], until[member]
+    if step == 1:
+        return begin, end  # for sliding windows, the links imply this
+    earliest, latest = time_range(time, place, member)
+    close = earliest // step * step + length
+    if latest >= close:
+        return begin, begin
+    first = ((latest - length) // step + 1) * step
+    times = time[begin:end]
+    return begin + np.searchsorted(times, min(first, earliest)), begin + np.searchsorted(times, close)
+
+
+@compiled
+def _judge(
+    code: Ints,
+    addresses: Ints,
+    block: Block,
+    segments: int,
+    last: int,
+    bounds: Ints,
+    registers: Registers,
+    found: Ints,
+    failures: Bytes,
+    filled: int,
+) -> tuple[Ints, Bytes, int]:
+    """Decide a block and append the combinations that count; return the found ones, their failures and number."""
+    run_program(code, addresses, block, segments, last, registers)
+    true, errors, lanes = registers.true[len(code) - 1], registers.errors[len(code) - 1], block.ends[segments - 1]
+    if registers.flags[len(code) - 1, 1]:
+        for i in range(lanes):
+            true[i] |= errors[i]
+    else:
+        fill_bytes(errors, 0, lanes)
+    count = 0
+    for i in range(lanes):
+        count += true[i] != 0
+    if not count:
+        return found, failures, filled
+    while filled + count > len(found):
+        found, failures = _double_capacity(found, failures)
+    begin = 0
+    for segment in range(segments):
+        end = block.ends[segment]
+        for i in range(begin, end):
+            if true[i]:
+                for member in range(bounds.shape[0]):
+                    found[filled, member] = block.rows[segment, member] + bounds[member, 0]
+                found[filled, last] += i - begin
+                failures[filled] = errors[i]
+                filled += 1
+        begin = end
+    return found, failures, filled
+
+
+@compiled
+def _double_capacity(found: Ints, failures: Bytes) -> tuple[Ints, Bytes]:
+    more, longer = np.empty((2 * len(found), found.shape[1]), np.int64), np.empty(2 * len(found), np.uint8)
+    more[: len(found)], longer[: len(found)] = found, failures
+    return more, longer
