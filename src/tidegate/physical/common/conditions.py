@@ -7,6 +7,7 @@ evaluated for all combinations, by `expressions.evaluate`; both have the same va
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,12 +21,16 @@ from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InL
 from tidegate.expressions.user_calls import UserFunction
 from tidegate.physical.common.arrays import Array, Bytes, Ints
 from tidegate.physical.common.kernels.addresses import address_of
-from tidegate.physical.common.kernels.condition_codes import Code, Program
+from tidegate.physical.common.kernels.condition_bounds import bound_column
+from tidegate.physical.common.kernels.condition_codes import DOUBT, FALSE, NULL, TRUE, Code, Program
 from tidegate.physical.common.kernels.hashing import fixed_width_values, read_only
 from tidegate.schema import Type
 
 MOST_INSTRUCTIONS = 60
 """Number of instructions above which a condition is evaluated as a whole instead."""
+
+ARRAYS_OF_LOAD = 3
+"""Number of arrays that a load reads: the column, its validity and its failures; or its bounds."""
 
 _WHOLE = (Type.INT, Type.BIGINT, Type.TIMESTAMP, Type.INTERVAL)
 _LOADS = {Type.DOUBLE: Code.LOAD_FLOAT, Type.INT: Code.LOAD_SHORT, Type.BOOLEAN: Code.LOAD_TRUTH}
@@ -72,6 +77,12 @@ _COMPARE = {
     ("less", True): Code.LESS_FLOAT,
     ("less", False): Code.LESS_INT,
 }
+_BOUNDED = {
+    *(Code.ADD_FLOAT, Code.SUBTRACT_FLOAT, Code.MULTIPLY_FLOAT, Code.NEGATE_FLOAT, Code.MAGNITUDE_FLOAT),
+    *(Code.ADD_INT, Code.SUBTRACT_INT, Code.INT_TO_FLOAT, *_COMPARE.values()),
+}
+"""Operations whose bounds follow from those of their arguments."""
+
 _TESTS = {"not": Code.NOT, "is_true": Code.IS_TRUE, "is_false": Code.IS_FALSE}
 
 
@@ -89,10 +100,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputColumns:
-    """Columns that a program reads, with bitmaps and failures; and their addresses, which are valid as long as this."""
+    """Columns that a program reads, with bitmaps and failures. Their addresses are valid as long as this."""
 
     arrays: tuple[Array, ...]
-    addresses: Ints
+
+    @property
+    def addresses(self) -> Ints:
+        return np.array([address_of(each) for each in self.arrays], np.int64)
+
+
+NO_COLUMNS = InputColumns(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +127,21 @@ class Condition:
         given = np.array([_bits_of_constant(c) for c in self.constants], np.int64)
         true = [c is not None and c is not False for c in self.constants]
         false = [c is False for c in self.constants]
-        return Program(np.array(self.code, np.int64), given, np.array(true, np.uint8), np.array(false, np.uint8))
+        masks = [np.array(each, np.uint8) for each in (true, false, [_outcome_of_constant(c) for c in self.constants])]
+        return Program(np.array(self.code, np.int64), given, *masks)
+
+    @property
+    def has_bounds(self) -> bool:
+        """Return whether a comparison can be decided from the least and greatest values of columns."""
+        bounded = [False] * len(self.code)
+        for at, (code, a, b, *_) in enumerate(self.code):
+            is_leaf = code <= Code.CONSTANT and code != Code.LOAD_TRUTH
+            bounded[at] = is_leaf or (code in _BOUNDED and bounded[a] and bounded[b])
+        return any(is_bounded and self.code[at][0] in _COMPARE.values() for at, is_bounded in enumerate(bounded))
 
     def columns(self, members: Sequence[pa.RecordBatch]) -> InputColumns:
         """Return the columns that the program reads, given those of the elements of each member."""
-        arrays: list[Array] = [_NO_BYTES] * (1 + max((max(self.code[at][i] for i in (1, 3, 4)) for at, _ in self.loads), default=0))
+        arrays: list[Array] = [_NO_BYTES] * (1 + ARRAYS_OF_LOAD * len(self.loads))
         for at, load in self.loads:
             code, place, _, valid, errors = self.code[at]
             column, failures = _column_of(load.expression, members[load.member])
@@ -122,7 +149,17 @@ class Condition:
             arrays[valid] = _bitmap(column, 0) if column.null_count else _NO_BYTES
             if errors:
                 arrays[errors] = failures
-        return InputColumns(tuple(arrays), np.array([address_of(each) for each in arrays], np.int64))
+        return InputColumns(tuple(arrays))
+
+    def bounds(self, columns: InputColumns) -> InputColumns:
+        """Return the bounds of the stretches of all columns with numbers, in the places of the columns."""
+        arrays: list[Array] = [_NO_BYTES] * len(columns.arrays)
+        for at, _ in self.loads:
+            code, place, _, valid, errors = self.code[at]
+            if code != Code.LOAD_TRUTH:
+                column, bits, failures = (columns.arrays[i] for i in (place, valid, errors))
+                arrays[place : place + ARRAYS_OF_LOAD] = bound_column(column, bits, failures)
+        return InputColumns(tuple(arrays))
 
 
 @lru_cache(maxsize=256)
@@ -223,7 +260,7 @@ class _Writer:
             case (Type.INT, Type.BIGINT):
                 return at
             case ((Type.INT | Type.BIGINT), Type.DOUBLE):
-                return self._add(Code.INT_TO_FLOAT, at)
+                return self._add(Code.INT_TO_FLOAT, at, at)
             case (Type.BIGINT, Type.INT):
                 return self._add(Code.NARROW, at, at, 32)
             case (Type.DOUBLE, (Type.INT | Type.BIGINT)):
@@ -248,7 +285,7 @@ class _Writer:
     def _load(self, load: Load) -> int:
         type_ = load.expression.type
         _require(_is_known(type_))
-        place, self.arrays = self.arrays, self.arrays + 3
+        place, self.arrays = self.arrays, self.arrays + ARRAYS_OF_LOAD
         errors = 0 if isinstance(load.expression, Column) else place + 2
         at = self._add(_LOADS.get(type_, Code.LOAD_INT), place, load.member, place + 1, errors)
         self.loads[at] = load
@@ -277,6 +314,17 @@ def _is_known(type_: Type) -> bool:
 def _bits_of_constant(value: float | None) -> int:
     """Return a constant as the 64 bits of a register."""
     return struct.unpack("q", struct.pack("d", value))[0] if isinstance(value, float) else int(value or 0)
+
+
+def _outcome_of_constant(value: float | None) -> int:
+    match value:
+        case None:
+            return int(NULL)
+        case bool():
+            return int(TRUE if value else FALSE)
+        case float() if not math.isfinite(value):
+            return int(DOUBT)
+    return 0
 
 
 def _bits_of(type_: Type) -> int:

@@ -15,6 +15,9 @@ from tidegate.physical.common.kernels.compiled import inlined
 SEGMENTS = 256
 """Greatest number of segments in a block."""
 
+TRUE, FALSE, NULL, FAILURE, DOUBT = (np.uint8(1 << bit) for bit in range(5))
+"""Possible outcomes of a truth value; a number can be NULL, fail, or be in doubt: its bounds are not known then."""
+
 
 class Code(IntEnum):
     """Operation of an instruction; its arguments are registers, if not said otherwise."""
@@ -63,12 +66,13 @@ class Code(IntEnum):
 
 
 class Program(NamedTuple):
-    """Instructions (an operation and four arguments each), and, of constants, the bits and the masks."""
+    """Instructions (an operation and four arguments each), and, of constants, the bits, masks and outcomes."""
 
     code: Ints
     bits: Ints
     true: Bytes
     false: Bytes
+    outcomes: Bytes
 
 
 class Block(NamedTuple):

@@ -129,8 +129,7 @@ def _compute_floats(at: int, code: int, a: int, b: int, registers: Registers, la
 @compiled
 def _compute_ints(at: int, code: int, a: int, b: int, bits: int, registers: Registers, lanes: int) -> None:
     ints, out = registers.ints, registers.ints[at]
-    high = np.int64(2**31 - 1) if bits == 32 else np.int64(2**63 - 1)  # noqa: PLR2004 - bits of INT
-    low = -high - 1
+    low, high = values.limits_of(bits)
     if code == Code.ADD_INT:
         fails = values.add_ints(ints[a], ints[b], out, lanes, low, high)
     elif code == Code.SUBTRACT_INT:

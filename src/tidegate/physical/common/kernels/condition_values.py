@@ -95,7 +95,7 @@ def add_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) -> bo
     """Add; return whether a sum is outside of [low, high] or of 64 bits."""
     wrong = 0
     for i in range(lanes):
-        out[i] = _wrapping_sum(a[i], b[i])
+        out[i] = wrapping_sum(a[i], b[i])
         wrong += sum_overflows(a[i], b[i], low, high)
     return wrong > 0
 
@@ -105,7 +105,7 @@ def subtract_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) 
     """Subtract; return whether a difference is outside of [low, high] or of 64 bits."""
     wrong = 0
     for i in range(lanes):
-        out[i] = _wrapping_difference(a[i], b[i])
+        out[i] = wrapping_difference(a[i], b[i])
         wrong += difference_overflows(a[i], b[i], low, high)
     return wrong > 0
 
@@ -122,13 +122,13 @@ def multiply_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) 
 
 @inlined
 def sum_overflows(a: int, b: int, low: int, high: int) -> bool:
-    sum_ = _wrapping_sum(a, b)
+    sum_ = wrapping_sum(a, b)
     return (((a ^ sum_) & (b ^ sum_)) < 0) | (sum_ < low) | (sum_ > high)
 
 
 @inlined
 def difference_overflows(a: int, b: int, low: int, high: int) -> bool:
-    difference = _wrapping_difference(a, b)
+    difference = wrapping_difference(a, b)
     return (((a ^ b) & (a ^ difference)) < 0) | (difference < low) | (difference > high)
 
 
@@ -144,12 +144,19 @@ def product_overflows(a: int, b: int, low: int, high: int) -> bool:
 
 
 @inlined
-def _wrapping_sum(a: int, b: int) -> int:
+def limits_of(bits: int) -> tuple[int, int]:
+    """Return the least and the greatest integer of 32 or 64 bits."""
+    greatest = np.int64(2**31 - 1) if bits == 32 else np.int64(2**63 - 1)  # noqa: PLR2004 - bits of INT
+    return -greatest - 1, greatest
+
+
+@inlined
+def wrapping_sum(a: int, b: int) -> int:
     return np.int64(np.uint64(a) + np.uint64(b))
 
 
 @inlined
-def _wrapping_difference(a: int, b: int) -> int:
+def wrapping_difference(a: int, b: int) -> int:
     return np.int64(np.uint64(a) - np.uint64(b))
 
 
@@ -167,7 +174,7 @@ def divide_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int) -> bool:
         wrong += is_wrong
         divisor = np.int64(1) if is_wrong or b[i] == -1 else b[i]
         rest = _remainder(a[i], divisor)
-        out[i] = _wrapping_difference(0, a[i]) if b[i] == -1 else (a[i] - rest) // divisor
+        out[i] = wrapping_difference(0, a[i]) if b[i] == -1 else (a[i] - rest) // divisor
     return wrong > 0
 
 
@@ -193,7 +200,7 @@ def negate_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
     """Negate; return whether a number is the least one, which overflows."""
     wrong = 0
     for i in range(lanes):
-        out[i] = _wrapping_difference(0, a[i])
+        out[i] = wrapping_difference(0, a[i])
         wrong += a[i] == low
     return wrong > 0
 
@@ -203,7 +210,7 @@ def magnitude_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
     """Compute magnitudes; return whether a number is the least one, which overflows."""
     wrong = 0
     for i in range(lanes):
-        out[i] = a[i] if a[i] >= 0 else _wrapping_difference(0, a[i])
+        out[i] = a[i] if a[i] >= 0 else wrapping_difference(0, a[i])
         wrong += a[i] == low
     return wrong > 0
 

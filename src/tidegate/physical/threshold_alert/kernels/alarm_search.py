@@ -13,8 +13,18 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Bytes, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
+from tidegate.physical.common.kernels.condition_bounds import (
+    STRETCH,
+    Bounds,
+    allocate_bounds,
+    borrow_bounds,
+    run_bounds,
+    write_constant_bounds,
+)
 from tidegate.physical.common.kernels.condition_codes import (
+    FAILURE,
     SEGMENTS,
+    TRUE,
     Block,
     Program,
     allocate_block,
@@ -40,39 +50,58 @@ class FoundAlarms(NamedTuple):
     next: int
 
 
-def find_alarms(
-    members: Members, nearness: Nearness, program: Program, addresses: Ints, *, start: int, enough: int
-) -> FoundAlarms:
-    """Find alarms with a new element at `start` or after, until there are `enough` or no more.
+class ConditionInputs(NamedTuple):
+    """Program of a condition, and the addresses of the columns of each member and of their bounds.
 
-    The addresses are those of the columns of each member, from its first element on.
+    Columns begin with the first element of their member. Without bounds, `stretches` is empty.
     """
+
+    program: Program
+    addresses: Ints
+    stretches: Ints
+
+
+class _Workspace(NamedTuple):
+    """Memory of a search: combinations that wait for their decision, and stretches that wait for that by bounds."""
+
+    registers: Registers
+    block: Block
+    bounds: Bounds
+    stretches: Block
+    ranges: Ints  # by segment of stretches: its first row, and where it ends
+
+
+def find_alarms(
+    members: Members, nearness: Nearness, condition: ConditionInputs, *, start: int, enough: int
+) -> FoundAlarms:
+    """Find alarms with a new element at `start` or after, until there are `enough` or no more."""
     many = len(nearness.most)
     if is_impossible(members):
         return FoundAlarms(np.empty((0, many), np.int64), np.empty(0, np.uint8), len(members.time))
-    registers, block = allocate_registers(len(program.code)), allocate_block(many)
-    return FoundAlarms(*_find_alarms(members, nearness, program, addresses, registers, block, start, enough))
+    instructions = len(condition.program.code)
+    work = _Workspace(
+        allocate_registers(instructions),
+        allocate_block(many),
+        allocate_bounds(instructions),
+        allocate_block(many),
+        np.empty((SEGMENTS, 2), np.int64),
+    )
+    return FoundAlarms(*_find_alarms(members, nearness, condition, work, start, enough))
 
 
 @compiled
 def _find_alarms(
-    members: Members,
-    nearness: Nearness,
-    program: Program,
-    addresses: Ints,
-    own_registers: Registers,
-    own_block: Block,
-    start: int,
-    enough: int,
+    members: Members, nearness: Nearness, condition: ConditionInputs, work: _Workspace, start: int, enough: int
 ) -> tuple[Ints, Bytes, int]:
     # Unpack the tuples before the loop: inside it, each access would count references.
     time, is_new, bounds = members
     most, step, length = nearness
-    code, registers, block = program.code, borrow_registers(own_registers), borrow_block(own_block)
-    write_constants(program, registers)
+    stretches, ranges = work.stretches, work.ranges
+    write_constants(condition.program, work.registers)
+    write_constant_bounds(condition.program, work.bounds)
     many, groups = bounds.shape[0], bounds.shape[1] - 1
     found, failures, filled = np.empty((1024, many), np.int64), np.empty(1024, np.uint8), 0
-    place, until, stretch = np.empty(many, np.int64), np.empty(many, np.int64), _stretches(is_new)
+    place, until, same = np.empty(many, np.int64), np.empty(many, np.int64), _ends_of_same(is_new)
     segments, lanes = 0, 0
     for first in range(many):
         last = many - 1 if first < many - 1 else many - 2
@@ -82,10 +111,8 @@ def _find_alarms(
                     continue
                 if filled >= enough:
                     if segments:
-                        found, failures, filled = _judge(
-                            code, addresses, block, segments, last, bounds, registers, found, failures, filled
-                        )
-                    return found[:filled].copy(), failures[:filled].copy(), row
+                        found, failures, filled = _judge(condition, work, segments, last, found, failures, filled)
+                    return _as_positions(found, bounds, filled), failures[:filled].copy(), row
                 # Try the members other than the first in turn; depth counts those that have an element.
                 place[first] = row
                 depth = 0
@@ -96,19 +123,24 @@ def _find_alarms(
                         at, stop = _limit_to_window(time, place, until, member, step, length)
                         while at < stop:
                             if member > first and is_new[at]:
-                                at = stretch[at]
+                                at = same[at]
                                 continue
-                            end = min(stop, stretch[at] if member > first else stop, at + LANES - lanes)
+                            end = min(stop, same[at]) if member > first else stop
+                            begin, base = at - bounds[member, 0], bounds[member, 0]
+                            # A segment has at most so many stretches as a block has lanes left.
+                            stretch = begin // STRETCH
+                            end = min(end, base + (stretch + LANES - lanes) * STRETCH)
                             for other in range(many):
-                                block.rows[segments, other] = place[other] - bounds[other, 0]
-                            block.rows[segments, member] = at - bounds[member, 0]
-                            lanes += end - at
-                            block.ends[segments] = lanes
+                                stretches.rows[segments, other] = place[other] - bounds[other, 0]
+                            stretches.rows[segments, member] = stretch
+                            ranges[segments, 0], ranges[segments, 1] = begin, end - base
+                            lanes += (end - base - 1) // STRETCH - stretch + 1
+                            stretches.ends[segments] = lanes
                             segments += 1
                             at = end
                             if lanes == LANES or segments == SEGMENTS:
                                 found, failures, filled = _judge(
-                                    code, addresses, block, segments, last, bounds, registers, found, failures, filled
+                                    condition, work, segments, last, found, failures, filled
                                 )
                                 segments, lanes = 0, 0
                         place[member] = until[member]
@@ -122,15 +154,23 @@ def _find_alarms(
                         depth += 1
                         open_range(first, depth, group, time, bounds, most, place, until)
         if segments:
-            found, failures, filled = _judge(
-                code, addresses, block, segments, last, bounds, registers, found, failures, filled
-            )
+            found, failures, filled = _judge(condition, work, segments, last, found, failures, filled)
             segments, lanes = 0, 0
-    return found[:filled].copy(), failures[:filled].copy(), len(time)
+    return _as_positions(found, bounds, filled), failures[:filled].copy(), len(time)
 
 
 @compiled
-def _stretches(is_new: Mask) -> Ints:
+def _as_positions(found: Ints, bounds: Ints, filled: int) -> Ints:
+    """Return found combinations by position among the elements of all members."""
+    rows = np.empty((filled, found.shape[1]), np.int64)
+    for i in range(filled):
+        for member in range(found.shape[1]):
+            rows[i, member] = found[i, member] + bounds[member, 0]
+    return rows
+
+
+@compiled
+def _ends_of_same(is_new: Mask) -> Ints:
     """Return, for each element, where the elements end that follow it and are new, or not new, like it."""
     ends = np.empty(len(is_new), np.int64)
     end = len(is_new)
@@ -158,12 +198,57 @@ def _limit_to_window(time: Ints, place: Ints, until: Ints, member: int, step: in
 
 @compiled
 def _judge(
+    condition: ConditionInputs, work: _Workspace, segments: int, last: int, found: Ints, failures: Bytes, filled: int
+) -> tuple[Ints, Bytes, int]:
+    """Decide the combinations of all stretches that bounds do not exclude; append those that count."""
+    code, addresses, stretches = condition.program.code, condition.addresses, condition.stretches
+    registers, block = borrow_registers(work.registers), borrow_block(work.block)
+    bounds, outer, ranges = borrow_bounds(work.bounds), borrow_block(work.stretches), work.ranges
+    if len(stretches):
+        run_bounds(code, addresses, stretches, outer, segments, last, bounds)
+    outcomes = bounds.outcomes[len(code) - 1]
+    many, begin, pending, lanes = outer.rows.shape[1], 0, 0, 0
+    for segment in range(segments):
+        stop, base = outer.ends[segment], outer.rows[segment, last] - begin
+        lane = begin
+        while lane < stop:
+            ahead = stop
+            if len(stretches):
+                while lane < stop and not outcomes[lane] & (TRUE | FAILURE):
+                    lane += 1
+                ahead = lane
+                while ahead < stop and outcomes[ahead] & (TRUE | FAILURE):
+                    ahead += 1
+            row = max(ranges[segment, 0], (base + lane) * STRETCH)
+            end = min(ranges[segment, 1], (base + ahead) * STRETCH)
+            while row < end:
+                size = min(end - row, LANES - lanes)
+                for member in range(many):
+                    block.rows[pending, member] = outer.rows[segment, member]
+                block.rows[pending, last] = row
+                lanes += size
+                block.ends[pending] = lanes
+                pending += 1
+                row += size
+                if lanes == LANES or pending == SEGMENTS:
+                    found, failures, filled = _decide(
+                        code, addresses, block, pending, last, registers, found, failures, filled
+                    )
+                    pending, lanes = 0, 0
+            lane = ahead
+        begin = stop
+    if pending:
+        return _decide(code, addresses, block, pending, last, registers, found, failures, filled)
+    return found, failures, filled
+
+
+@compiled
+def _decide(
     code: Ints,
     addresses: Ints,
     block: Block,
     segments: int,
     last: int,
-    bounds: Ints,
     registers: Registers,
     found: Ints,
     failures: Bytes,
@@ -189,8 +274,8 @@ def _judge(
         end = block.ends[segment]
         for i in range(begin, end):
             if true[i]:
-                for member in range(bounds.shape[0]):
-                    found[filled, member] = block.rows[segment, member] + bounds[member, 0]
+                for member in range(found.shape[1]):
+                    found[filled, member] = block.rows[segment, member]
                 found[filled, last] += i - begin
                 failures[filled] = errors[i]
                 filled += 1
