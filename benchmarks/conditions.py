@@ -21,6 +21,7 @@ from tidegate import Session
 from tidegate.runtime.running_query import RunningQuery
 
 KEYS = 100
+BEGIN = 1_767_225_600_000_000
 REACH = 30_000_000
 ALARMS = 400
 """So many combinations cross the threshold, on average."""
@@ -59,7 +60,7 @@ def streams(rows: int, density: float, keys: int) -> tuple[Stream, Stream]:
     half = rows // 2
 
     def one() -> Stream:
-        times = np.sort(random.integers(0, int(half * gap), half))
+        times = BEGIN + np.sort(random.integers(0, int(half * gap), half))
         return Stream(random.integers(0, keys, half), random.random(half), times)
 
     return one(), one()

@@ -11,8 +11,9 @@ from strategies.conditions import DOMAINS, columns_of_member, conditions, table_
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Call, Column, Expression, Literal
 from tidegate.expressions.sql_text import to_sql
-from tidegate.physical.common.conditions import NO_COLUMNS, Condition, compile_condition
-from tidegate.physical.threshold_alert.kernels.alarm_search import ConditionInputs, find_alarms
+from tidegate.physical.common.conditions import Condition, compile_condition
+from tidegate.physical.common.kernels.condition_search import ConditionInputs
+from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
 from tidegate.physical.threshold_alert.kernels.combinations import Members, Nearness, find_combinations
 from tidegate.schema import Type
 
@@ -54,7 +55,7 @@ def scenes(many: int, seed: int) -> tuple[list[pa.RecordBatch], Members, Nearnes
 
 def searched(condition: Condition, tables: list[pa.RecordBatch], members: Members, near: Nearness, enough: int) -> Found:
     columns, start, found = condition.columns(tables), 0, Found()
-    bounds = condition.bounds(columns) if condition.has_bounds else NO_COLUMNS
+    bounds = condition.bounds(columns)
     inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
     while start < len(members.time):
         rows, failures, start = find_alarms(members, near, inputs, start=start, enough=enough)

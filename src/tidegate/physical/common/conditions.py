@@ -152,7 +152,12 @@ class Condition:
         return InputColumns(tuple(arrays))
 
     def bounds(self, columns: InputColumns) -> InputColumns:
-        """Return the bounds of the stretches of all columns with numbers, in the places of the columns."""
+        """Return the bounds of the stretches of all columns with numbers, in the places of the columns.
+
+        There are none if they can decide nothing.
+        """
+        if not self.has_bounds:
+            return NO_COLUMNS
         arrays: list[Array] = [_NO_BYTES] * len(columns.arrays)
         for at, _ in self.loads:
             code, place, _, valid, errors = self.code[at]

@@ -29,9 +29,10 @@ from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
-from tidegate.physical.common.conditions import NO_COLUMNS, Condition, compile_condition
+from tidegate.physical.common.conditions import Condition, compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
+from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.threshold_alert import control
 from tidegate.physical.threshold_alert.control import (
@@ -39,7 +40,7 @@ from tidegate.physical.threshold_alert.control import (
     ThresholdAlertRecord,
     ThresholdAlertReport,
 )
-from tidegate.physical.threshold_alert.kernels.alarm_search import ConditionInputs, find_alarms
+from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
 from tidegate.physical.threshold_alert.kernels.combinations import (
     Members,
     Nearness,
@@ -216,7 +217,7 @@ def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | No
 def _search_alarms(alert: Alert, condition: Condition, sides: Sequence[Side], members: Members) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; the condition is decided while they are searched."""
     columns, start = condition.columns([side.batch.columns for side in sides]), 0
-    bounds = condition.bounds(columns) if condition.has_bounds else NO_COLUMNS
+    bounds = condition.bounds(columns)
     inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
     while start < len(members.time):
         found, failures, start = find_alarms(members, _nearness(alert), inputs, start=start, enough=MOST_COMBINATIONS)
