@@ -11,7 +11,8 @@ from strategies.conditions import DOMAINS, columns_of_member, conditions, table_
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Call, Column, Expression, Literal
 from tidegate.expressions.sql_text import to_sql
-from tidegate.physical.common.conditions import Condition, compile_condition
+from tidegate.physical.common.condition_columns import Condition
+from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
 from tidegate.physical.threshold_alert.kernels.combinations import Members, Nearness, find_combinations
@@ -29,8 +30,8 @@ def elements(random: np.random.Generator, columns: tuple[Column, ...], rows: int
     values = {}
     for column in columns:
         small = SMALL.get(column.type)
-        domain = list(small) if small and random.random() < 0.7 else DOMAINS[column.type]  # noqa: PLR2004
-        domain = [*domain, *([None] if random.random() < 0.3 else [])]  # noqa: PLR2004
+        domain = list(small) if small and random.random() < 0.7 else DOMAINS[column.type]
+        domain = [*domain, *([None] if random.random() < 0.3 else [])]
         few = [domain[i] for i in random.choice(len(domain), random.integers(1, 4))]
         picks = np.repeat(random.integers(0, len(few), rows), random.choice([1, 40], rows, p=[0.9, 0.1]))[:rows]
         values[column.name] = [few[i] for i in picks]
@@ -53,7 +54,9 @@ def scenes(many: int, seed: int) -> tuple[list[pa.RecordBatch], Members, Nearnes
     return tables, Members(time, is_new, bounds), Nearness(most, step, length)
 
 
-def searched(condition: Condition, tables: list[pa.RecordBatch], members: Members, near: Nearness, enough: int) -> Found:
+def searched(
+    condition: Condition, tables: list[pa.RecordBatch], members: Members, near: Nearness, enough: int
+) -> Found:
     columns, start, found = condition.columns(tables), 0, Found()
     bounds = condition.bounds(columns)
     inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
@@ -79,6 +82,7 @@ def check(expression: Expression, many: int, seed: int, enough: int, *, computes
     names = tuple(frozenset(c.name for c in COLUMNS[i]) for i in range(many))
     condition = compile_condition(expression, names, computes_loads=computes_loads)
     assume(condition is not None)
+    assert condition is not None
     scene = scenes(many, seed)
     found = searched(condition, *scene, enough)
     assert found == evaluated(expression, *scene), to_sql(expression)
@@ -104,9 +108,11 @@ def comparisons(draw: st.DrawFn) -> Expression:
         if type_ is Type.DOUBLE and draw(st.booleans()):
             left = Call(draw(st.sampled_from(["abs", "negate"])), (left,), type_)
         constants = draw(st.sampled_from([SMALL[type_], SMALL[type_], DOMAINS[type_]]))
-        right = draw(st.sampled_from([b, *(Literal(v, type_) for v in constants)]))
+        options: list[Expression] = [b, *(Literal(v, type_) for v in constants)]
+        right = draw(st.sampled_from(options))
+        pair: tuple[Expression, Expression] = (left, right) if draw(st.booleans()) else (right, left)
         compare = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
-        parts.append(Call(compare, (left, right) if draw(st.booleans()) else (right, left), Type.BOOLEAN))
+        parts.append(Call(compare, pair, Type.BOOLEAN))
     whole = parts[0] if len(parts) == 1 else Call(draw(st.sampled_from(["and", "or"])), tuple(parts), Type.BOOLEAN)
     return Call("not", (whole,), Type.BOOLEAN) if draw(st.integers(0, 3)) == 0 else whole
 

@@ -44,7 +44,9 @@ def texts(batch: Batch) -> list[str]:
     return [repr(row) for row in zip(*(c.to_pylist() for c in plain), strict=True)]
 
 
-def joined(operator: JoinOperator, left: Batch, right: Batch, cuts: tuple[int, int]) -> tuple[Counter[str], Counter[str]]:
+def joined(
+    operator: JoinOperator, left: Batch, right: Batch, cuts: tuple[int, int]
+) -> tuple[Counter[str], Counter[str]]:
     """The pairs and the reasons of dead letters of a run in two steps."""
     state: Chunks = NO_STATE
     pairs, dead = Counter[str](), Counter[str]()
@@ -60,7 +62,9 @@ def joined(operator: JoinOperator, left: Batch, right: Batch, cuts: tuple[int, i
     return pairs, dead
 
 
-def by_definition(expression: Expression, left: Batch, right: Batch, *, keyed: bool) -> tuple[Counter[str], Counter[str]]:
+def by_definition(
+    expression: Expression, left: Batch, right: Batch, *, keyed: bool
+) -> tuple[Counter[str], Counter[str]]:
     pairs, dead = Counter[str](), Counter[str]()
     for i in range(len(left)):
         for j in range(len(right)):
@@ -80,11 +84,13 @@ def by_definition(expression: Expression, left: Batch, right: Batch, *, keyed: b
     return pairs, dead
 
 
-@given(conditions(LEFT + RIGHT), batches(LEFT), batches(RIGHT), st.booleans(), st.sampled_from([1, 3, 1 << 20]), st.data())
+@given(
+    conditions(LEFT + RIGHT), batches(LEFT), batches(RIGHT), st.booleans(), st.sampled_from([1, 3, 1 << 20]), st.data()
+)
 @settings(max_examples=200, deadline=None)
 def test_a_join_emits_the_pairs_for_which_its_condition_is_true(expression, left, right, keyed, most, data) -> None:
     assume(len(conjuncts(expression)) and compile_condition(expression, NAMES, computes_loads=False) is not None)
     cuts = tuple(data.draw(st.integers(0, len(batch))) for batch in (left, right))
-    keys = KEYS if keyed else ((), ())
-    operator = JoinOperator(schema_of(LEFT), schema_of(RIGHT), *keys, expression, most_pairs=most)
+    left_keys, right_keys = KEYS if keyed else ((), ())
+    operator = JoinOperator(schema_of(LEFT), schema_of(RIGHT), left_keys, right_keys, expression, most_pairs=most)
     assert joined(operator, left, right, cuts) == by_definition(expression, left, right, keyed=keyed)

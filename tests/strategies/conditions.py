@@ -115,9 +115,7 @@ def _number(draw: DrawFn, columns: tuple[Column, ...], type_: Type, depth: int) 
         functions = ("negate", "abs", "sqrt", "floor", "ceil") if type_ is Type.DOUBLE else ("negate", "abs")
         return Call(draw(st.sampled_from(functions)), (_draw(draw, columns, type_, depth),), type_)
     functions = _FLOAT_CALLS if type_ is Type.DOUBLE else _INT_CALLS
-    return Call(
-        draw(st.sampled_from(functions)), tuple(_draw(draw, columns, type_, depth) for _ in range(2)), type_
-    )
+    return Call(draw(st.sampled_from(functions)), tuple(_draw(draw, columns, type_, depth) for _ in range(2)), type_)
 
 
 def _truth(draw: DrawFn, columns: tuple[Column, ...], depth: int) -> Expression:

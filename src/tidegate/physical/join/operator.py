@@ -16,7 +16,8 @@ import pyarrow as pa
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch, concat, concat_columns
-from tidegate.physical.common.conditions import NO_COLUMNS, Condition, compile_condition
+from tidegate.physical.common.condition_columns import NO_COLUMNS, Condition
+from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step, TooManyPairs
@@ -29,7 +30,6 @@ from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_e
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
-
 
 MOST_ROWS_BOUNDED = 16
 """Number of rows of a run, for each row that searches in it, up to which the bounds of its values are computed."""

@@ -29,7 +29,8 @@ from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
-from tidegate.physical.common.conditions import Condition, compile_condition
+from tidegate.physical.common.condition_columns import Condition
+from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.kernels.condition_search import ConditionInputs

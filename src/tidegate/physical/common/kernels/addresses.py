@@ -24,7 +24,7 @@ def _pointer_to(element: Any) -> Any:
     """Make a function from an address to a pointer, for the use in compiled code; `carray` makes it an array."""
 
     @intrinsic
-    def pointer(_context: Any, address: Any) -> Any:
+    def pointer(_context: Any, address: Any) -> Any:  # noqa: ARG001 - Numba passes its type
         kind = types.CPointer(element)
 
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Condition programs over bounds: what a condition can be for any element of a stretch, from the least and the greatest.
+"""Condition programs over bounds: what can be of the elements of a stretch, from the least and greatest.
 
 A lane stands for a stretch of consecutive elements of the last member. Of numbers the program computes bounds, of truth
 values the possible outcomes. Rounding is monotone, so bounds that are computed as the numbers are, in doubles, hold for
@@ -28,9 +28,6 @@ from tidegate.physical.common.kernels.condition_codes import (
 )
 from tidegate.physical.common.kernels.condition_masks import LANES
 
-STRETCH = 32
-"""Number of elements whose bounds are one lane."""
-
 _ANYTHING = np.uint8(NULL | FAILURE | DOUBT)
 
 
@@ -59,63 +56,6 @@ def borrow_bounds(bounds: Bounds) -> Bounds:
     high_ints = carray(ints_at(bounds.high.ctypes.data), bounds.high.shape)
     outcomes = carray(bytes_at(bounds.outcomes.ctypes.data), bounds.outcomes.shape)
     return Bounds(low, high, low_ints, high_ints, outcomes)
-
-
-class StretchBounds(NamedTuple):
-    """Least and greatest number of each stretch of a column, and what else can be: NULL, a failure or a doubt."""
-
-    low: Array
-    high: Array
-    outcomes: Bytes
-
-
-def bound_column(column: Array, bits: Bytes, errors: Bytes) -> StretchBounds:
-    """Return the bounds of a column, given its bitmap of validity and its failures, which may be empty."""
-    many = -(-len(column) // STRETCH)
-    kind = np.float64 if column.dtype == np.float64 else np.int64
-    found = StretchBounds(np.empty(many, kind), np.empty(many, kind), np.zeros(many, np.uint8))
-    if kind is np.float64:
-        _bound_floats(column, bits, errors, *found)
-    else:
-        _bound_ints(column, bits, errors, *found)
-    return found
-
-
-@compiled
-def _bound_floats(column: Floats, bits: Bytes, errors: Bytes, low: Floats, high: Floats, outcomes: Bytes) -> None:
-    for stretch in range(len(low)):
-        part = column[stretch * STRETCH : (stretch + 1) * STRETCH]
-        least, greatest, finite = part[0], part[0], 0
-        for i in range(len(part)):
-            least, greatest = min(least, part[i]), max(greatest, part[i])
-            finite += part[i] - part[i] == 0.0
-        low[stretch], high[stretch] = least, greatest
-        outcomes[stretch] = DOUBT if finite < len(part) else 0
-    _note_missing(bits, errors, len(column), outcomes)
-
-
-@compiled
-def _bound_ints(column: Ints, bits: Bytes, errors: Bytes, low: Ints, high: Ints, outcomes: Bytes) -> None:
-    for stretch in range(len(low)):
-        part = column[stretch * STRETCH : (stretch + 1) * STRETCH]
-        least, greatest = np.int64(part[0]), np.int64(part[0])
-        for i in range(len(part)):
-            least, greatest = min(least, np.int64(part[i])), max(greatest, np.int64(part[i]))
-        low[stretch], high[stretch] = least, greatest
-    _note_missing(bits, errors, len(column), outcomes)
-
-
-@compiled
-def _note_missing(bits: Bytes, errors: Bytes, rows: int, outcomes: Bytes) -> None:
-    """Note which stretches have NULL and failures. The number that stands for NULL widens the bounds, no more."""
-    if len(bits):
-        for row in range(rows):
-            if (bits[row >> 3] >> np.uint8(row & 7)) & np.uint8(1) == 0:
-                outcomes[row // STRETCH] |= NULL
-    if len(errors):
-        for row in range(rows):
-            if errors[row]:
-                outcomes[row // STRETCH] |= FAILURE
 
 
 @compiled
@@ -174,7 +114,11 @@ def _load_bounds(
     begin = 0
     for segment in range(segments):
         row, end = block.rows[segment, member], block.ends[segment]
-        low, high, outcomes = bounds.low_ints[at, begin:end], bounds.high_ints[at, begin:end], bounds.outcomes[at, begin:end]
+        low, high, outcomes = (
+            bounds.low_ints[at, begin:end],
+            bounds.high_ints[at, begin:end],
+            bounds.outcomes[at, begin:end],
+        )
         many = end - begin
         if member == last:
             if code == Code.LOAD_TRUTH:
@@ -194,7 +138,7 @@ def _load_bounds(
 
 
 @inlined
-def _load_number(code: int, row: int, addresses: Ints, instruction: Ints) -> tuple[int, int]:
+def _load_number(code: int, row: int, addresses: Ints, instruction: Ints) -> tuple[np.int64, np.uint8]:
     """Return the bits of the number of one element, and what else it can be: of a truth value, its outcome."""
     column, known, failures = addresses[instruction[1]], addresses[instruction[3]], addresses[instruction[4]]
     bits, outcome = np.int64(0), np.uint8(0)
@@ -230,7 +174,7 @@ def _bound_arithmetic(at: int, code: int, a: int, b: int, bounds: Bounds, lanes:
         for i in range(lanes):
             one, two = low_a[i] * low_b[i], low_a[i] * high_b[i]
             three, four = high_a[i] * low_b[i], high_a[i] * high_b[i]
-            low[i], high[i] = min(min(one, two), min(three, four)), max(max(one, two), max(three, four))
+            low[i], high[i] = min(one, two, three, four), max(one, two, three, four)
     also_a, also_b = bounds.outcomes[a], bounds.outcomes[b]
     for i in range(lanes):
         is_finite = (low[i] - low[i] == 0.0) & (high[i] - high[i] == 0.0)
@@ -286,11 +230,13 @@ def _bound_comparison(
         else:
             can_hold, can_fail = low_a[i] < high_b[i], high_a[i] >= low_b[i]
         doubts = (also & DOUBT) != 0
-        outcomes[i] = also & ~DOUBT | (yes if can_hold | doubts else np.uint8(0)) | (no if can_fail | doubts else np.uint8(0))
+        outcomes[i] = (
+            also & ~DOUBT | (yes if can_hold | doubts else np.uint8(0)) | (no if can_fail | doubts else np.uint8(0))
+        )
 
 
 @inlined
-def _exchange(outcomes: int) -> int:
+def _exchange(outcomes: np.uint8) -> np.uint8:
     """Exchange true and false."""
     return outcomes & ~(TRUE | FALSE) | ((outcomes & TRUE) << np.uint8(1)) | ((outcomes & FALSE) >> np.uint8(1))
 

@@ -88,7 +88,7 @@ def _open(at: int, registers: Registers) -> None:
 
 
 @inlined
-def _fail(at: int, lane: Int, failure: int, registers: Registers) -> None:
+def _fail(at: int, lane: Int, failure: np.uint8, registers: Registers) -> None:
     registers.errors[at, lane] = failure
     registers.true[at, lane] = registers.false[at, lane] = 0
 

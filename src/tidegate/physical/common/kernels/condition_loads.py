@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from tidegate.physical.common.arrays import Bytes, Floats, Ints
+from tidegate.physical.common.arrays import Array, Bytes, Ints
 from tidegate.physical.common.kernels.addresses import bytes_at, floats_at, ints_at, shorts_at
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.condition_codes import Block, Code
@@ -45,7 +45,7 @@ def load_column(
 
 
 @inlined
-def _copy(values_: Floats, out: Floats) -> None:
+def _copy(values_: Array, out: Array) -> None:
     """Copy values; a single one to all places."""
     if len(values_) == len(out):
         for i in range(len(out)):

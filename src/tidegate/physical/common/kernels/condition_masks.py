@@ -1,8 +1,8 @@
 """Registers of condition programs, and the loops over NULL, truth and failures in a block.
 
-A number has a mask of lanes that are not NULL, a truth value has a mask of lanes that are true and one of those that are
-false: NULL is neither. A lane that failed is NULL and has a failure. Masks and failures of a register are read only if
-its flags say that they are there: most blocks have neither NULL nor failures.
+A number has a mask of lanes that are not NULL. A truth value has a mask of lanes that are true, and one of those that
+are false: NULL is neither. A lane that failed is NULL and has a failure. Masks and failures of a register are read only
+if its flags say that they are there: most blocks have neither NULL nor failures.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def copy_bytes(source: Bytes, out: Bytes, lanes: int) -> None:
 
 
 @inlined
-def merge_failures(one: int, other: int) -> int:
+def merge_failures(one: np.uint8, other: np.uint8) -> np.uint8:
     """Return the failure of a lane with two of them: the smaller number that is not 0."""
     if one == 0 or other == 0:
         return one | other
@@ -76,7 +76,7 @@ def merge_failures(one: int, other: int) -> int:
 
 
 @inlined
-def failure_of(register: int, lane: Int, registers: Registers) -> int:
+def failure_of(register: int, lane: Int, registers: Registers) -> np.uint8:
     return registers.errors[register, lane] if registers.flags[register, 1] else np.uint8(0)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Ints
+from tidegate.physical.common.arrays import Int, Ints
 from tidegate.physical.common.kernels import condition_choices as choices
 from tidegate.physical.common.kernels import condition_masks as masks
 from tidegate.physical.common.kernels import condition_values as values
@@ -156,7 +156,7 @@ def _compute_ints(at: int, code: int, a: int, b: int, bits: int, registers: Regi
 
 
 @inlined
-def _failure_of_ints(code: int, a: int, b: int, low: int, high: int) -> int:
+def _failure_of_ints(code: int, a: Int, b: Int, low: Int, high: Int) -> int:
     """Return the failure of an operation on two integers, or 0."""
     if code in (Code.DIVIDE_INT, Code.REMAINDER_INT) and b == 0:
         return values.DIVISION_BY_ZERO
@@ -168,9 +168,9 @@ def _failure_of_ints(code: int, a: int, b: int, low: int, high: int) -> int:
     elif code == Code.MULTIPLY_INT:
         overflows = values.product_overflows(a, b, low, high)
     elif code == Code.DIVIDE_INT:
-        overflows = b == -1 and a == low
+        overflows = bool(b == -1 and a == low)
     elif code == Code.NARROW:
-        overflows = a < low or a > high
+        overflows = bool(a < low or a > high)
     elif code != Code.REMAINDER_INT:
         overflows = a == low
     return values.OVERFLOW if overflows else 0
@@ -178,7 +178,7 @@ def _failure_of_ints(code: int, a: int, b: int, low: int, high: int) -> int:
 
 @inlined
 def _limit_of(bits: int) -> float:
-    return 2.0**31 if bits == 32 else 2.0**63  # noqa: PLR2004 - bits of INT
+    return 2.0**31 if bits == 32 else 2.0**63
 
 
 @compiled

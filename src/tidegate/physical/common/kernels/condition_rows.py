@@ -7,7 +7,13 @@ import numpy as np
 from tidegate.physical.common.arrays import Bytes, Ints
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.condition_codes import Block, Program, allocate_block, borrow_block
-from tidegate.physical.common.kernels.condition_masks import LANES, Registers, allocate_registers, borrow_registers, copy_bytes
+from tidegate.physical.common.kernels.condition_masks import (
+    LANES,
+    Registers,
+    allocate_registers,
+    borrow_registers,
+    copy_bytes,
+)
 from tidegate.physical.common.kernels.condition_program import run_program, write_constants
 
 

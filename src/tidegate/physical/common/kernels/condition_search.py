@@ -9,7 +9,6 @@ import numpy as np
 from tidegate.physical.common.arrays import Bytes, Int, Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.condition_bounds import (
-    STRETCH,
     Bounds,
     allocate_bounds,
     borrow_bounds,
@@ -33,6 +32,7 @@ from tidegate.physical.common.kernels.condition_masks import (
     fill_bytes,
 )
 from tidegate.physical.common.kernels.condition_program import run_program, write_constants
+from tidegate.physical.common.kernels.condition_stretches import STRETCH
 
 
 class ConditionInputs(NamedTuple):
@@ -68,7 +68,7 @@ def allocate_workspace(condition: ConditionInputs, members: int) -> Workspace:
 
 @inlined
 def add_range(
-    stretches: Block, ranges: Ints, segments: Int, lanes: Int, last: int, begin: Int, end: Int
+    stretches: Block, ranges: Ints, segments: int, lanes: Int, last: int, begin: Int, end: Int
 ) -> tuple[Int, Int]:
     """Write the place of a range of elements of the last member as the next segment of stretches.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Bytes, Floats, Ints
+from tidegate.physical.common.arrays import Bytes, Floats, Int, Ints
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 
 DIVISION_BY_ZERO, OVERFLOW, INVALID_CAST, DOMAIN = range(1, 5)
@@ -91,7 +91,7 @@ def ceil_floats(a: Floats, out: Floats, lanes: int) -> None:
 
 
 @compiled
-def add_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) -> bool:
+def add_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: Int, high: Int) -> bool:
     """Add; return whether a sum is outside of [low, high] or of 64 bits."""
     wrong = 0
     for i in range(lanes):
@@ -101,7 +101,7 @@ def add_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) -> bo
 
 
 @compiled
-def subtract_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) -> bool:
+def subtract_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: Int, high: Int) -> bool:
     """Subtract; return whether a difference is outside of [low, high] or of 64 bits."""
     wrong = 0
     for i in range(lanes):
@@ -111,7 +111,7 @@ def subtract_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) 
 
 
 @compiled
-def multiply_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) -> bool:
+def multiply_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: Int, high: Int) -> bool:
     """Multiply; return whether a product is outside of [low, high] or of 64 bits."""
     wrong = 0
     for i in range(lanes):
@@ -121,52 +121,52 @@ def multiply_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int, high: int) 
 
 
 @inlined
-def sum_overflows(a: int, b: int, low: int, high: int) -> bool:
+def sum_overflows(a: Int, b: Int, low: Int, high: Int) -> bool:
     sum_ = wrapping_sum(a, b)
-    return (((a ^ sum_) & (b ^ sum_)) < 0) | (sum_ < low) | (sum_ > high)
+    return bool((((a ^ sum_) & (b ^ sum_)) < 0) | (sum_ < low) | (sum_ > high))
 
 
 @inlined
-def difference_overflows(a: int, b: int, low: int, high: int) -> bool:
+def difference_overflows(a: Int, b: Int, low: Int, high: Int) -> bool:
     difference = wrapping_difference(a, b)
-    return (((a ^ b) & (a ^ difference)) < 0) | (difference < low) | (difference > high)
+    return bool((((a ^ b) & (a ^ difference)) < 0) | (difference < low) | (difference > high))
 
 
 @inlined
-def product_overflows(a: int, b: int, low: int, high: int) -> bool:
+def product_overflows(a: Int, b: Int, low: Int, high: Int) -> bool:
     product, about = _wrapping_product(a, b), abs(np.float64(a) * np.float64(b))
     # A product that is not much too large shows by its sign that it wrapped around.
     wraps = (a != 0) & (b != 0) & ((product < 0) != ((a < 0) != (b < 0)))
-    return wraps | (about > _FAR) | (product < low) | (product > high)
+    return bool(wraps | (about > _FAR) | (product < low) | (product > high))
 
 
 # Signed numbers that overflow are undefined for the compiler, which would simplify the tests above.
 
 
 @inlined
-def limits_of(bits: int) -> tuple[int, int]:
+def limits_of(bits: int) -> tuple[Int, Int]:
     """Return the least and the greatest integer of 32 or 64 bits."""
-    greatest = np.int64(2**31 - 1) if bits == 32 else np.int64(2**63 - 1)  # noqa: PLR2004 - bits of INT
+    greatest = np.int64(2**31 - 1) if bits == 32 else np.int64(2**63 - 1)
     return -greatest - 1, greatest
 
 
 @inlined
-def wrapping_sum(a: int, b: int) -> int:
+def wrapping_sum(a: Int, b: Int) -> Int:
     return np.int64(np.uint64(a) + np.uint64(b))
 
 
 @inlined
-def wrapping_difference(a: int, b: int) -> int:
+def wrapping_difference(a: Int, b: Int) -> Int:
     return np.int64(np.uint64(a) - np.uint64(b))
 
 
 @inlined
-def _wrapping_product(a: int, b: int) -> int:
+def _wrapping_product(a: Int, b: Int) -> Int:
     return np.int64(np.uint64(a) * np.uint64(b))
 
 
 @compiled
-def divide_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: int) -> bool:
+def divide_ints(a: Ints, b: Ints, out: Ints, lanes: int, low: Int) -> bool:
     """Divide, towards zero; return whether a divisor is 0 or a quotient does not fit."""
     wrong = 0
     for i in range(lanes):
@@ -189,14 +189,14 @@ def remainder_ints(a: Ints, b: Ints, out: Ints, lanes: int) -> bool:
 
 
 @inlined
-def _remainder(a: int, b: int) -> int:
+def _remainder(a: Int, b: Int) -> Int:
     """Return the remainder with the sign of the dividend; the divisor is neither 0 nor -1."""
     rest = a % b  # with the sign of the divisor
     return rest - b if rest != 0 and (a < 0) != (b < 0) else rest
 
 
 @compiled
-def negate_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
+def negate_ints(a: Ints, out: Ints, lanes: int, low: Int) -> bool:
     """Negate; return whether a number is the least one, which overflows."""
     wrong = 0
     for i in range(lanes):
@@ -206,7 +206,7 @@ def negate_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
 
 
 @compiled
-def magnitude_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
+def magnitude_ints(a: Ints, out: Ints, lanes: int, low: Int) -> bool:
     """Compute magnitudes; return whether a number is the least one, which overflows."""
     wrong = 0
     for i in range(lanes):
@@ -216,7 +216,7 @@ def magnitude_ints(a: Ints, out: Ints, lanes: int, low: int) -> bool:
 
 
 @compiled
-def narrow_ints(a: Ints, out: Ints, lanes: int, low: int, high: int) -> bool:
+def narrow_ints(a: Ints, out: Ints, lanes: int, low: Int, high: Int) -> bool:
     """Copy; return whether a number is outside of [low, high]."""
     wrong = 0
     for i in range(lanes):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Bytes, Ints, Positions
+from tidegate.physical.common.arrays import Bytes, Int, Ints, Positions
 from tidegate.physical.common.batch import Times
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.condition_codes import SEGMENTS
@@ -52,8 +52,8 @@ def search_condition(
         start, end = np.maximum(probe.start[rows], run.start[others]), np.minimum(probe.end[rows], run.end[others])
         valid = end > start
         if valid.any():
-            pairs = (rows.astype(np.int32), others.astype(np.int32), start, end, failures[:filled])
-            yield DecidedPairs(*(each[valid] for each in pairs), done=int(cursor[1]))
+            left, right = rows[valid].astype(np.int32), others[valid].astype(np.int32)
+            yield DecidedPairs(left, right, start[valid], end[valid], failures[:filled][valid], int(cursor[1]))
 
 
 @compiled
@@ -70,7 +70,8 @@ def _search_condition(
     """Return pairs, their failures and number; the cursor (group, row) says where to continue."""
     run_start, stretches, ranges, last = run.start, work.stretches, work.ranges, 1 - probe_member
     found, failures, filled = np.empty((1024, 2), np.int64), np.empty(1024, np.uint8), 0
-    segments, lanes = 0, 0
+    zero: Int = np.int64(0)
+    segments, lanes = 0, zero
     for group in range(cursor[0], len(probe.hash)):
         at = group_of_hash(run.hash, run.slot, probe.hash[group])
         if at < 0:
@@ -81,9 +82,7 @@ def _search_condition(
         while row < after:
             if filled >= enough:
                 if segments:
-                    found, failures, filled = judge_stretches(
-                        condition, work, segments, last, found, failures, filled
-                    )
+                    found, failures, filled = judge_stretches(condition, work, segments, last, found, failures, filled)
                 cursor[0], cursor[1] = group, row
                 return found, failures, filled
             start, end = probe.start[row], probe.end[row]
@@ -96,10 +95,8 @@ def _search_condition(
                 position, lanes = add_range(stretches, ranges, segments, lanes, last, position, until)
                 segments += 1
                 if lanes == LANES or segments == SEGMENTS:
-                    found, failures, filled = judge_stretches(
-                        condition, work, segments, last, found, failures, filled
-                    )
-                    segments, lanes = 0, 0
+                    found, failures, filled = judge_stretches(condition, work, segments, last, found, failures, filled)
+                    segments, lanes = 0, zero
             row += 1
     if segments:
         found, failures, filled = judge_stretches(condition, work, segments, last, found, failures, filled)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Bytes, Ints, Mask
+from tidegate.physical.common.arrays import Bytes, Int, Ints, Mask
 from tidegate.physical.common.kernels.compiled import compiled, inlined
 from tidegate.physical.common.kernels.condition_codes import SEGMENTS
 from tidegate.physical.common.kernels.condition_masks import LANES
@@ -62,7 +62,8 @@ def _find_alarms(
     many, groups = bounds.shape[0], bounds.shape[1] - 1
     found, failures, filled = np.empty((1024, many), np.int64), np.empty(1024, np.uint8), 0
     place, until, same = np.empty(many, np.int64), np.empty(many, np.int64), _ends_of_same(is_new)
-    segments, lanes = 0, 0
+    zero: Int = np.int64(0)
+    segments, lanes = 0, zero
     for first in range(many):
         last = many - 1 if first < many - 1 else many - 2
         for group in range(groups):
@@ -71,7 +72,9 @@ def _find_alarms(
                     continue
                 if filled >= enough:
                     if segments:
-                        found, failures, filled = judge_stretches(condition, work, segments, last, found, failures, filled)
+                        found, failures, filled = judge_stretches(
+                            condition, work, segments, last, found, failures, filled
+                        )
                     return _as_positions(found, bounds, filled), failures[:filled].copy(), row
                 # Try the members other than the first in turn; depth counts those that have an element.
                 place[first] = row
@@ -96,7 +99,7 @@ def _find_alarms(
                                 found, failures, filled = judge_stretches(
                                     condition, work, segments, last, found, failures, filled
                                 )
-                                segments, lanes = 0, 0
+                                segments, lanes = 0, zero
                         place[member] = until[member]
                     if place[member] >= until[member]:
                         depth -= 1
@@ -109,7 +112,7 @@ def _find_alarms(
                         open_range(first, depth, group, time, bounds, most, place, until)
         if segments:
             found, failures, filled = judge_stretches(condition, work, segments, last, found, failures, filled)
-            segments, lanes = 0, 0
+            segments, lanes = 0, zero
     return _as_positions(found, bounds, filled), failures[:filled].copy(), len(time)
 
 
