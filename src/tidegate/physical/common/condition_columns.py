@@ -14,7 +14,7 @@ from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Column, Expression
 from tidegate.physical.common.arrays import Array, Bytes, Ints, Mask
 from tidegate.physical.common.kernels.addresses import address_of
-from tidegate.physical.common.kernels.condition_codes import DOUBT, FALSE, NULL, TRUE, Code, Program
+from tidegate.physical.common.kernels.condition_codes import DOUBT, FALSE, NULL, TRUE, Code, ConditionProgram
 from tidegate.physical.common.kernels.condition_stretches import bound_column
 from tidegate.physical.common.kernels.hashing import fixed_width_values, read_only
 
@@ -68,12 +68,12 @@ class Condition:
     """Instructions that load, with what they load."""
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ConditionProgram:
         given = np.array([_bits_of_constant(c) for c in self.constants], np.int64)
         true = [c is not None and c is not False for c in self.constants]
         false = [c is False for c in self.constants]
         masks = [np.array(each, np.uint8) for each in (true, false, [_outcome_of_constant(c) for c in self.constants])]
-        return Program(np.array(self.code, np.int64), given, *masks)
+        return ConditionProgram(np.array(self.code, np.int64), given, *masks)
 
     @property
     def has_bounds(self) -> bool:

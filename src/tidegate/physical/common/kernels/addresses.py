@@ -1,7 +1,7 @@
 """Arrays by their addresses, for kernels that read a number of columns that is not known when they are compiled.
 
-Arrays as arguments would make a type, and so machine code, for each number and type of columns. Whoever calls a kernel
-with addresses must keep the arrays until it returns.
+Arrays as arguments would make a type, and so machine code, for each number and type of columns. The caller of a
+kernel with addresses must keep the arrays until it returns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Condition programs over bounds: what can be of the elements of a stretch, from the least and greatest.
 
-A lane stands for a stretch of consecutive elements of the last member. Of numbers the program computes bounds, of truth
+A lane is a stretch of consecutive elements of the last member. Of numbers the program computes bounds, of truth
 values the possible outcomes. Rounding is monotone, so bounds that are computed as the numbers are, in doubles, hold for
 all numbers between them. What is not finite, or unknown for another reason, is a doubt, and bounds say nothing then.
 """
@@ -22,9 +22,9 @@ from tidegate.physical.common.kernels.condition_codes import (
     FALSE,
     NULL,
     TRUE,
-    Block,
     Code,
-    Program,
+    CombinationBlock,
+    ConditionProgram,
 )
 from tidegate.physical.common.kernels.condition_masks import LANES
 
@@ -59,7 +59,7 @@ def borrow_bounds(bounds: Bounds) -> Bounds:
 
 
 @compiled
-def write_constant_bounds(program: Program, bounds: Bounds) -> None:
+def write_constant_bounds(program: ConditionProgram, bounds: Bounds) -> None:
     """Write the constants of a program into their registers, once for all blocks."""
     for at in range(len(program.code)):
         if program.code[at, 0] == Code.CONSTANT:
@@ -70,7 +70,7 @@ def write_constant_bounds(program: Program, bounds: Bounds) -> None:
 
 @compiled
 def run_bounds(
-    program: Ints, addresses: Ints, stretches: Ints, block: Block, segments: int, last: int, bounds: Bounds
+    program: Ints, addresses: Ints, stretches: Ints, block: CombinationBlock, segments: int, last: int, bounds: Bounds
 ) -> None:
     """Run instructions for stretches; of the last member, positions in the block are those of stretches."""
     lanes = block.ends[segments - 1]
@@ -88,13 +88,9 @@ def run_bounds(
         elif code in (Code.NEGATE_FLOAT, Code.MAGNITUDE_FLOAT, Code.INT_TO_FLOAT):
             _bound_unary(at, code, a, bounds, lanes)
         elif code in (Code.LESS_FLOAT, Code.EQUAL_FLOAT):
-            low, high = bounds.low, bounds.high
-            _bound_comparison(at, code == Code.EQUAL_FLOAT, c, low[a], high[a], low[b], high[b], a, b, bounds, lanes)
+            _bound_comparison(at, instruction, bounds.low, bounds.high, bounds.outcomes, lanes)
         elif code in (Code.LESS_INT, Code.EQUAL_INT):
-            low_ints, high_ints = bounds.low_ints, bounds.high_ints
-            _bound_comparison(
-                at, code == Code.EQUAL_INT, c, low_ints[a], high_ints[a], low_ints[b], high_ints[b], a, b, bounds, lanes
-            )  # fmt: skip
+            _bound_comparison(at, instruction, bounds.low_ints, bounds.high_ints, bounds.outcomes, lanes)
         elif code in (Code.AND, Code.OR):
             _bound_junction(at, code == Code.AND, a, b, bounds, lanes)
         elif code == Code.NOT:
@@ -107,8 +103,15 @@ def run_bounds(
 
 @compiled
 def _load_bounds(
-    at: int, instruction: Ints, addresses: Ints, stretches: Ints, block: Block, segments: int, last: int, bounds: Bounds
-) -> None:  # fmt: skip
+    at: int,
+    instruction: Ints,
+    addresses: Ints,
+    stretches: Ints,
+    block: CombinationBlock,
+    segments: int,
+    last: int,
+    bounds: Bounds,
+) -> None:
     """Load the bounds of stretches of the last member, or a number of another member, which is its own bounds."""
     code, place, member = instruction[0], instruction[1], instruction[2]
     begin = 0
@@ -216,12 +219,11 @@ def _bound_unary(at: int, code: int, a: int, bounds: Bounds, lanes: int) -> None
 
 
 @compiled
-def _bound_comparison(
-    at: int, is_equal: bool, negated: int, low_a: Array, high_a: Array, low_b: Array, high_b: Array, a: int, b: int,  # noqa: FBT001
-    bounds: Bounds, lanes: int,
-) -> None:  # fmt: skip
-    outcomes, also_a, also_b = bounds.outcomes[at], bounds.outcomes[a], bounds.outcomes[b]
-    yes, no = (FALSE, TRUE) if negated else (TRUE, FALSE)
+def _bound_comparison(at: int, instruction: Ints, low: Array, high: Array, outcomes: Bytes, lanes: int) -> None:
+    code, a, b = instruction[0], instruction[1], instruction[2]
+    low_a, high_a, low_b, high_b, also_a, also_b = low[a], high[a], low[b], high[b], outcomes[a], outcomes[b]
+    yes, no = (FALSE, TRUE) if instruction[3] else (TRUE, FALSE)
+    is_equal = code in (Code.EQUAL_FLOAT, Code.EQUAL_INT)
     for i in range(lanes):
         also = (also_a[i] | also_b[i]) & _ANYTHING
         if is_equal:
@@ -230,7 +232,7 @@ def _bound_comparison(
         else:
             can_hold, can_fail = low_a[i] < high_b[i], high_a[i] >= low_b[i]
         doubts = (also & DOUBT) != 0
-        outcomes[i] = (
+        outcomes[at, i] = (
             also & ~DOUBT | (yes if can_hold | doubts else np.uint8(0)) | (no if can_fail | doubts else np.uint8(0))
         )
 

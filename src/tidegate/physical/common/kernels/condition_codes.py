@@ -65,7 +65,7 @@ class Code(IntEnum):
     NULL_IF = 40
 
 
-class Program(NamedTuple):
+class ConditionProgram(NamedTuple):
     """Instructions (an operation and four arguments each), and, of constants, the bits, masks and outcomes."""
 
     code: Ints
@@ -75,19 +75,19 @@ class Program(NamedTuple):
     outcomes: Bytes
 
 
-class Block(NamedTuple):
+class CombinationBlock(NamedTuple):
     """Segments: positions of the elements by member (of the last member, the first one), and where they end."""
 
     rows: Ints
     ends: Ints
 
 
-def allocate_block(members: int) -> Block:
-    return Block(np.empty((SEGMENTS, members), np.int64), np.empty(SEGMENTS, np.int64))
+def allocate_block(members: int) -> CombinationBlock:
+    return CombinationBlock(np.empty((SEGMENTS, members), np.int64), np.empty(SEGMENTS, np.int64))
 
 
 @inlined
-def borrow_block(block: Block) -> Block:
+def borrow_block(block: CombinationBlock) -> CombinationBlock:
     """Return a block that does not count references; see `borrow_registers`."""
     rows = carray(ints_at(block.rows.ctypes.data), block.rows.shape)
-    return Block(rows, carray(ints_at(block.ends.ctypes.data), block.ends.shape))
+    return CombinationBlock(rows, carray(ints_at(block.ends.ctypes.data), block.ends.shape))

@@ -8,13 +8,13 @@ from numba import carray
 from tidegate.physical.common.arrays import Array, Bytes, Ints
 from tidegate.physical.common.kernels.addresses import bytes_at, floats_at, ints_at, shorts_at
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.common.kernels.condition_codes import Block, Code
+from tidegate.physical.common.kernels.condition_codes import Code, CombinationBlock
 from tidegate.physical.common.kernels.condition_masks import Registers
 
 
 @compiled
 def load_column(
-    at: int, instruction: Ints, addresses: Ints, block: Block, segments: int, last: int, registers: Registers
+    at: int, instruction: Ints, addresses: Ints, block: CombinationBlock, segments: int, last: int, registers: Registers
 ) -> None:
     """Load a column of the elements of one member: one value for a segment, or many for the last member."""
     code, column, member = instruction[0], addresses[instruction[1]], instruction[2]

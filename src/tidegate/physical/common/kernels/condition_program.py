@@ -17,13 +17,13 @@ from tidegate.physical.common.kernels import condition_choices as choices
 from tidegate.physical.common.kernels import condition_masks as masks
 from tidegate.physical.common.kernels import condition_values as values
 from tidegate.physical.common.kernels.compiled import compiled, inlined
-from tidegate.physical.common.kernels.condition_codes import Block, Code, Program
+from tidegate.physical.common.kernels.condition_codes import Code, CombinationBlock, ConditionProgram
 from tidegate.physical.common.kernels.condition_loads import load_column
 from tidegate.physical.common.kernels.condition_masks import LANES, Registers
 
 
 @compiled
-def write_constants(program: Program, registers: Registers) -> None:
+def write_constants(program: ConditionProgram, registers: Registers) -> None:
     """Write the constants of a program into their registers, once for all blocks."""
     for at in range(len(program.code)):
         if program.code[at, 0] == Code.CONSTANT:
@@ -36,7 +36,7 @@ def write_constants(program: Program, registers: Registers) -> None:
 
 @compiled
 def run_program(
-    program: Ints, addresses: Ints, block: Block, segments: int, last: int, registers: Registers
+    program: Ints, addresses: Ints, block: CombinationBlock, segments: int, last: int, registers: Registers
 ) -> None:  # fmt: skip
     """Run instructions for the segments of a block; the constants must have been written.
 

@@ -6,7 +6,12 @@ import numpy as np
 
 from tidegate.physical.common.arrays import Bytes, Ints
 from tidegate.physical.common.kernels.compiled import compiled
-from tidegate.physical.common.kernels.condition_codes import Block, Program, allocate_block, borrow_block
+from tidegate.physical.common.kernels.condition_codes import (
+    CombinationBlock,
+    ConditionProgram,
+    allocate_block,
+    borrow_block,
+)
 from tidegate.physical.common.kernels.condition_masks import (
     LANES,
     Registers,
@@ -17,7 +22,7 @@ from tidegate.physical.common.kernels.condition_masks import (
 from tidegate.physical.common.kernels.condition_program import run_program, write_constants
 
 
-def decide_rows(program: Program, addresses: Ints, rows: int) -> tuple[Bytes, Bytes]:
+def decide_rows(program: ConditionProgram, addresses: Ints, rows: int) -> tuple[Bytes, Bytes]:
     """Return where the condition is true, and its failures."""
     true, errors = np.empty(rows, np.uint8), np.zeros(rows, np.uint8)
     _decide_rows(program, addresses, allocate_registers(len(program.code)), allocate_block(1), true, errors)
@@ -26,7 +31,7 @@ def decide_rows(program: Program, addresses: Ints, rows: int) -> tuple[Bytes, By
 
 @compiled
 def _decide_rows(
-    program: Program, addresses: Ints, own: Registers, own_block: Block, true: Bytes, errors: Bytes
+    program: ConditionProgram, addresses: Ints, own: Registers, own_block: CombinationBlock, true: Bytes, errors: Bytes
 ) -> None:
     registers, block = borrow_registers(own), borrow_block(own_block)
     result = len(program.code) - 1

@@ -19,8 +19,8 @@ from tidegate.physical.common.kernels.condition_codes import (
     FAILURE,
     SEGMENTS,
     TRUE,
-    Block,
-    Program,
+    CombinationBlock,
+    ConditionProgram,
     allocate_block,
     borrow_block,
 )
@@ -36,12 +36,12 @@ from tidegate.physical.common.kernels.condition_stretches import STRETCH
 
 
 class ConditionInputs(NamedTuple):
-    """Program of a condition, and the addresses of the columns of each member and of their bounds.
+    """ConditionProgram of a condition, and the addresses of the columns of each member and of their bounds.
 
     Columns begin with the first element of their member. Without bounds, `stretches` is empty.
     """
 
-    program: Program
+    program: ConditionProgram
     addresses: Ints
     stretches: Ints
 
@@ -50,9 +50,9 @@ class Workspace(NamedTuple):
     """Memory of a search: combinations that wait for their decision, and stretches that wait for that by bounds."""
 
     registers: Registers
-    block: Block
+    block: CombinationBlock
     bounds: Bounds
-    stretches: Block
+    stretches: CombinationBlock
     ranges: Ints  # by segment of stretches: its first row, and where it ends
 
 
@@ -68,7 +68,7 @@ def allocate_workspace(condition: ConditionInputs, members: int) -> Workspace:
 
 @inlined
 def add_range(
-    stretches: Block, ranges: Ints, segments: int, lanes: Int, last: int, begin: Int, end: Int
+    stretches: CombinationBlock, ranges: Ints, segments: int, lanes: Int, last: int, begin: Int, end: Int
 ) -> tuple[Int, Int]:
     """Write the place of a range of elements of the last member as the next segment of stretches.
 
@@ -119,21 +119,20 @@ def judge_stretches(
                 row += size
                 if lanes == LANES or pending == SEGMENTS:
                     found, failures, filled = _decide(
-                        code, addresses, block, pending, last, registers, found, failures, filled
+                        condition, block, pending, last, registers, found, failures, filled
                     )
                     pending, lanes = 0, 0
             lane = ahead
         begin = stop
     if pending:
-        return _decide(code, addresses, block, pending, last, registers, found, failures, filled)
+        return _decide(condition, block, pending, last, registers, found, failures, filled)
     return found, failures, filled
 
 
 @compiled
 def _decide(
-    code: Ints,
-    addresses: Ints,
-    block: Block,
+    condition: ConditionInputs,
+    block: CombinationBlock,
     segments: int,
     last: int,
     registers: Registers,
@@ -142,7 +141,8 @@ def _decide(
     filled: int,
 ) -> tuple[Ints, Bytes, int]:
     """Decide a block and append the combinations that count; return the found ones, their failures and number."""
-    run_program(code, addresses, block, segments, last, registers)
+    code = condition.program.code
+    run_program(code, condition.addresses, block, segments, last, registers)
     true, errors, lanes = registers.true[len(code) - 1], registers.errors[len(code) - 1], block.ends[segments - 1]
     if registers.flags[len(code) - 1, 1]:
         for i in range(lanes):

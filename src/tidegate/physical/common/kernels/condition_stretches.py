@@ -60,7 +60,7 @@ def _bound_ints(column: Ints, bits: Bytes, errors: Bytes, low: Ints, high: Ints,
 
 @compiled
 def _note_missing(bits: Bytes, errors: Bytes, rows: int, outcomes: Bytes) -> None:
-    """Note which stretches have NULL and failures. The number that stands for NULL widens the bounds, no more."""
+    """Note which stretches have NULL and failures. The number in the place of a NULL widens the bounds, no more."""
     if len(bits):
         for row in range(rows):
             if (bits[row >> 3] >> np.uint8(row & 7)) & np.uint8(1) == 0:
