@@ -16,8 +16,12 @@ import pyarrow as pa
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch, concat, concat_columns
+from tidegate.physical.common.condition_columns import NO_COLUMNS, Condition
+from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step, TooManyPairs
+from tidegate.physical.join.kernels.condition_search import search_condition
 from tidegate.physical.join.kernels.runs import Run
 from tidegate.physical.join.kernels.search import Probe, search
 from tidegate.physical.join.kernels.terms import Combine, Term
@@ -26,6 +30,9 @@ from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_e
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
+
+MOST_ROWS_BOUNDED = 16
+"""Number of rows of a run, for each row that searches in it, up to which the bounds of its values are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +133,13 @@ class JoinPlan:
     left_terms: tuple[Term, ...]  # for searches from the left in runs of the right
     right_terms: tuple[Term, ...]
     most_pairs: int
+    condition: Condition | None  # the whole residual, if terms are not all of it
 
 
 @lru_cache(maxsize=256)
 def _plan_join(join: JoinOperator) -> JoinPlan:
     residual = split_residual(join.residual, join.left, join.right)
+    names = frozenset(join.left.names), frozenset(join.right.names)
     return JoinPlan(
         JoinSide.of(join.left, join.left_keys, [t.left for t in residual.terms], may_fail=residual.may_fail),
         JoinSide.of(join.right, join.right_keys, [t.right for t in residual.terms], may_fail=residual.may_fail),
@@ -138,6 +147,7 @@ def _plan_join(join: JoinOperator) -> JoinPlan:
         tuple(_term_from_left(t) for t in residual.terms),
         tuple(_term_from_right(t) for t in residual.terms),
         join.most_pairs,
+        None if residual.rest == TRUE else compile_condition(join.residual, names, computes_loads=False),
     )
 
 
@@ -163,11 +173,34 @@ class _Search:
 
     def find_pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
         """Yield pairs, with the share of the new elements that have been searched by then."""
-        mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
+        if self.plan.condition is not None:
+            yield from self._decide_pairs(self.plan.condition, most)
+            return
+        mine, other = self._sides
         for found in search(self.probe, other.search_target(self.run), most=most):
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
             left, right = members if self.is_left else members[::-1]
             yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
+
+    def _decide_pairs(self, condition: Condition, most: int) -> Iterator[tuple[Pairs, float]]:
+        """Yield the pairs for which the residual is true or fails, as `find_pairs` does."""
+        mine, other = self._sides
+        payloads = [side.payload(run, side.schema.names) for side, run in ((mine, self.new), (other, self.run))]
+        columns = condition.columns(payloads if self.is_left else payloads[::-1])
+        # The bounds of a run that is much larger than what searches in it would cost more than they save.
+        bounds = condition.bounds(columns) if len(self.run) <= MOST_ROWS_BOUNDED * len(self.new) else NO_COLUMNS
+        inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
+        for found in search_condition(
+            self.new.index, self.run.index, self.run.longest, inputs, probe_member=int(not self.is_left), most=most
+        ):
+            members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
+            left, right = members if self.is_left else members[::-1]
+            yield Pairs(left, right, found.start, found.end, found.failures), found.done / len(self.new)
+
+    @property
+    def _sides(self) -> tuple[JoinSide, JoinSide]:
+        """Return the side that searches, and the other one."""
+        return (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
 
 
 def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> list[_Search]:

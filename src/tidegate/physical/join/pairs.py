@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.collection_entries import identity_bytes, is_collection
-from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import TRUE, Expression, columns_of
-from tidegate.physical.common.arrays import Mask, Positions
+from tidegate.physical.common.arrays import Bytes, Mask, Positions
 from tidegate.physical.common.batch import Batch, Times, take
 from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.join.kernels.runs import Run
@@ -44,12 +44,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Pairs of elements, and when both are valid."""
+    """Pairs of elements, and when both are valid.
+
+    If the residual has been decided, only pairs are left for which it is true or fails, with their failures.
+    """
 
     left: Member
     right: Member
     start: Times
     end: Times
+    failures: Bytes | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -57,7 +61,8 @@ class Pairs:
     def filter(self, mask: Mask) -> Pairs:
         if mask.all():
             return self
-        return Pairs(self.left.filter(mask), self.right.filter(mask), self.start[mask], self.end[mask])
+        failures = None if self.failures is None else self.failures[mask]
+        return Pairs(self.left.filter(mask), self.right.filter(mask), self.start[mask], self.end[mask], failures)
 
     def elements(self, wanted: Callable[[str], bool] = lambda _: True) -> Batch:
         """Return the pairs as elements with the wanted columns."""
@@ -85,6 +90,9 @@ def _has_fixed_size(type_: Type) -> bool:
 
 def apply_residual(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:
     """Yield the pairs for which the residual is true, and dead letters of those for which it fails."""
+    if pairs.failures is not None:
+        yield _split_failures(pairs, pairs.failures, residual.whole)
+        return
     untested = [*pairs.left.untested_masks(), *pairs.right.untested_masks()]
     if not untested:
         yield _filter_by_predicate(pairs, residual.rest, residual.whole)
@@ -92,6 +100,16 @@ def apply_residual(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa
     doubtful = np.logical_or.reduce(untested)
     yield _filter_by_predicate(pairs.filter(~doubtful), residual.rest, residual.whole)
     yield _filter_by_predicate(pairs.filter(doubtful), residual.whole, residual.whole)
+
+
+def _split_failures(pairs: Pairs, failures: Bytes, shown: Expression) -> tuple[Batch, pa.RecordBatch | None]:
+    """Return the pairs that did not fail, and dead letters of the others."""
+    fails = failures != 0
+    if not fails.any():
+        return pairs.elements(), None
+    verdict = Evaluation(pa.nulls(int(fails.sum())), failures[fails].astype(np.int8))
+    dead = dead_letters_of_failures(pairs.filter(fails).elements(), verdict, shown, origin="join")
+    return pairs.filter(~fails).elements(), dead
 
 
 def _filter_by_predicate(pairs: Pairs, predicate: Expression, shown: Expression) -> tuple[Batch, pa.RecordBatch | None]:

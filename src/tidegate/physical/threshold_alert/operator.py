@@ -25,12 +25,15 @@ from tidegate.algebra.threshold_alert import (
     demands_on,
     time_distances,
 )
-from tidegate.expressions.evaluate import evaluate
+from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
+from tidegate.physical.common.condition_columns import Condition
+from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
+from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.threshold_alert import control
 from tidegate.physical.threshold_alert.control import (
@@ -38,6 +41,7 @@ from tidegate.physical.threshold_alert.control import (
     ThresholdAlertRecord,
     ThresholdAlertReport,
 )
+from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
 from tidegate.physical.threshold_alert.kernels.combinations import (
     Members,
     Nearness,
@@ -185,10 +189,15 @@ class _Alarms:
 def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | None) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; with `judging`, only from the combinations it chooses."""
     sides = [scene.sides[member] for member in alert.members]
+    names = tuple(frozenset(side.batch.columns.schema.names) for side in sides)
+    condition = compile_condition(alert.condition, names, computes_loads=True) if judging is None else None
     offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
     bounds = np.stack([offset + side.group_bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
     time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
     members, nearness = Members(time, is_new, bounds), _nearness(alert)
+    if condition is not None:
+        yield from _search_alarms(alert, condition, sides, members)
+        return
     choice = order = None
     if judging is not None:
         choice = judging.choose_combinations(count_combinations(members, nearness, judging.plan.cells))
@@ -204,6 +213,23 @@ def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | No
             if judging is not None:
                 judging.record_alarms(np.ptp(alarms.times, axis=1), perf_counter() - began)
             yield alarms
+
+
+def _search_alarms(alert: Alert, condition: Condition, sides: Sequence[Side], members: Members) -> Iterator[_Alarms]:
+    """Yield the alarms with a new element, in portions; the condition is decided while they are searched."""
+    columns, start = condition.columns([side.batch.columns for side in sides]), 0
+    bounds = condition.bounds(columns)
+    inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
+    while start < len(members.time):
+        found, failures, start = find_alarms(members, _nearness(alert), inputs, start=start, enough=MOST_COMBINATIONS)
+        if len(found):
+            rows, times, fails = found - members.bounds[:, 0], members.time[found], failures != 0
+            dead = NO_DEAD_LETTERS
+            if fails.any():
+                combined = _combine_elements(alert, sides, rows[fails], times[fails])
+                verdict = Evaluation(pa.nulls(len(combined)), failures[fails].astype(np.int8))
+                dead = dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name)
+            yield _raise_alarms(alert, sides, rows[~fails], times[~fails], dead)
 
 
 def _arrival_independent_order(
@@ -229,22 +255,30 @@ def _arrival_independent_order(
 
 def _judge_combinations(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
     """Return the combinations for which the condition is true, and dead letters of those for which it fails."""
-    combined = Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combine_columns(alert, sides, rows))
+    combined = _combine_elements(alert, sides, rows, times)
     verdict = evaluate(alert.condition, combined.columns, len(rows))
     true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
     dead = NO_DEAD_LETTERS
     if verdict.errors is not None:
-        true, dead = (
-            true & (verdict.errors == 0),
-            dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name),
-        )
-    rows, times, combined = rows[true], times[true], combined.take(np.flatnonzero(true))
+        true = true & (verdict.errors == 0)
+        dead = dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name)
+    return _raise_alarms(alert, sides, rows[true], times[true], dead)
+
+
+def _raise_alarms(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints, dead: pa.RecordBatch) -> _Alarms:
+    """Return combinations for which the condition is true as alarms."""
+    combined = _combine_elements(alert, sides, rows, times)
     # The comparison may succeed where computing the value fails; such an alarm has no value.
     value = evaluate(alert.value, combined.columns, len(rows)).values
     start, end = combined.start, combined.end
     if alert.lasting:
         start, end = times.max(axis=1), (times + np.array(alert.lasting)).min(axis=1)
     return _Alarms(rows, times, sides[0].group[rows[:, 0]], start, end, value, dead)
+
+
+def _combine_elements(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> Batch:
+    """Return combinations as elements, from their first to their last time, with the columns that the alert reads."""
+    return Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combine_columns(alert, sides, rows))
 
 
 def _combine_columns(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:

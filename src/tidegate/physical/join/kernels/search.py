@@ -98,17 +98,17 @@ def _search(
     count: Int = np.int64(0)
     all_tested = len(operands.first_bits) + len(operands.second_bits) + len(operands.third_bits) == 0
     for group in range(cursor[0], len(probe.hash)):
-        at = _group_of_hash(run.hash, run.slot, probe.hash[group])
+        at = group_of_hash(run.hash, run.slot, probe.hash[group])
         if at < 0:
             continue
-        begin, stop = _rows_of_group(run.first, at, len(run_start))
-        row, last = _rows_of_group(probe.first, group, len(probe.start))
+        begin, stop = rows_of_group(run.first, at, len(run_start))
+        row, last = rows_of_group(probe.first, group, len(probe.start))
         row = max(row, cursor[1])
         while row < last:
             start, end = probe.start[row], probe.end[row]
             if longest < FOREVER:
-                begin = _first_after(run_start, begin, stop, start - longest)
-            until = stop if run_start[stop - 1] < end else _first_after(run_start, begin, stop, end - 1)
+                begin = first_after(run_start, begin, stop, start - longest)
+            until = stop if run_start[stop - 1] < end else first_after(run_start, begin, stop, end - 1)
             position, cursor[2] = max(begin, cursor[2]), -1
             while position < until:
                 upto = min(position + LANE, until, position + room)
@@ -141,7 +141,7 @@ def _search(
 
 
 @inlined
-def _rows_of_group(first: Positions, group: Int, rows: int) -> tuple[Int, Int]:
+def rows_of_group(first: Positions, group: Int, rows: int) -> tuple[Int, Int]:
     """Return the rows of a group: the first, and the one after the last."""
     return np.int64(first[group]), np.int64(first[group + 1]) if group + 1 < len(first) else np.int64(rows)
 
@@ -223,7 +223,7 @@ def _is_clear(bits: Bytes, row: Int) -> bool:
 
 
 @inlined
-def _group_of_hash(hashes: Hashes, slots: Positions, hash_: np.uint64) -> Int:
+def group_of_hash(hashes: Hashes, slots: Positions, hash_: np.uint64) -> Int:
     """Return the group of a hash, or -1."""
     groups = len(hashes)
     group = np.int64(slots[slot_of(hash_, groups)])
@@ -233,7 +233,7 @@ def _group_of_hash(hashes: Hashes, slots: Positions, hash_: np.uint64) -> Int:
 
 
 @inlined
-def _first_after(times: Times, low: Int, high: Int, limit: Int) -> Int:
+def first_after(times: Times, low: Int, high: Int, limit: Int) -> Int:
     """Return the first position in [low, high) with a time after the limit, searching near `low` first."""
     step = 1
     while low + step < high and times[low + step] <= limit:

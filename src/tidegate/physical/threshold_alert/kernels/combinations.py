@@ -87,7 +87,7 @@ def find_combinations(
 
     A combination with several new elements is found once, from the last member that has one.
     """
-    if _is_impossible(members):
+    if is_impossible(members):
         return FoundCombinations(np.empty((0, len(nearness.most)), np.int64), len(members.time))
     if choice is None:
         return FoundCombinations(*_search_combinations(members, nearness, start, enough, _ALL, _NO_CELLS))
@@ -98,7 +98,7 @@ def find_combinations(
 def count_combinations(members: Members, nearness: Nearness, cells: SpreadCells) -> Ints:
     """Count the combinations with a new element in each cell."""
     many = np.zeros(cells.many, np.int64)
-    if not _is_impossible(members):
+    if not is_impossible(members):
         counts = _NO_CELLS._replace(scale=cells.scale, left=many)
         _search_combinations(members, nearness, 0, 1, _COUNTED, counts)
     return many
@@ -116,7 +116,7 @@ class _CellCounts(NamedTuple):
 _NO_CELLS = _CellCounts(0.0, np.empty(0, np.int64), np.empty(0, np.int64), np.uint64(0))
 
 
-def _is_impossible(members: Members) -> bool:
+def is_impossible(members: Members) -> bool:
     """Return whether no combination is possible: a member has no elements, or no element is new."""
     return bool(np.diff(members.bounds[:, [0, -1]]).min() == 0 or not members.is_new.any())
 
@@ -142,11 +142,11 @@ def _search_combinations(
                 # Try the members other than the first in turn; depth counts those that have an element.
                 place[first] = row
                 depth = 0
-                _open_range(first, depth, group, time, bounds, most, place, until)
+                open_range(first, depth, group, time, bounds, most, place, until)
                 while depth >= 0:
-                    member = _member_at_depth(first, depth)
+                    member = member_at_depth(first, depth)
                     if depth == many - 2:
-                        earliest, latest = _time_range(time, place, member)
+                        earliest, latest = time_range(time, place, member)
                         for last in range(place[member], until[member]):
                             if member > first and is_new[last]:
                                 continue
@@ -166,31 +166,31 @@ def _search_combinations(
                     if place[member] >= until[member]:
                         depth -= 1
                         if depth >= 0:
-                            place[_member_at_depth(first, depth)] += 1
+                            place[member_at_depth(first, depth)] += 1
                     elif member > first and is_new[place[member]]:
                         place[member] += 1
                     else:
                         depth += 1
-                        _open_range(first, depth, group, time, bounds, most, place, until)
+                        open_range(first, depth, group, time, bounds, most, place, until)
     return found[:filled].copy(), len(time)
 
 
 @inlined
-def _member_at_depth(first: int, depth: int) -> int:
+def member_at_depth(first: int, depth: int) -> int:
     """Return the member that is tried at a depth: all but the first, in turn."""
     return depth if depth < first else depth + 1
 
 
 @inlined
-def _open_range(
+def open_range(
     first: int, depth: int, group: int, time: Ints, bounds: Ints, most: Ints, place: Ints, until: Ints
 ) -> None:  # fmt: skip
     """Find the elements of the member at a depth that are near enough to all that were chosen before."""
-    member = _member_at_depth(first, depth)
+    member = member_at_depth(first, depth)
     low = time[place[first]] - most[first, member]
     high = time[place[first]] + most[member, first]
     for before in range(depth):
-        other = _member_at_depth(first, before)
+        other = member_at_depth(first, before)
         low = max(low, time[place[other]] - most[other, member])
         high = min(high, time[place[other]] + most[member, other])
     begin, end = bounds[member, group], bounds[member, group + 1]
@@ -199,7 +199,7 @@ def _open_range(
 
 
 @inlined
-def _time_range(time: Ints, place: Ints, but: int) -> tuple[int, int]:
+def time_range(time: Ints, place: Ints, but: int) -> tuple[int, int]:
     """Return the first and the last time of the chosen elements of all members but one."""
     some = place[0] if but else place[1]
     earliest, latest = time[some], time[some]
