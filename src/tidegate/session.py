@@ -33,6 +33,7 @@ from tidegate.runtime.job import DEAD_LETTERS, Job, JobRun, OnRows, Progress
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
+from tidegate.runtime.threads import core_count
 from tidegate.runtime.warm import warm_up, warm_up_in_background
 from tidegate.time import TimeFormat, TimeUnit, parse_duration
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RuntimeName = Literal["spark", "embedded"]
-EMBEDDED_BUCKETS = 1
 
 
 class Session(Registration):
@@ -57,7 +57,8 @@ class Session(Registration):
         Spark master of a session that is started.
     buckets
         Number of parts into which keys are hashed. The default is the number of cores of a cluster
-        (at least 2), a quarter of the cores on a single machine, and 1 in the embedded runtime. A bucket
+        (at least 2), a quarter of the cores on a single machine, and the number of cores in the embedded
+        runtime, where each bucket runs in a thread. A bucket
         processes about a million rows per second, and a single bucket needs only a single shuffle.
     strict
         Whether to treat warnings as errors.
@@ -297,7 +298,7 @@ class Session(Registration):
         if known is not None:
             return int(known["buckets"])
         if self.runtime == "embedded":
-            return EMBEDDED_BUCKETS
+            return core_count()
         context = self.spark.sparkContext
         is_local = (context.master or "").startswith("local")
         return max(1, context.defaultParallelism // 4) if is_local else max(2, context.defaultParallelism)

@@ -7,12 +7,12 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies.conditions import columns_of_member, conditions, tables
+from support.condition_rows import decide_rows
 
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.conditions import MOST_INSTRUCTIONS, compile_condition
-from tidegate.physical.common.kernels.condition_rows import decide_rows
 
 COLUMNS = columns_of_member("a")
 NAMES = frozenset(c.name for c in COLUMNS)

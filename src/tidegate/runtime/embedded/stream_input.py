@@ -34,7 +34,7 @@ class StreamInput:
         return None if self._reader is None else self._reader.range.part
 
     def read_next(self, rows: int, *, growing: bool) -> StepInput:
-        """Read about `rows` rows: at most one and a half times as many, and at least half, unless fewer are available."""
+        """Read about `rows` rows: at most half as many more, and at least half, unless fewer are available."""
         batches: list[pa.RecordBatch] = []
         ranges: list[SourceRange] = []
         rows, most = step_limits(self.source, rows)
