@@ -57,9 +57,8 @@ class Session(Registration):
         Spark master of a session that is started.
     buckets
         Number of parts into which keys are hashed. The default is the number of cores of a cluster
-        (at least 2), a quarter of the cores on a single machine, and the number of cores in the embedded
-        runtime, where each bucket runs in a thread. A bucket
-        processes about a million rows per second, and a single bucket needs only a single shuffle.
+        (at least 2), a quarter of the cores on a single machine, where a single bucket needs no shuffle, and
+        the number of cores in the embedded runtime, where each bucket runs in a thread.
     strict
         Whether to treat warnings as errors.
 
