@@ -73,19 +73,29 @@ class FileSink:
             system.move(temporary, path)
         return size
 
-    def publish(self, label: str, token: str) -> None:
-        """Publish the staged parts of the label in place of earlier ones; can be repeated after a crash."""
+    def publish(self, label: str, token: str, *, is_new: bool = False) -> None:
+        """Publish the staged parts of the label in place of earlier ones; can be repeated after a crash.
+
+        A label that `is_new` has no earlier ones: the folder, which may hold very many files, is not searched for them.
+        """
         with self._open_folder() as (system, folder):
             staging = _staging_folder(folder, label, token)
             parts = _parts_to_publish(system, staging, f".{self.format}")
             if parts is None:
                 return
-            _remove_published(system, folder, label, keep=parts - _staged_parts(system, staging, f".{self.format}"))
-            for part in sorted(_staged_parts(system, staging, f".{self.format}") & parts):
+            staged = _staged_parts(system, staging, f".{self.format}")
+            if not is_new:
+                _remove_published(system, folder, label, keep=parts - staged)
+            for part in sorted(staged & parts):
                 system.move(f"{staging}/{part}", f"{folder}/{label}-{part}")
             # Delete the manifest last: without it, an empty folder would mean that nothing was staged.
             _delete_if_exists(system, staging)
             _delete_if_exists(system, f"{staging}.manifest")
+
+    def published_labels(self) -> set[str]:
+        """Return the labels under which something is published."""
+        with self._open_folder() as (system, folder):
+            return {info.base_name.rpartition("-")[0] for info in _children(system, folder)}
 
     def withdraw(self, label: str) -> None:
         """Remove what was published under a label."""

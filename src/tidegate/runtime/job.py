@@ -131,6 +131,11 @@ def clear_sinks(sinks: Mapping[str, FileSink]) -> None:
         sink.clear()
 
 
+def find_published_labels(sinks: Mapping[str, FileSink]) -> set[str]:
+    """Return the labels under which an earlier run published something: a step with one of them replaces it."""
+    return {label for sink in sinks.values() for label in sink.published_labels()}
+
+
 def remove_final_results(sinks: Mapping[str, FileSink]) -> None:
     """Remove the final results of an earlier run, because new rows may make them wrong."""
     for sink in sinks.values():

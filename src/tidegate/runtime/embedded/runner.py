@@ -64,6 +64,7 @@ class EmbeddedRun(BackgroundRun):
         with self._hold_lock(checkpoint):
             self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
             last = self._recover()
+            self._published = find_published_labels(job.sinks)
             self._inputs = self._open_inputs(last)
             self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
             self.engine.on_piece = self._emit_output
@@ -214,8 +215,9 @@ class EmbeddedRun(BackgroundRun):
         self._emit_output(out)
         if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
+        is_new = self._label != FINAL and self._label not in self._published
         for name, token in self._tokens.items():
-            self.job.sinks[name].publish(self._label, token)
+            self.job.sinks[name].publish(self._label, token, is_new=is_new)
         self._update_progress(rows)
 
     def _update_progress(self, rows: int) -> None:

@@ -87,6 +87,7 @@ class SparkRun(BackgroundRun):
             clear_sinks(job.sinks)
         else:
             self.progress.control = decode_records(job.graph, last.control)
+        self._published = find_published_labels(job.sinks)
         return last
 
     @deep_recursion()
@@ -245,8 +246,9 @@ class SparkRun(BackgroundRun):
     # --- what leaves a step --------------------------------------------------------------------------
 
     def _publish(self, directive: StepDirective) -> None:
+        is_new = not directive.finishing and directive.label not in self._published
         for name, token in directive.tokens.items():
-            self.job.sinks[name].publish(directive.label, token)
+            self.job.sinks[name].publish(directive.label, token, is_new=is_new)
 
     def _emit_shedding_rows(self, outcome: Outcome) -> None:
         """Output the figures on shedding of a step."""
