@@ -28,6 +28,7 @@ from tidegate.runtime.job import (
     StepTime,
     clear_sinks,
     count_reasons,
+    find_published_labels,
     remove_final_results,
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows

@@ -25,6 +25,7 @@ from tidegate.runtime.job import (
     QueryState,
     StepTime,
     clear_sinks,
+    find_published_labels,
     remove_final_results,
 )
 from tidegate.runtime.outputs import merge_by_output
