@@ -15,7 +15,7 @@ from tidegate.algebra.properties.domains import domain_of, range_of
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
-from tidegate.expressions.shape import Proved, Refuted, Shape, Verdict, certify
+from tidegate.expressions.shape.verdict import Proved, Refuted, Shape, Verdict
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import select_columns
 from tidegate.schema import Domain, Type
@@ -49,6 +49,8 @@ def _add_demands(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
 
 def _demand_of_member(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | KeepAll]:
     """Return the demand on one member, and the alert, which may now read the value from a new column."""
+    from tidegate.expressions.shape.proof import certify
+
     window = omission_window(alert, position)
     if isinstance(window, KeepAll):
         return alert, window

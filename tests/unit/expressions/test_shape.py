@@ -10,7 +10,8 @@ import pytest
 from support.written import expression as written
 
 from tidegate.expressions.evaluate import evaluate
-from tidegate.expressions.shape import Proved, Refuted, Shape, Undecided, certify
+from tidegate.expressions.shape.proof import certify
+from tidegate.expressions.shape.verdict import Proved, Refuted, Shape, Undecided
 from tidegate.language.bind.names import VisibleStream
 from tidegate.language.bind.query.expressions import bind_expression, without_aggregates
 from tidegate.schema import Domain, Field, Type

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from tidegate.algebra.plan import Map, Plan, Scan, Union, inputs
 from tidegate.expressions.nodes import Expression, columns_of
-from tidegate.expressions.shape.enclose import box_of, enclose
 from tidegate.schema import Domain, Type
 
 _WHOLE = {Type.INT: Domain(-(2.0**31), 2.0**31 - 1), Type.BIGINT: Domain(-(2.0**63), 2.0**63)}
@@ -20,6 +19,8 @@ def domain_of(plan: Plan, column: str) -> Domain:
 
 def range_of(expression: Expression, domains: Mapping[str, Domain]) -> Domain:
     """Return the numbers that an expression can yield, as far as the domains of its columns show."""
+    from tidegate.expressions.shape.enclose import box_of, enclose
+
     if not expression.type.is_numeric:
         return Domain()
     found = enclose(expression, box_of(expression, domains))
