@@ -19,11 +19,11 @@ from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Case, Column, Literal, columns_of
 from tidegate.expressions.shape import proof, requirements
-from tidegate.expressions.shape.proof import certify
-from tidegate.expressions.shape.verdict import Proved, Refuted, Shape, Undecided
 from tidegate.expressions.shape.enclose import Box, enclose
 from tidegate.expressions.shape.intervals import Interval
 from tidegate.expressions.shape.jets import jet_of
+from tidegate.expressions.shape.proof import certify
+from tidegate.expressions.shape.verdict import Proved, Refuted, Shape, Undecided
 from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Domain, Type
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from pathlib import Path
 
@@ -44,15 +45,14 @@ def typer_values(command, words, environment):
     def record(**values):
         seen.append(values)
 
-    record.__signature__ = __import__("inspect").signature(command)
-    record.__annotations__ = __import__("typing").get_type_hints(command, include_extras=True)
+    record.__signature__ = inspect.signature(command, eval_str=True)
     app.command()(record)
     CliRunner().invoke(app, list(words), env=environment)
     return seen[0] if seen else None
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@given(words=st.lists(st.sampled_from(WORDS), max_size=5))
+@given(words=st.lists(st.sampled_from(WORDS), max_size=5).flatmap(lambda more: st.permutations(["q.sql", *more])))
 def test_what_is_read_is_what_typer_reads(command, words):
     read = plain_values(command, words, {})
     if read is not None:
@@ -90,9 +90,9 @@ def test_the_usual_arguments_are_read_without_typer():
     assert read(main.explain, ["q.sql", "--analyze"])["analyze"] is True
 
 
-@pytest.mark.parametrize(
-    "words",
-    [[], ["--help"], ["q.sql", "--hlep"], ["q.sql", "more.sql"], ["q.sql", "--strict", "--strict"], ["--", "q"]],
-)
+LEFT = [[], ["--help"], ["q.sql", "--hlep"], ["q.sql", "more.sql"], ["q.sql", "--strict", "--strict"], ["--", "q"]]
+
+
+@pytest.mark.parametrize("words", LEFT)
 def test_mistakes_and_help_are_left_to_typer(words):
     assert plain_values(main.check, words, {}) is None
