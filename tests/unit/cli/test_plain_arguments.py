@@ -45,7 +45,7 @@ def typer_values(command, words, environment):
     def record(**values):
         seen.append(values)
 
-    record.__signature__ = inspect.signature(command, eval_str=True)
+    vars(record)["__signature__"] = inspect.signature(command, eval_str=True)
     app.command()(record)
     CliRunner().invoke(app, list(words), env=environment)
     return seen[0] if seen else None
@@ -87,7 +87,9 @@ def test_the_usual_arguments_are_read_without_typer():
         "strict": False,
     }
     assert read(main.check, ["-"]) == {"query": Path("-"), "strict": False}
-    assert read(main.explain, ["q.sql", "--analyze"])["analyze"] is True
+    analyzed = read(main.explain, ["q.sql", "--analyze"])
+    assert analyzed is not None
+    assert analyzed["analyze"] is True
 
 
 LEFT = [[], ["--help"], ["q.sql", "--hlep"], ["q.sql", "more.sql"], ["q.sql", "--strict", "--strict"], ["--", "q"]]

@@ -28,18 +28,18 @@ class LazyContextualLexer(ContextualLexer):
     ) -> None:
         # Not `super().__init__`, which makes all lexers.
         self.conf = conf
-        self.probes = {terminal.name: Probe(terminal) for terminal in conf.terminals}
-        self.root_lexer = self.make_lexer(self.probes)
+        self.matchers = {terminal.name: TerminalMatcher(terminal) for terminal in conf.terminals}
+        self.root_lexer = self.make_lexer(self.matchers)
         self.lexers = _LexersByState(self, states, frozenset(always_accept) | frozenset(conf.ignore))
 
     def make_lexer(self, names: Collection[str]) -> BasicLexer:
         conf = copy(self.conf)
-        conf.terminals = [self.probes[name].terminal for name in names if name in self.probes]
+        conf.terminals = [self.matchers[name].terminal for name in names if name in self.matchers]
         conf.skip_validation = True
-        return _ProbingLexer(conf, self.probes)
+        return _MatchingLexer(conf, self.matchers)
 
 
-class Probe:
+class TerminalMatcher:
     """A terminal, and the text that it begins with: the rest of the expression is not tried without it."""
 
     def __init__(self, terminal: TerminalDef) -> None:
@@ -76,32 +76,32 @@ class _LexersByState(dict[int, AbstractBasicLexer]):
         return self[state]
 
 
-class _ProbingLexer(BasicLexer):
-    def __init__(self, conf: LexerConf, probes: Mapping[str, Probe]) -> None:
+class _MatchingLexer(BasicLexer):
+    def __init__(self, conf: LexerConf, matchers: Mapping[str, TerminalMatcher]) -> None:
         super().__init__(conf)
-        self.probes = probes
+        self.matchers = matchers
 
     def _build_scanner(self) -> Scanner:
         self.callback = dict(self.user_callbacks)
-        return _ProbingScanner([self.probes[terminal.name] for terminal in self.terminals])
+        return _MatchingScanner([self.matchers[terminal.name] for terminal in self.terminals])
 
 
-class _ProbingScanner(Scanner):
-    def __init__(self, probes: Sequence[Probe]) -> None:
-        self.probes = probes
-        self.allowed_types = {probe.terminal.name for probe in probes}
-        self.by_letter: dict[str, list[Probe]] = {}
+class _MatchingScanner(Scanner):
+    def __init__(self, matchers: Sequence[TerminalMatcher]) -> None:
+        self.matchers = matchers
+        self.allowed_types = {matcher.terminal.name for matcher in matchers}
+        self.by_letter: dict[str, list[TerminalMatcher]] = {}
 
     def match(self, text: TextSlice[str], pos: int) -> tuple[str, str] | None:
-        for probe in self.by_letter.get(text.text[pos]) or self._probes_of(text.text[pos]):
-            found = probe.match(text.text, pos, text.end)
+        for matcher in self.by_letter.get(text.text[pos]) or self._matchers_of(text.text[pos]):
+            found = matcher.match(text.text, pos, text.end)
             if found is not None:
-                return found.group(0), probe.terminal.name
+                return found.group(0), matcher.terminal.name
         return None
 
-    def _probes_of(self, letter: str) -> Sequence[Probe]:
-        """Return the probes that may match where the text has this letter."""
+    def _matchers_of(self, letter: str) -> Sequence[TerminalMatcher]:
+        """Return the matchers that may match where the text has this letter."""
         if not letter.isascii():
-            return self.probes
-        self.by_letter[letter] = [each for each in self.probes if each.beginning[:1] in ("", letter.lower())]
+            return self.matchers
+        self.by_letter[letter] = [each for each in self.matchers if each.beginning[:1] in ("", letter.lower())]
         return self.by_letter[letter]

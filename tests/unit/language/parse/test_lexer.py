@@ -109,7 +109,7 @@ def test_only_what_a_text_needs_is_compiled():
     parser = grammar.make_parser({})
     parser.parse("SELECT a FROM s")
     lexer = parser.parser.lexer
-    made = {name for name, probe in lexer.probes.items() if "expression" in vars(probe)}
+    made = {name for name, matcher in lexer.matchers.items() if "expression" in vars(matcher)}
     assert {"SELECT", "FROM", "NAME"} <= made
     assert not made & {"_WINDOW", "GROUP", "CREATE", "_LIMIT"}
     assert len(lexer.lexers) < 10
