@@ -30,7 +30,7 @@ EXPECTED = [
 
 LIBRARIES = "import pyarrow, numpy, numba"
 # Without pandas, which pyarrow would import, as a command does.
-WITHOUT_PANDAS = "from tidegate.cli.process import *; collect_garbage_rarely(); leave_out_pandas(); "
+WITHOUT_PANDAS = "from tidegate.cli.process import *; collect_garbage_later(); leave_out_pandas(); "
 IMPORTS = f"{WITHOUT_PANDAS}{LIBRARIES}; import tidegate.cli.main, tidegate.cli.queries"
 GRAMMAR = f"{IMPORTS}; from tidegate.language.parse.parser import parse; parse(open({QUERY!r}).read())"
 KERNEL = (
