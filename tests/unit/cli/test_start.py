@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 from support.paths import ROOT
@@ -15,6 +16,7 @@ QUERY = str(ROOT / "examples/auction/closing.sql")
 HEAVY = ("numba", "llvmlite", "pandas", "pyspark", "py4j", "pydantic", "rich")
 SCRIPT = """
 import sys
+import threading
 from tidegate.cli.main import main
 sys.argv = ["tidegate", *{arguments!r}]
 try:
@@ -66,7 +68,7 @@ def test_garbage_is_collected_once_a_command_has_started(monkeypatch):
         def start(self):
             pass
 
-    monkeypatch.setattr(process.threading, "Timer", Timer)
+    monkeypatch.setattr(threading, "Timer", Timer)
     try:
         process.collect_garbage_later()
         assert not gc.isenabled()
