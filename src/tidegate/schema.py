@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
 import pyarrow as pa
+
+from tidegate.values import value
 
 
 class Type(Enum):
@@ -134,7 +135,7 @@ _COLLECTION_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Domain:
     """Range of the numbers in a column, from `low` to `high`, both included."""
 
@@ -142,13 +143,13 @@ class Domain:
     high: float = math.inf
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Field:
     name: str
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Schema:
     """Ordered list of named, typed columns. Validity is not a column, because every element has one."""
 

@@ -300,8 +300,8 @@ def test_kernels_are_compiled_once_whatever_they_work_on(run: Run) -> None:
         slot_sums._integer_sums,
         slot_order._quantiles,
     ]
-    assert all(len(kernel.signatures) <= 1 for kernel in kernels)
-    assert all(len(kernel.signatures) <= 2 for kernel in (slot_sums._double_sums, slot_sums._variances))
+    assert all(len(kernel.machine_code.signatures) <= 1 for kernel in kernels)
+    assert all(len(kernel.machine_code.signatures) <= 2 for kernel in (slot_sums._double_sums, slot_sums._variances))
 
 
 def test_calls_that_the_sweep_knows_are_left_to_it() -> None:

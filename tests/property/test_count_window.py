@@ -120,4 +120,4 @@ def test_the_kernel_is_compiled_once_whatever_it_works_on(delivery: Delivery, ke
         run(CountWindow(RAW, 2, 1, keys), delivery, emit=emit)
         run(CountWindow(RAW, None, 2, keys), delivery, emit=emit)
     kernel: Any = count_windows
-    assert len(kernel.signatures) <= 1
+    assert len(kernel.machine_code.signatures) <= 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.algebra.constraints import Clustered, Constraint, Ordered, Reference
 from tidegate.algebra.explain_keyed_join import reach_text
 from tidegate.catalog.catalog import SourceStream
+from tidegate.values import value
 
 COLUMNS = ("stream", "constraint", "within", "origin", "in_use", "used", "history", "saves")
 """Columns of SHOW CONSTRAINTS."""
@@ -17,7 +18,7 @@ USED = "yes"
 """Beginning of `ConstraintFinding.in_use` if the constraint is in use."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConstraintFinding:
     """Description of what a join knows about a constraint; fields are empty where it knows nothing.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 
 from tidegate.catalog.catalog import Query
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SheddingSummary:
     """Description of what a run knows about a join that may shed; fields are empty where it knows nothing.
 

@@ -21,7 +21,7 @@ from tidegate import __version__
 from tidegate.cli.edge import edge
 from tidegate.cli.formats import OutputFormat, Runtime, TimesOption
 from tidegate.cli.plain_arguments import plain_values
-from tidegate.cli.process import collect_garbage_rarely, leave_out_pandas
+from tidegate.cli.process import collect_garbage_later, leave_out_pandas
 from tidegate.errors import TidegateError
 from tidegate.runtime.explain_format import ExplainFormat
 
@@ -186,7 +186,7 @@ def _plain_command(words: Sequence[str]) -> TyperCommand | None:
 
 def main() -> NoReturn:
     """Run the command line; print errors to stderr and set the exit code."""
-    collect_garbage_rarely()
+    collect_garbage_later()
     # Without a handler, the root logger would print the messages of libraries. Errors are reported below.
     logging.getLogger().addHandler(logging.NullHandler())
     plain = _plain_command(sys.argv[1:])

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Sequence
 from types import ModuleType
 
-_NEW_OBJECTS = 100_000
-"""Number of new objects after which Python looks for unreachable ones: a command makes many that stay."""
+START_SECONDS = 3.0
+"""Time within which a command has started."""
 
 
-def collect_garbage_rarely() -> None:
-    gc.set_threshold(_NEW_OBJECTS, 20, 50)
+def collect_garbage_later() -> None:
+    """Let Python look for garbage only after the start, which makes many objects that stay and hardly any garbage."""
+    gc.disable()
+    timer = threading.Timer(START_SECONDS, _collect_new_garbage)
+    timer.daemon = True
+    timer.start()
+
+
+def _collect_new_garbage() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def leave_out_pandas() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.schema import Type
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UserFunction:
     """A Python function of columns or, with `vectorized` false, of single values, of which none is NULL.
 

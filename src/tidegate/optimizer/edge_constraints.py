@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.algebra.constraints import Clustered, Ordered, Reach, Reference
 from tidegate.algebra.explain import duration_text
@@ -12,6 +12,7 @@ from tidegate.algebra.join_graph import source_groups
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge, why_unordered
 from tidegate.algebra.plan import Scan
 from tidegate.schema import Type
+from tidegate.values import value
 
 _ENDING = (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
 """Kinds that show when no more parents of a row will arrive."""
@@ -20,7 +21,7 @@ _KINDS = tuple(ConstraintKind)
 _ORDERED = (ConstraintKind.ORDERED_PARENTS, ConstraintKind.ORDERED_CHILDREN)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GraphInputs:
     """Properties of the inputs of a join graph, by position.
 

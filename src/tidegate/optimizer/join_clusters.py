@@ -12,6 +12,7 @@ from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, walk
 from tidegate.expressions.nodes import Call, Column, Expression, Literal, columns_of, conjuncts
 from tidegate.optimizer.names import is_safe, substitute
 from tidegate.optimizer.origins import Origin, find_origin
+from tidegate.values import value
 
 ColumnExpressions = Mapping[str, Expression]
 """Expressions of columns over the columns of a cluster's inputs, by name."""
@@ -61,7 +62,7 @@ def is_inner(plan: Plan) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Equality:
     """A condition that equates expressions of two inputs, given by position."""
 
@@ -70,7 +71,7 @@ class Equality:
     sides: tuple[Expression, Expression]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EdgeTerms:
     """All equalities between two inputs, in one direction: the child's sides contain a key.
 

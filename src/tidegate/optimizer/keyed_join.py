@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.count_windows import count_window_below
@@ -20,6 +19,7 @@ from tidegate.optimizer.joins import join_all
 from tidegate.optimizer.keyed_join_cost import why_plain_is_cheaper
 from tidegate.optimizer.names import filter_by
 from tidegate.optimizer.origins import Origin, find_origin, source_text
+from tidegate.values import value
 
 
 def find_keyed_joins(plan: Plan, settings: ConstraintSettings) -> Plan:
@@ -44,7 +44,7 @@ def _replace_in_inputs(plan: Plan, settings: ConstraintSettings) -> Plan:
 # ---- analysis of a tree of joins
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leaf:
     """An input of a tree of joins, with its origin or the reason why it takes no part in keyed joins."""
 
@@ -52,7 +52,7 @@ class Leaf:
     origin: Origin | str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Group:
     """A possible keyed join: the positions of its inputs, and the terms that it replaces.
 
@@ -65,7 +65,7 @@ class Group:
     refused: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Analysis:
     """The parts of a tree of joins, and the possible keyed joins in it."""
 

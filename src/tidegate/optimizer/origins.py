@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Stamp, Validity, Window
@@ -12,12 +12,13 @@ from tidegate.expressions.nodes import Cast, Column, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import substitute
 from tidegate.schema import Type
+from tidegate.values import value
 
 _KEEPS_ALL = {(Type.INT, Type.BIGINT), (Type.INT, Type.DOUBLE), (Type.REAL, Type.DOUBLE)}
 """Casts that keep different values different, and preserve their order."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Origin:
     """The source whose rows are the elements of a plan, and its columns by those of the plan."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.algebra.plan import Plan, inputs, with_inputs
 from tidegate.algebra.properties import is_reducible
 from tidegate.errors import InternalError
+from tidegate.values import value
 
 MOST_APPLICATIONS = 1_000_000
 """Limit on the applications of a rule, to detect rules that undo each other."""
@@ -22,7 +22,7 @@ class Scope(Enum):
     PLAN = "on the whole plan"  # a pass from the root, made once
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rule:
     """A rewriting that preserves the relation of a plan at every instant, with the law that justifies it."""
 

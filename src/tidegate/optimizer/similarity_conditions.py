@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +24,10 @@ from tidegate.expressions.nodes import Call, Cast, Expression, columns_of, conju
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import is_safe
 from tidegate.schema import Domain, Type
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SimilarityTerm:
     """A term of a join's predicate, and the similarity that it requires of a left and a right expression.
 

@@ -34,6 +34,19 @@ WORDS = [
     ),
     *("--once=1", "-q=1", "--format=table", "-qq", "--no-once", "--Once"),
 ]
+OPTIONS = st.tuples(
+    st.sampled_from(["--buckets", "--runtime", "--format", "--times", "--out", "--checkpoint", "--strict"]),
+    st.sampled_from(["0", "1", "02", "-1", "1.5", "csv", "dot", "embedded", "Embedded", "iso", ""]),
+).flatmap(lambda pair: st.sampled_from([list(pair), ["=".join(pair)]]))
+"""An option with a value, right or wrong, in one word or in two."""
+
+
+def with_query(parts):
+    """Arguments around the name of a file."""
+    before, after = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    return [*(word for part in before for word in part), "q.sql", *(word for part in after for word in part)]
+
+
 COMMANDS = [main.run, main.explain, main.check, main.constraints]
 
 
@@ -51,8 +64,18 @@ def typer_values(command, words, environment):
     return seen[0] if seen else None
 
 
+@pytest.mark.parametrize("value", ["0", "1", "02", "-1", "1.5", "csv", "dot", "embedded", "Embedded", "iso", "", "a=b"])
+@pytest.mark.parametrize("option", ["--buckets", "--runtime", "--format", "--times", "--out", "--strict", "-q"])
+@pytest.mark.parametrize("command", [main.run, main.explain])
+def test_an_option_with_a_value_is_read_as_typer_reads_it(command, option, value):
+    for words in ([option, value, "q.sql"], ["q.sql", f"{option}={value}"]):
+        read = plain_values(command, words, {})
+        if read is not None:
+            assert read == typer_values(command, words, {})
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-@given(words=st.lists(st.sampled_from(WORDS), max_size=5).flatmap(lambda more: st.permutations(["q.sql", *more])))
+@given(words=st.lists(st.sampled_from(WORDS).map(lambda word: [word]) | OPTIONS, max_size=3).map(with_query))
 def test_what_is_read_is_what_typer_reads(command, words):
     read = plain_values(command, words, {})
     if read is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 from support.paths import ROOT
+
+from tidegate.cli import process
 
 QUERY = str(ROOT / "examples/auction/closing.sql")
 HEAVY = ("numba", "llvmlite", "pandas", "pyspark", "py4j", "pydantic", "rich")
 SCRIPT = """
 import sys
+import threading
 from tidegate.cli.main import main
 sys.argv = ["tidegate", *{arguments!r}]
 try:
@@ -51,3 +56,24 @@ def test_a_query_imports_only_the_features_that_it_uses():
     features = ("join", "aggregate", "keyed_join", "similarity_join", "subscriptions", "threshold_alert")
     found = imported("check", QUERY, names=tuple(f"tidegate.physical.{each}.operator" for each in features))
     assert found == {"tidegate.physical.join.operator", "tidegate.physical.aggregate.operator"}
+
+
+def test_garbage_is_collected_once_a_command_has_started(monkeypatch):
+    timers = []
+
+    class Timer:
+        def __init__(self, seconds, function):
+            timers.append(function)
+
+        def start(self):
+            pass
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    try:
+        process.collect_garbage_later()
+        assert not gc.isenabled()
+        timers[0]()
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.enable()

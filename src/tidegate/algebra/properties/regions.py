@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
@@ -26,11 +24,12 @@ from tidegate.algebra.plan import (
 from tidegate.algebra.properties import calls
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.time import CHRONON
+from tidegate.values import value
 
 _Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Region:
     """A maximal part of a plan with snapshot-reducible operators only: its top, and all operators, parents first."""
 

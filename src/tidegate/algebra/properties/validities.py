@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
@@ -35,12 +35,13 @@ from tidegate.algebra.plan import (
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.threshold_alert import alarm_span
 from tidegate.time import CHRONON
+from tidegate.values import value
 
 _LENGTH_THAT_KEEPS_ORDER = 2
 """Pieces of up to this length end in the order in which they start; longer pieces need not (erratum E-05)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ValidityExtent:
     """The extent of elements in time, and whether the valid elements fit in bounded space.
 

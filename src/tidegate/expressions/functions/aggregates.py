@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import QueryError, Span
 from tidegate.schema import Type
+from tidegate.values import value
 
 Option = bool | int | float | str
 FINEST_SHARE = 10**9
@@ -34,7 +35,7 @@ class SlotValues:
         return SlotValues(function(self.values), self.reason, self.details)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rank:
     """A column to order by."""
 
@@ -42,7 +43,7 @@ class Rank:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fold:
     """An aggregate of Python functions: for the first value, for each further value, and for the result."""
 
@@ -89,7 +90,7 @@ Result = Callable[..., Type | None]
 """The type of the result for types of arguments; None: these are not accepted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AggregateFunction:
     """An aggregate: `compute` gets the live elements, the names of `arguments` columns and `options` constants.
 

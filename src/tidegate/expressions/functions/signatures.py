@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
 from tidegate.expressions.failures import Failure
 from tidegate.expressions.functions.time_functions import PARTS
 from tidegate.schema import Type
+from tidegate.values import value
 
 BOOLEAN, INT, BIGINT, REAL, DOUBLE = Type.BOOLEAN, Type.INT, Type.BIGINT, Type.REAL, Type.DOUBLE
 STRING, TIMESTAMP, INTERVAL = Type.STRING, Type.TIMESTAMP, Type.INTERVAL
@@ -26,7 +26,7 @@ class Nulls(Enum):
     SEE = "NULL is a value like any other"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Signature:
     """One way to call a function."""
 
@@ -38,7 +38,7 @@ class Signature:
         return "(" + ", ".join(p.name for p in self.parameters) + ")"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Function:
     """A function by name; one without signatures accepts arguments of many types, as described in `takes`."""
 

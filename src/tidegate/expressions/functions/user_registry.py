@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.functions.aggregates import AggregateFunction, Fold, aggregate_named
 from tidegate.expressions.user_calls import UserFunction
 from tidegate.schema import TYPE_NAMES, Type
+from tidegate.values import value
 
 UserDefined = UserFunction | AggregateFunction
 
@@ -75,7 +75,7 @@ def user_aggregate(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FixedType:
     """A function that returns the same type for any arguments."""
 

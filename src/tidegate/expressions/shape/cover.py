@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tidegate.arrays import Mask
 from tidegate.expressions.shape.enclose import Box
 from tidegate.expressions.shape.intervals import Interval, Numbers
+from tidegate.values import value
 
 _LEAST = 50  # fewer boxes than this take as long as this number
 _MANY = 4_000  # with more boxes than this, only the widest side is cut
@@ -21,7 +22,7 @@ _DECADE, _FARTHEST = 10.0, 1e300
 _MAGNITUDES = 40.0  # assumed width of an unbounded interval, in magnitudes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BoxVerdicts:
     """Verdicts on boxes: where a claim is known to hold, the doubt elsewhere, and whether it fails somewhere."""
 
@@ -33,7 +34,7 @@ class BoxVerdicts:
 Judge = Callable[[Box], BoxVerdicts]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _BoxCorners:
     """Lower and upper corners: a row per box, a column per name."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -23,6 +22,7 @@ from tidegate.expressions.shape.intervals import (
 )
 from tidegate.expressions.shape.smooth import SMOOTH, enclose_power
 from tidegate.schema import Domain, Type
+from tidegate.values import value
 
 INTEGERS = {Type.INT: 2.0**31, Type.BIGINT: 2.0**63}
 """The smallest positive number that is too large for each integer type."""
@@ -32,7 +32,7 @@ _DIGITS = 300
 _SINGLE = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Box:
     """An interval for each column, or one per box; `given` are the columns that are never NULL."""
 

@@ -7,12 +7,12 @@ number is zero. Callers must silence NumPy's warnings.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tidegate.arrays import Floats, Mask
+from tidegate.values import value
 
 Numbers = Floats
 
@@ -24,7 +24,7 @@ _TINY, _LARGE = 1e-320, 1e308
 """Greatest error of numbers that underflow, and a lower bound of numbers that overflow."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Interval:
     """One interval per row, with both ends."""
 

@@ -6,7 +6,6 @@ slope encloses the slopes of both sides. At a jump, or if nothing is known, slop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -16,11 +15,12 @@ from tidegate.expressions.shape.enclose import Box, constant_number, enclose, is
 from tidegate.expressions.shape.intervals import ONE, WHOLE, ZERO, Interval, between, point
 from tidegate.expressions.shape.smooth import SMOOTH, Smooth, power_function
 from tidegate.schema import Type
+from tidegate.values import value
 
 _TWO, _SIGNS = point(2.0), between(-1.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Jet:
     value: Interval
     slope: Interval

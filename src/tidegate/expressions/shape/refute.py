@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -15,12 +13,13 @@ from tidegate.expressions.shape.intervals import Interval, Numbers
 from tidegate.expressions.shape.samples import points_at_shares, sample_points
 from tidegate.expressions.shape.verdict import Refuted
 from tidegate.schema import Type
+from tidegate.values import value
 
 _LINES, _PLACES = 48, 65
 _CLEAR = 1e-9  # relative difference that any order of computation shows
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Lines:
     """Values of the variable along lines on which the other inputs are fixed: one line per row."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from tidegate.arrays import Mask
@@ -16,11 +15,12 @@ from tidegate.expressions.shape.samples import sample_points
 from tidegate.expressions.shape.smooth import has_no_pole
 from tidegate.expressions.sql_text import to_sql
 from tidegate.schema import Type
+from tidegate.values import value
 
 _BOXES, _POINTS = 3_000, 32
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Requirement:
     """A condition on an argument that an expression needs to have a value."""
 

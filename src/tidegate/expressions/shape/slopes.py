@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tidegate.arrays import Mask
@@ -14,13 +12,14 @@ from tidegate.expressions.shape.facts import NOTHING, Fact, add_implied
 from tidegate.expressions.shape.intervals import Interval
 from tidegate.expressions.shape.jets import Jet, jet_of
 from tidegate.expressions.shape.samples import sample_points
+from tidegate.values import value
 
 _CLAIMS = (Fact.RISING, Fact.FALLING, Fact.CONVEX, Fact.QUASICONVEX)
 _WORDS = {Fact.RISING: "derivative", Fact.FALLING: "derivative", Fact.CONVEX: "second derivative"}
 _MANY = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProvedFacts:
     facts: Fact
     why: str = ""

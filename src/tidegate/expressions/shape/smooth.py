@@ -7,7 +7,6 @@ the tangent or of 1/x), the results are the whole line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -24,6 +23,7 @@ from tidegate.expressions.shape.intervals import (
     next_up,
     point,
 )
+from tidegate.values import value
 
 Enclosure = Callable[[Interval], Interval]
 
@@ -34,7 +34,7 @@ _ALMOST_HALF_TURN = 3.1415
 _TWO = point(2.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Smooth:
     """A function that is continuous on its domain, and twice differentiable inside it."""
 

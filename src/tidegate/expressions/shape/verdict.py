@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from tidegate.values import value
 
 
 class Shape(Enum):
@@ -14,13 +15,13 @@ class Shape(Enum):
     QUASICONVEX = "quasiconvex"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Proved:
     shape: Shape
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refuted:
     """A counterexample: a < b < c with f(b) > f(a) and f(b) > f(c), so the function is not quasiconvex.
 
@@ -31,7 +32,7 @@ class Refuted:
     at: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Undecided:
     why: str
 

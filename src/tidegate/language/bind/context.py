@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tidegate.algebra.plan import Plan
 from tidegate.catalog.catalog import Catalog
@@ -11,9 +11,10 @@ from tidegate.errors import TidegateWarning
 from tidegate.language import syntax
 from tidegate.language.bind.names import Scope
 from tidegate.language.syntax import Name
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BindContext:
     """The streams that a query can read, and those that the text created before or creates later.
 
@@ -35,7 +36,7 @@ class BindContext:
         return (name for scope in self.outer for visible in scope for name in visible.plan_names)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BoundSource:
     """The result of FROM, or of a part of it: a plan and the names in it.
 

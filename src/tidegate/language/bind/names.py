@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.nodes import Column, Expression, columns_of
 from tidegate.language import syntax
 from tidegate.language.syntax import Name
 from tidegate.schema import TYPE_NAMES, Field, Type
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VisibleStream:
     """A stream of FROM: its alias, its own name, its columns and their names in the plan.
 

@@ -12,8 +12,6 @@ from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery,
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
 from tidegate.language import syntax
-from tidegate.language.bind.alerts.threshold import bind_alert
-from tidegate.language.bind.alerts.totals import bind_total
 from tidegate.language.bind.commands import bind_describe, bind_show, drop_from, refuse_unknown_query
 from tidegate.language.bind.constraints.declared import check_references, refuse_unknown_reference
 from tidegate.language.bind.context import BindContext
@@ -205,6 +203,9 @@ def _idle_early_warning(name: Name, place: Span) -> TidegateWarning:
 
 
 def _alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[Query]) -> DerivedStream:
+    from tidegate.language.bind.alerts.threshold import bind_alert
+    from tidegate.language.bind.alerts.totals import bind_total
+
     refuse_known(statement.name, around.catalog)
     name = statement.name.text
     if _is_known(statement.name, known):

@@ -19,6 +19,7 @@ from lark.grammar import Rule
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from tidegate.language.parse.lexer import LazyContextualLexer
+from tidegate.language.parse.parse_table import StoredParser, encode_table
 
 TABLES = "grammar_tables.json.gz"
 
@@ -58,6 +59,7 @@ def build_tables(text: str) -> dict[str, Any]:
     """Return the tables of a grammar as values that JSON can hold, with what they were built from."""
     data, memo = build_parser(text, {}).memo_serialize([TerminalDef, Rule])
     data["options"] |= {"edit_terminals": None, "_plugins": {}}  # applied already; given again
+    data["parser"]["parser"] = encode_table(data["parser"]["parser"])
     return {**_identify(text), "data": data, "memo": memo}
 
 
@@ -79,18 +81,11 @@ def _read_tables(text: str) -> dict[str, Any] | None:
 
 
 def _restore_parser(tables: dict[str, Any], callbacks: Callbacks) -> Lark:
-    data, memo = tables["data"], tables["memo"]
-    table = data["parser"]["parser"]
-    table["tokens"] = _with_integer_keys(table["tokens"])
-    table["states"] = {int(state): _with_integer_keys(actions) for state, actions in table["states"].items()}
+    memo = {int(key): each for key, each in tables["memo"].items()}  # keys of JSON are texts
+    plugins = {**_PLUGINS, "LALR_Parser": StoredParser}
     # As the parsers that Lark generates as stand-alone programs do.
     load: Callable[..., Lark] = Lark._load_from_dict  # noqa: SLF001
-    return load(data, _with_integer_keys(memo), lexer_callbacks=dict(callbacks), _plugins=_PLUGINS)
-
-
-def _with_integer_keys(found: Mapping[str, Any]) -> dict[int, Any]:
-    """Undo what JSON does to keys: it knows only texts."""
-    return {int(key): value for key, value in found.items()}
+    return load(tables["data"], memo, lexer_callbacks=dict(callbacks), _plugins=plugins)
 
 
 def _identify(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ Duplicate elimination is grouping by all columns without any call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,9 +27,10 @@ from tidegate.physical.common.hold_back import split_due, valid_elements
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import FOREVER
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AggregateOperator:
     """Compute, at every instant, one row for each group that is not empty: its keys, then its aggregates."""
 

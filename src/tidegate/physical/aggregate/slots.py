@@ -23,9 +23,10 @@ from tidegate.physical.common.kernels.order_codes import integers
 from tidegate.physical.common.operator import Chunks, Step
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SlotAggregation:
     """Parameters of an aggregation by slots."""
 

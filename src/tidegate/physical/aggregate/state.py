@@ -15,13 +15,14 @@ from tidegate.physical.common.hold_back import figures_of, waiting_chunks
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks
 from tidegate.time import BEGINNING
+from tidegate.values import value
 
 GROUPS, FUTURES, ENDS, FRONTIER = "groups", "futures", "ends", "frontier"
 
 _ID, _SINCE, _UNTIL, _SUMS = "id", "since", "until", "sums"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SweepSpec:
     """Requirements of the calls: the columns that are summed, counted (summed ones first) and ordered.
 

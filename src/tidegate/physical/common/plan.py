@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tidegate.expressions.nodes import Expression
 from tidegate.physical.common.operator import Operator
 from tidegate.schema import Schema
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Read:
     """Source stream, with the columns that are needed.
 
@@ -22,7 +23,7 @@ class Read:
     wanted: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Apply:
     """Operator applied to its inputs."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,9 +21,10 @@ from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, S
 from tidegate.physical.stateless.kernels.window import shift_watermark, slide_validities
 from tidegate.schema import Field, Schema
 from tidegate.time import CHRONON
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FilterOperator:
     """Forward the elements for which the predicate is true."""
 
@@ -47,7 +47,7 @@ class FilterOperator:
         return Step(NO_STATE, batch.filter(keep), watermarks[0], dead)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MapOperator:
     """Replace the columns of each element."""
 
@@ -80,7 +80,7 @@ class MapOperator:
         return Step(NO_STATE, output.filter(fine), watermarks[0], _one_letter_per_element(dead, columns))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WindowOperator:
     """Extend validities by the size of the window, on the grid of its slide.
 
@@ -108,7 +108,7 @@ class WindowOperator:
         return shift_watermark(watermark, self.slide, self.granule)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnionOperator:
     """Forward all elements of all inputs; columns match by position and take the names of the first input."""
 

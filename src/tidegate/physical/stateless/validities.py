@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,9 +16,10 @@ from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, S
 from tidegate.physical.stateless.kernels.validities import coarsen_times, coarsen_watermark, split_validities
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SplitOperator:
     """Split elements into ones that are valid for at most `length`; the relation at every instant stays the same."""
 
@@ -56,7 +56,7 @@ class SplitOperator:
             raise DataError("D121", message, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StampOperator:
     """Add a column with the start of each element."""
 
@@ -79,7 +79,7 @@ class StampOperator:
         return Step(NO_STATE, batch.with_columns(stamped), watermarks[0])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GranularityOperator:
     """Coarsen time to steps of `size`: what is valid at a multiple of `size` is valid until the next multiple."""
 

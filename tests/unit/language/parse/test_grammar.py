@@ -25,7 +25,7 @@ def contents(made: Lark) -> tuple[set, set, int]:
         for r in made.rules
     }
     table = made.parser.parser._parse_table
-    return terminals, rules, len(table.states)
+    return terminals, rules, len(list(table.states.items()))
 
 
 @pytest.fixture

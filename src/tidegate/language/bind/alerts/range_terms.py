@@ -11,13 +11,14 @@ from tidegate.expressions.nodes import Call, Cast, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.language.bind.names import Scope, source_positions
 from tidegate.schema import Type
+from tidegate.values import value
 
 MOST_DIMENSIONS = 4
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Range:
     """A value of elements, and the ends of its range in subscriptions; None: no end."""
 
@@ -38,7 +39,7 @@ class SubscriptionTerms:
     ranges: tuple[Range, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _End:
     value: Expression
     end: Expression

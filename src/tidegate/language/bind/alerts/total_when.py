@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.functions.user_registry import find_aggregate
 from tidegate.language import syntax
 from tidegate.language.syntax import CountStar, Expression, FunctionCall, Operation
 from tidegate.language.syntax.totals import is_total
+from tidegate.values import value
 
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WrittenTotal:
     """TOTAL(weight), or COUNT(*) without a weight, and the threshold to reach or, with `beyond`, to exceed."""
 

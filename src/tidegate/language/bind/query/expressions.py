@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from tidegate.errors import QueryError, Span, suggest_name
@@ -15,11 +15,12 @@ from tidegate.expressions.nodes import Case, Expression, InList, Literal
 from tidegate.language import syntax
 from tidegate.language.bind.names import Scope, find_column, find_type
 from tidegate.schema import Type
+from tidegate.values import value
 
 AggregateNode = syntax.FunctionCall | syntax.CountStar
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExpressionContext:
     """The meaning of columns, aggregates, aliases of SELECT and queries in an expression.
 

@@ -15,9 +15,10 @@ from tidegate.language import syntax
 from tidegate.language.bind.names import Scope, output_name, unique_name
 from tidegate.language.bind.query.expressions import AggregateNode, bind_expression, without_aggregates
 from tidegate.schema import Type
+from tidegate.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BoundItem:
     """A column of the result: its name and value, and whether the query itself gave it that name."""
 
@@ -26,7 +27,7 @@ class BoundItem:
     is_alias: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BoundAggregate:
     """An aggregate of the query, and the column that will hold it."""
 
@@ -166,7 +167,7 @@ def _with_concrete_type(expression: Expression, instead: Type, span: Span) -> Ex
     return coerce(expression, instead, span) if expression.type is Type.NULL else expression
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupedPlan:
     """A plan with one row for each group, and its columns that hold the keys."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.algebra.plan import Change, Changes, Distinct, Filter, Map, Output, Plan, Split
 from tidegate.catalog.catalog import DerivedStream
@@ -37,6 +37,7 @@ from tidegate.language.bind.query.subqueries import InnerQuery, Subqueries
 from tidegate.language.bind.query.unnesting import SemiJoinTest, refuse_unknown, with_steps, with_tests
 from tidegate.language.bind.warnings.unwindowed import COMPARED, DISTINCT_ROWS, GROUPED, warn_instants, warn_unwindowed
 from tidegate.time import CHRONON
+from tidegate.values import value
 
 _CHANGES = {"istream": Change.INSERTED, "dstream": Change.DELETED, "dstream last": Change.DELETED_LAST}
 
@@ -87,7 +88,7 @@ def bind_definitions(query: syntax.WithQuery, around: BindContext) -> BindContex
 # ---- SELECT
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _UnprojectedSelect:
     """A SELECT before its projection: the plan of its items, and their correlation with the enclosing query."""
 

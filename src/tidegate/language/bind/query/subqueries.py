@@ -17,11 +17,12 @@ from tidegate.language.bind.query.expressions import ExpressionContext, bind_con
 from tidegate.language.bind.query.never_null import is_never_null
 from tidegate.language.bind.query.unnesting import Lookup, MarkColumn, SemiJoinTest, is_null
 from tidegate.schema import Type
+from tidegate.values import value
 
 _NULL = Literal(None, Type.NULL)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InnerQuery:
     """A query in an expression: its plan, its selected values, and its correlation with the enclosing query."""
 
@@ -34,7 +35,7 @@ class InnerQuery:
     """Its value while it has no row; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Membership:
     """A comparison with the rows of a query for which the correlation holds."""
 

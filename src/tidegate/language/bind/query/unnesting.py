@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, SemiJoin, Union
 from tidegate.errors import QueryError, Span
@@ -11,12 +11,13 @@ from tidegate.expressions.coercion import coerce
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, columns_of, conjunction
 from tidegate.schema import Type
+from tidegate.values import value
 
 Over = Callable[[Expression, Iterable[str]], Expression]
 """A function that rewrites an expression for use above a grouping, where it may read further columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SemiJoinTest:
     """A condition that becomes a semi-join or an anti-join.
 
@@ -36,7 +37,7 @@ class SemiJoinTest:
         return (self.predicate, self.correlation, *self.unknowable)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lookup:
     """A column with the value of a query, or with the value over no elements while it has no row."""
 
@@ -47,7 +48,7 @@ class Lookup:
     column: Column
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MarkColumn:
     """A column that states whether a query has a row for which the predicate is true.
 
