@@ -279,7 +279,7 @@ def another_process(text: str, folder: Path) -> Iterator[subprocess.Popen[bytes]
     """A live run of the same query in another process, which has read a row."""
     query = folder / "query.sql"
     query.write_text(text)
-    command = [sys.executable, "-m", "tidegate.cli.main", "run", str(query), "--runtime", "embedded"]
+    command = [sys.executable, "-m", "tidegate.cli.main", "run", str(query), "--runtime", "embedded", "--buckets", "1"]
     command += ["--checkpoint", str(folder / "state"), "--out", str(folder / "out"), "--format", "jsonl"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
