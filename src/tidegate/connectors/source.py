@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.bad_files import bad_file_batch
-from tidegate.connectors.csv_source import CsvSource, Dialect
+from tidegate.connectors.csv_parser import Dialect
+from tidegate.connectors.csv_source import CsvSource
 from tidegate.connectors.files import SCHEMES, File, FileSet, resolve_files
 from tidegate.connectors.formats import Format, check_options, count_option
 from tidegate.connectors.generator import GeneratorSource, Recipe

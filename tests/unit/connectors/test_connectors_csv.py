@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.csv_source import CsvParser, Dialect
+from tidegate.connectors.csv_parser import CsvParser, Dialect
 from tidegate.connectors.decode import DecodedBatch, Decoder, make_decoder
 from tidegate.connectors.source import open_source
 from tidegate.errors import DataError

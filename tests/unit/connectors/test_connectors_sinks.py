@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors import sinks
-from tidegate.connectors.csv_source import CsvParser, Dialect
+from tidegate.connectors.csv_parser import CsvParser, Dialect
 from tidegate.connectors.decode import Parser, make_decoder
 from tidegate.connectors.jsonl import JsonParser
 from tidegate.connectors.sinks import FileSink, TextFormat, open_sink, render

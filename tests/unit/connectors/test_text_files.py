@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
-from tidegate.connectors.csv_source import Dialect
+from tidegate.connectors.csv_parser import Dialect
 from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import FileSet
 from tidegate.connectors.origins import file_of, numbers_of
