@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 
-def same(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 

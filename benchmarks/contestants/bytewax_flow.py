@@ -21,7 +21,7 @@ BATCH = 2_000
 """Rows that a source hands over at a time; larger batches were no faster."""
 
 
-class Readings(DynamicSource[Any]):
+class Readings(DynamicSource[Any]):  # type: ignore[misc]  # not in our environment
     """Rows of both streams in the order of their times, as the join needs them."""
 
     def __init__(self, data: Data) -> None:
@@ -31,7 +31,7 @@ class Readings(DynamicSource[Any]):
         return Partition(self.data)
 
 
-class Partition(StatelessSourcePartition[Any]):
+class Partition(StatelessSourcePartition[Any]):  # type: ignore[misc]
     def __init__(self, data: Data) -> None:
         self.batches = read_batches(data)
 
@@ -53,7 +53,7 @@ def read_batches(data: Data) -> Iterator[list[tuple[str, Reading]]]:
             yield list(zip(keys.slice(begin, BATCH).to_pylist(), zip(*columns, strict=True), strict=True))
 
 
-class Join(StatefulBatchLogic[Any, Any, Any]):
+class Join(StatefulBatchLogic[Any, Any, Any]):  # type: ignore[misc]
     def __init__(self, task: Task) -> None:
         self.join = DequeJoin(task.threshold, task.distance)
 

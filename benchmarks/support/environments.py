@@ -25,8 +25,8 @@ def find_python(name: str, requirements: list[str]) -> Path | None:
     shutil.rmtree(where, ignore_errors=True)
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     for command in (
-        [base if base.exists() else sys.executable, "-m", "venv", where],
-        [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *requirements],
+        [str(base) if base.exists() else sys.executable, "-m", "venv", str(where)],
+        [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *requirements],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

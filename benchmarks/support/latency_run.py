@@ -10,7 +10,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,10 @@ PREPARATION = 60_000
 """Rows that the writer prepares in a second, or more."""
 PATIENCE = 180
 """Seconds after which a query that does not go on never will."""
+
+
+Received = list[tuple[float, pa.RecordBatch]]
+"""Alarms, and when they were readable, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def program(folder: Path, load: Load) -> str:
 
 
 def measure_latency(session: Session, folder: Path, load: Load) -> Latency:
-    received: list[tuple[float, pa.RecordBatch]] = []
+    received: Received = []
     _make_files(folder)
     running = session.sql(program(folder, load), on_rows=lambda _, rows: received.append((time.time(), rows)))
     assert running is not None
@@ -92,7 +96,15 @@ def measure_latency(session: Session, folder: Path, load: Load) -> Latency:
     _wait(running, lambda: running.progress().rows_in >= load.rows + 2)
     lasted = time.time() - begin
     running.stop()
-    return _latency(received, folder, load, begin, load.rows / lasted, late)
+    say(f"{load.rows_per_s:>8,} rows/s: the writer was {late * 1000:,.0f} ms late at most")
+    found = _milliseconds(received, begin + load.skipped)
+    p50, p99 = np.percentile(found, [50, 99]) if len(found) else (math.nan, math.nan)
+    latency = Latency(float(p50), float(p99), len(found), load.rows / lasted, _are_right(received, folder, load))
+    say(
+        f"          p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, of {latency.alarms:,} alarms"
+        f"{'' if latency.right else ', WRONG'}; took in {latency.rows_per_s:,.0f} rows/s"
+    )
+    return latency
 
 
 def _make_files(folder: Path) -> None:
@@ -110,25 +122,17 @@ def _wait(running: RunningQuery, holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _latency(
-    received: Sequence[tuple[float, pa.RecordBatch]],
-    folder: Path,
-    load: Load,
-    begin: float,
-    rate: float,
-    late: float,
-) -> Latency:
-    waited, alarms = [np.empty(0)], list[tuple[int, int]]()
+def _milliseconds(received: Received, begin: float) -> np.ndarray:
+    """How long alarms waited whose last row was due at or after a moment."""
+    waited = [np.empty(0)]
     for readable, rows in received:
         due = np.maximum(rows["a_at"].to_numpy(), rows["b_at"].to_numpy()) / 1_000_000
-        waited.append((readable - due)[due >= begin + load.skipped] * 1000)
-        alarms += zip(rows["a_id"].to_pylist(), rows["b_id"].to_pylist(), strict=True)
-    found = np.concatenate(waited)
-    p50, p99 = np.percentile(found, [50, 99]) if len(found) else (math.nan, math.nan)
+        waited.append((readable - due)[due >= begin] * 1000)
+    return np.concatenate(waited)
+
+
+def _are_right(received: Received, folder: Path, load: Load) -> bool:
+    pairs = (zip(rows["a_id"].to_pylist(), rows["b_id"].to_pylist(), strict=True) for _, rows in received)
+    alarms = [pair for some in pairs for pair in some]
     crossing = crossing_pairs(folder, load.threshold, DISTANCE)
-    right = are_right(alarms, crossing, before=load.rows, distance=DISTANCE, every_pair=False)
-    say(
-        f"{load.rows_per_s:>8,} rows/s: p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, of {len(found):,} alarms"
-        f"{'' if right else ', WRONG'}; took in {rate:,.0f} rows/s; the writer was {late * 1000:,.0f} ms late at most"
-    )
-    return Latency(float(p50), float(p99), len(found), rate, right)
+    return are_right(alarms, crossing, before=load.rows, distance=DISTANCE, every_pair=False)

@@ -104,7 +104,7 @@ def _run(entry: Entry, readings: Readings) -> Answer | None:
     part = readings.joined_part if who.joined_files else readings.part
     first, whole = part(1), part(entry.files)
     task = Task(first, whole, readings.threshold, DISTANCE, who.every_pair, time.time())
-    command = [who.python, "-P", "-m", f"benchmarks.contestants.{who.module}", task.as_json()]
+    command = [str(who.python), "-P", "-m", f"benchmarks.contestants.{who.module}", task.as_json()]
     done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode == 0 and done.stdout:
         return Answer.from_json(done.stdout.splitlines()[-1])
