@@ -50,11 +50,14 @@ class Scale:
     spark_join_files: int
     """How many files Spark's own join reads; the first does not count."""
     backlog: int
-    rounds: int
+    enough: float
+    """Seconds after which a contestant has no further turn."""
+    starts: int
+    """How often commands are started."""
 
 
-FULL = Scale(1_000_000, 20, {10: 20, 1_000: 8}, 3, backlog=10_000_000, rounds=3)
-QUICK = Scale(200_000, 4, {10: 4, 1_000: 4}, 2, backlog=1_000_000, rounds=1)
+FULL = Scale(1_000_000, 20, {10: 20, 1_000: 8}, 3, backlog=10_000_000, enough=40, starts=3)
+QUICK = Scale(200_000, 4, {10: 4, 1_000: 4}, 2, backlog=1_000_000, enough=12, starts=1)
 
 RATIOS = {
     **{f"embedded_vs_bytewax_{d}": (d, "embedded", "bytewax") for d in DENSITIES},
@@ -83,14 +86,14 @@ def _measure(scale: Scale, folder: Path) -> Report:
     for density in DENSITIES:
         readings = Readings(folder / str(density), density, scale.rows, scale.files)
         readings.write()
-        results[density] = hold(readings, entries(scale, density, bytewax, flink), rounds=scale.rounds)
+        results[density] = hold(readings, entries(scale, density, bytewax, flink), enough=scale.enough)
         pairs = readings.pairs(scale.files)
         shutil.rmtree(readings.folder)
     backlog = Readings(folder / "backlog", BACKLOG_DENSITY, scale.backlog, 20)
     backlog.write()
-    of_backlog = hold(backlog, [Entry(EMBEDDED, 20), Entry(SPARK, 20)], rounds=scale.rounds)
+    of_backlog = hold(backlog, [Entry(EMBEDDED, 20), Entry(SPARK, 20)], enough=scale.enough)
     shutil.rmtree(backlog.folder)
-    start_ratios, start_figures = measure_start(scale.rounds)
+    start_ratios, start_figures = measure_start(scale.starts)
     say(as_table(results))
     return Report(
         "rivals",

@@ -15,7 +15,7 @@ def run(task: Task, data: Data) -> Alarms:
           l AS (SELECT *, "at" // {task.distance} AS bucket FROM {a}),
           r AS (SELECT *, "at" // {task.distance} + unnest([-1, 0, 1]) AS bucket FROM {b})
         SELECT l.id, r.id FROM l JOIN r ON l.key = r.key AND l.bucket = r.bucket
-        WHERE abs(l.at - r.at) <= {task.distance} AND l.value + r.value > {task.threshold}
+        WHERE l.value + r.value > {task.threshold} AND l.at - r.at BETWEEN -{task.distance} AND {task.distance}
         """
     with duckdb.connect() as database:
         return [(left, right) for left, right in database.sql(query).fetchall()]

@@ -19,8 +19,6 @@ from benchmarks.support.rivals_data import DISTANCE, Readings, are_right
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 3
-ENOUGH = 40.0
-"""Seconds after which a contestant has no further turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +69,16 @@ class Entry:
     files: int
 
 
-def hold(readings: Readings, entries: Sequence[Entry], *, rounds: int = ROUNDS) -> dict[str, Result]:
-    """Let all contestants have their turns on the same data. One that fails is left out, with a word why."""
+def hold(readings: Readings, entries: Sequence[Entry], *, enough: float) -> dict[str, Result]:
+    """Let contestants have up to three turns each on the same data; none has a further turn after `enough` seconds.
+
+    A rival that fails is left out, with a word why.
+    """
     crossing = readings.crossing()
     answers: dict[str, list[Answer]] = {}
     rights: dict[str, bool] = {}
     out: set[str] = set()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for entry in entries:
             name = entry.who.name
             if name in out:
@@ -94,7 +95,7 @@ def hold(readings: Readings, entries: Sequence[Entry], *, rounds: int = ROUNDS) 
             )
             rights[name] = rights.get(name, True) and right
             _say_turn(readings, name, answer, right=right)
-            if (time.perf_counter() - began) * len(answers[name]) > ENOUGH:
+            if (time.perf_counter() - began) * len(answers[name]) > enough:
                 out.add(name)
     return {name: _median(some, right=rights[name]) for name, some in answers.items()}
 

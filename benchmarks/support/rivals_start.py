@@ -55,9 +55,9 @@ def _environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable}
 
 
-def in_turns(rounds: int, *commands: Sequence[str]) -> list[list[Spent]]:
-    """What commands take, after a first run of each that warms the caches."""
-    for command in commands:
+def in_turns(rounds: int, *commands: Sequence[str], warm: Sequence[Sequence[str]]) -> list[list[Spent]]:
+    """What commands take, after a first run of some that warms caches."""
+    for command in warm:
         spend(command)
     turns = [[spend(command) for command in commands] for _ in range(rounds)]
     return [list(each) for each in zip(*turns, strict=True)]
@@ -65,17 +65,19 @@ def in_turns(rounds: int, *commands: Sequence[str]) -> list[list[Spent]]:
 
 def measure_start(rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return ratios and figures."""
-    embedded, imports, helping = in_turns(rounds, EMBEDDED, IMPORTS, [TIDEGATE, "--help"])
-    spark, bare = in_turns(rounds, RUN, BARE_SPARK)
-    demo, demo_embedded = in_turns(rounds, DEMO, [*DEMO, "--runtime", "embedded"])
+    helping, demo_embedded = [TIDEGATE, "--help"], [*DEMO, "--runtime", "embedded"]
+    # Short commands are cheap to repeat, and one run says little about them.
+    embedded, imports, helped = in_turns(3, EMBEDDED, IMPORTS, helping, warm=[EMBEDDED, IMPORTS, helping])
+    spark, bare = in_turns(rounds, RUN, BARE_SPARK, warm=[RUN])
+    demo, embedded_demo = in_turns(rounds, DEMO, demo_embedded, warm=[DEMO, demo_embedded])
     figures = {
         "start_processor_seconds": _of(embedded, lambda s: s.processor),
         "imports_processor_seconds": _of(imports, lambda s: s.processor),
-        "help_seconds": _of(helping, lambda s: s.whole),
+        "help_seconds": _of(helped, lambda s: s.whole),
         "spark_first_result_seconds": _of(spark, lambda s: s.first_line),
         "bare_spark_first_result_seconds": _of(bare, lambda s: s.first_line),
         "demo_spark_seconds": _of(demo, lambda s: s.whole),
-        "demo_embedded_seconds": _of(demo_embedded, lambda s: s.whole),
+        "demo_embedded_seconds": _of(embedded_demo, lambda s: s.whole),
     }
     ratios = {
         "start_vs_imports": figures["start_processor_seconds"] / figures["imports_processor_seconds"],
