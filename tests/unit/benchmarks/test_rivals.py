@@ -26,7 +26,7 @@ CROSSING = [(1, 0), (1, 1), (1, 2), (3, 3)]
 
 
 def joined_by_hand(a, b):
-    by_key = {}
+    by_key: dict[int, list] = {}
     rows = [(at, side, value, id_, key) for side, some in enumerate((a, b)) for id_, key, value, at in some]
     for at, side, value, id_, key in sorted(rows):
         by_key.setdefault(key, []).append((at, side, value, id_))
