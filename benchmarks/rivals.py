@@ -100,7 +100,7 @@ def _measure(scale: Scale, folder: Path) -> Report:
         all(r.right for some in (*results.values(), of_backlog) for r in some.values()),
         {
             **ratios_of(results),
-            "spark_vs_embedded": of_backlog["spark"].rate / of_backlog["embedded"].rate,
+            "spark_vs_embedded": of_backlog["spark"].ratio(of_backlog["embedded"]),
             **start_ratios,
         },
         {
@@ -128,7 +128,7 @@ def entries(scale: Scale, density: int, bytewax: Contestant | None, flink: Conte
 def ratios_of(results: Results) -> dict[str, float]:
     """Return the ratios between contestants that took part."""
     ratios = {
-        name: results[d][ours].rate / results[d][theirs].rate
+        name: results[d][ours].ratio(results[d][theirs])
         for name, (d, ours, theirs) in RATIOS.items()
         if ours in results[d] and theirs in results[d]
     }

@@ -52,13 +52,21 @@ def find_flink() -> Contestant | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Medians of a contestant's turns, and whether all its answers were right."""
+    """What came of a contestant's turns, and whether all its answers were right."""
 
     right: bool
-    rate: float
-    seconds: float
+    rates: tuple[float, ...]
+    """Rows per second of each turn."""
     processor: float
     start: float
+
+    @property
+    def rate(self) -> float:
+        return median(self.rates)
+
+    def ratio(self, other: Result) -> float:
+        """How many times as fast it was: the median over rounds, since the load of a machine changes between them."""
+        return median(ours / theirs for ours, theirs in zip(self.rates, other.rates, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +143,7 @@ def _say_turn(readings: Readings, name: str, answer: Answer, *, right: bool) -> 
 def _median(answers: Sequence[Answer], *, right: bool) -> Result:
     return Result(
         right,
-        median(a.rate for a in answers),
-        median(a.seconds for a in answers),
+        tuple(a.rate for a in answers),
         median(a.processor for a in answers),
         median(a.start for a in answers),
     )

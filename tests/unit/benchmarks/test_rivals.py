@@ -107,7 +107,7 @@ def test_tasks_and_answers_travel_as_json():
 def test_all_keys_are_there():
     bytewax, flink = Contestant("bytewax", "bytewax_flow"), Contestant("flink", "flink_sql")
     results = {
-        d: {e.who.name: Result(True, 2.0, 1.0, 1.0, 1.0) for e in entries(QUICK, d, bytewax, flink)} for d in DENSITIES
+        d: {e.who.name: Result(True, (2.0,), 1.0, 1.0) for e in entries(QUICK, d, bytewax, flink)} for d in DENSITIES
     }
     assert set(ratios_of(results)) == {
         *(f"{ours}_vs_bytewax_{d}" for ours in ("embedded", "embedded_all") for d in (10, 100, 1000)),
@@ -120,6 +120,11 @@ def test_all_keys_are_there():
 
 def test_a_rival_that_is_missing_is_left_out():
     results = {
-        d: {e.who.name: Result(True, 2.0, 1.0, 1.0, 1.0) for e in entries(QUICK, d, None, None)} for d in DENSITIES
+        d: {e.who.name: Result(True, (2.0,), 1.0, 1.0) for e in entries(QUICK, d, None, None)} for d in DENSITIES
     }
     assert not [name for name in ratios_of(results) if "bytewax" in name or "flink" in name]
+
+
+def test_a_ratio_compares_turns_of_the_same_round():
+    one, other = Result(True, (8.0, 2.0, 6.0), 1.0, 1.0), Result(True, (4.0, 1.0), 1.0, 1.0)
+    assert one.ratio(other) == 2.0
