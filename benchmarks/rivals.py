@@ -14,12 +14,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.support.report import Report, main, say
 from benchmarks.support.rivals_contest import (
     DUCKDB,
     EMBEDDED,
     EMBEDDED_ALL,
+    ROUNDS,
     SPARK,
     SPARK_JOIN,
     Contestant,
@@ -81,14 +83,11 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
 
 def _measure(scale: Scale, folder: Path) -> Report:
     bytewax, flink = find_bytewax(), find_flink()
+    data = {d: Readings(folder / str(d), d, scale.rows, scale.files) for d in DENSITIES}
     results: dict[int, dict[str, Result]] = {}
-    pairs = 0
-    for density in DENSITIES:
-        readings = Readings(folder / str(density), density, scale.rows, scale.files)
+    for density, readings in data.items():
         readings.write()
         results[density] = hold(readings, entries(scale, density, bytewax, flink), enough=scale.enough)
-        pairs = readings.pairs(scale.files)
-        shutil.rmtree(readings.folder)
     backlog = Readings(folder / "backlog", BACKLOG_DENSITY, scale.backlog, 20)
     backlog.write()
     of_backlog = hold(backlog, [Entry(EMBEDDED, 20), Entry(SPARK, 20)], enough=scale.enough)
@@ -100,12 +99,13 @@ def _measure(scale: Scale, folder: Path) -> Report:
         all(r.right for some in (*results.values(), of_backlog) for r in some.values()),
         {
             **ratios_of(results),
+            "density_1000_vs_10": _density_ratio(data[1_000], data[10]),
             "spark_vs_embedded": of_backlog["spark"].ratio(of_backlog["embedded"]),
             **start_ratios,
         },
         {
             # Processor time, so that it is that of one core, however many the runtime uses.
-            "pairs_per_s": pairs / results[DENSITIES[-1]]["embedded_all"].processor,
+            "pairs_per_s": data[DENSITIES[-1]].pairs(scale.files) / results[DENSITIES[-1]]["embedded_all"].processor,
             **start_figures,
             **figures_of(results),
             **{f"{name}_backlog_rows_per_s": r.rate for name, r in of_backlog.items()},
@@ -127,13 +127,20 @@ def entries(scale: Scale, density: int, bytewax: Contestant | None, flink: Conte
 
 def ratios_of(results: Results) -> dict[str, float]:
     """Return the ratios between contestants that took part."""
-    ratios = {
+    return {
         name: results[d][ours].ratio(results[d][theirs])
         for name, (d, ours, theirs) in RATIOS.items()
         if ours in results[d] and theirs in results[d]
     }
-    dense, sparse = results[DENSITIES[-1]]["embedded"], results[DENSITIES[0]]["embedded"]
-    return {**ratios, "density_1000_vs_10": dense.rate / sparse.rate}
+
+
+def _density_ratio(dense: Readings, sparse: Readings) -> float:
+    """Compare two densities in turns of their own, right after each other."""
+    turns = [
+        [hold(readings, [Entry(EMBEDDED, readings.files)], enough=0)["embedded"] for readings in (dense, sparse)]
+        for _ in range(ROUNDS)
+    ]
+    return median(of_dense.ratio(of_sparse) for of_dense, of_sparse in turns)
 
 
 def figures_of(results: Results) -> dict[str, float]:

@@ -112,7 +112,6 @@ def test_all_keys_are_there():
     assert set(ratios_of(results)) == {
         *(f"{ours}_vs_bytewax_{d}" for ours in ("embedded", "embedded_all") for d in (10, 100, 1000)),
         *("embedded_vs_duckdb_batch_100", "spark_vs_flink_10", "spark_vs_flink_1000", "spark_vs_spark_join_100"),
-        "density_1000_vs_10",
     }
     assert figures_of(results)["flink_1000_rows_per_s"] == 2.0
     assert as_table(results).count("\n") == 7
