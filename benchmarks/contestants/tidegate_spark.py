@@ -1,0 +1,18 @@
+"""Tidegate on a Spark session with two cores."""
+
+from __future__ import annotations
+
+from benchmarks.contestants.protocol import Alarms, Data, Task, compete
+from benchmarks.contestants.tidegate_program import alarms_of, alert
+from tidegate.runtime.spark.session import start_spark
+from tidegate.session import Session
+
+
+def run(task: Task, data: Data) -> Alarms:
+    with Session(spark=start_spark("local[2]", name="benchmark")) as session:
+        return alarms_of(session.sql(alert(task, data), once=True))
+
+
+if __name__ == "__main__":
+    compete(run)
+    start_spark("local[2]").stop()
