@@ -458,7 +458,7 @@ def test_a_query_that_would_need_unbounded_state(command):
 
 
 def test_a_checkpoint_of_another_program(command):
-    assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state", "--buckets", "1")[0] == 0
 
     def refused(*differences: str) -> tuple[int, str]:
         message = "error[D303]: the checkpoint …/state belongs to another program or other settings"
@@ -480,7 +480,7 @@ def test_a_checkpoint_of_another_program(command):
 
 
 def test_a_state_file_that_is_damaged_or_lost(command, tmp_path):
-    assert command(stream("good.csv") + COUNT, "--checkpoint", "state")[0] == 0
+    assert command(stream("good.csv") + COUNT, "--checkpoint", "state", "--buckets", "1")[0] == 0
     (file,) = state_files(tmp_path / "state")
     damage(file)
     assert command(stream("good.csv") + COUNT, "--checkpoint", "state") == said(

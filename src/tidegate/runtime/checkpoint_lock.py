@@ -86,9 +86,9 @@ class CheckpointLock:
             if known is not None:
                 self._system.delete_file(self._path)
             self._create()
-        except FileExistsError as error:
-            raise _in_use_error(self.root, self._read() or self.owner) from error
         except OSError as error:
+            if isinstance(error, FileExistsError) and (other := self._read()) is not None:
+                raise _in_use_error(self.root, other) from error
             raise DataError("D305", f"the checkpoint {self.root} cannot be written: {error}") from error
 
     def _create(self) -> None:
