@@ -31,6 +31,8 @@ from tidegate.runtime.spark.master import (
 LOG = "TIDEGATE_SPARK_LOG"
 """Environment variable with the level of Spark's log on standard error."""
 LOG_LEVELS = ("off", "error", "warn", "info", "debug")
+UI = "TIDEGATE_SPARK_UI"
+"""Environment variable with the port of Spark's own page on this machine; without it there is none."""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -121,6 +123,8 @@ def settings_for(master: str) -> dict[str, str]:
     """Return all settings of a session on the master."""
     settings = SETTINGS | DRIVER_SETTINGS
     settings |= LOCAL_SETTINGS if master.startswith("local") else CLUSTER_SETTINGS
+    if port := os.environ.get(UI):
+        settings |= {"spark.ui.enabled": "true", "spark.ui.port": port}
     return settings | LOOPBACK_SETTINGS if is_on_loopback(master) else settings
 
 

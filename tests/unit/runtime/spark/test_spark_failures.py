@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from tidegate.errors import DataError
 from tidegate.runtime.spark.failures import explain_failure
 from tidegate.runtime.spark.master import check_master
-from tidegate.runtime.spark.session import start_spark
+from tidegate.runtime.spark.session import settings_for, start_spark
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times: {0}
 Traceback (most recent call last):
@@ -69,6 +69,13 @@ def test_of_several_masters_one_that_answers_is_enough(closed_port):
 )
 def test_other_masters_are_not_probed(master):
     check_master(master)
+
+
+def test_sparks_own_page_is_there_when_asked_for(monkeypatch):
+    monkeypatch.delenv("TIDEGATE_SPARK_UI", raising=False)
+    assert settings_for("local[2]")["spark.ui.enabled"] == "false"
+    monkeypatch.setenv("TIDEGATE_SPARK_UI", "4141")
+    assert (settings_for("local[2]")["spark.ui.enabled"], settings_for("local[2]")["spark.ui.port"]) == ("true", "4141")
 
 
 def test_an_unknown_level_of_sparks_log_is_an_error(monkeypatch):
