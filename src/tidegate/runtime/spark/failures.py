@@ -15,10 +15,13 @@ RESTART_HINT = "start the same command again: with --checkpoint it resumes where
 UNEXPLAINED = "D401"
 """Code for an error of Spark whose cause is unknown."""
 
+LOST_WORKERS = "D404"
+"""Code for Python workers, or their daemon, that ended again and again."""
+
 _OURS = re.compile(r"tidegate\.errors\.\w+: error\[(\w+)\]: (.*)(?:\n\s+= hint: (.*))?")
 
 
-_LOST_WORKERS = re.compile(r"Python worker exited unexpectedly|daemon's stdout and terminated|failed to connect back")
+_LOST_WORKERS = re.compile(r"Python worker exited unexpectedly|daemon's stdout|failed to connect back")
 
 
 def explain_failure(error: Exception) -> TidegateError | None:
@@ -39,7 +42,7 @@ def _explain_spark(error: Exception) -> TidegateError:
     if _LOST_WORKERS.search(text):
         message = "Python workers of Spark were killed or crashed several times in one step; the checkpoint is intact"
         hint = f"do they run out of memory? With more buckets each holds less. {RESTART_HINT.capitalize()}"
-        return DataError("D404", message, hint=hint)
+        return DataError(LOST_WORKERS, message, hint=hint)
     return DataError(UNEXPLAINED, f"Spark ended the query: {reason_of(error)}", hint=_LOG)
 
 

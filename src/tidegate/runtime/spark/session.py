@@ -16,7 +16,13 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import DataError
-from tidegate.runtime.spark.failures import explain_failure, missing_tidegate_error, not_started_error, reason_of
+from tidegate.runtime.spark.failures import (
+    LOST_WORKERS,
+    explain_failure,
+    missing_tidegate_error,
+    not_started_error,
+    reason_of,
+)
 from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS, discard_java, kill_java
 from tidegate.runtime.spark.java import ensure_java, quiet_home
 from tidegate.runtime.spark.master import (
@@ -113,7 +119,8 @@ def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
         told = explain_failure(error)
         if told is None:
             raise
-        raise told from error
+        # A daemon that ends before its first task could not import Tidegate.
+        raise (missing_tidegate_error() if told.code == LOST_WORKERS else told) from error
     if not all(found):
         raise missing_tidegate_error()
     _equipped.add(context.applicationId)

@@ -91,7 +91,7 @@ def test_an_unknown_level_of_sparks_log_is_an_error(monkeypatch):
         ("ModuleNotFoundError: No module named 'tidegate'", "D405", "cannot import tidegate"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "D404", "killed or crashed"),
         (
-            "SparkException: EOFException while reading tidegate.runtime.spark.daemon's stdout and terminated with",
+            "SparkException: EOFException while reading the port from tidegate.runtime.spark.daemon's stdout.",
             "D404",
             "killed or crashed",
         ),
