@@ -58,6 +58,10 @@ class Inbox:
         batches = {address: list(some) for address, some in self.batches.items()}
         return replace(self, batches=batches, watermarks=dict(self.watermarks))
 
+    def count_rows(self, stage: int) -> int:
+        """Return the number of elements for a stage."""
+        return sum(len(batch) for (number, _), some in self.batches.items() if number == stage for batch in some)
+
     def add_parcel(self, parcel: Parcel) -> None:
         self.batches.setdefault(parcel.to, []).append(parcel.batch)
 

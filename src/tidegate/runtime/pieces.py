@@ -110,7 +110,8 @@ def _run_once(part: Part, inboxes: Sequence[Inbox], states: States, most: int | 
             return run_stage(stage, state, inbox, made, part.buckets, most_pairs=most), made
 
         running = [inbox for bucket, inbox in by_bucket.items() if runs_in(stage, bucket)]
-        for inbox, (state, made) in zip(running, map_in_threads(run_bucket, running), strict=True):
+        rows = sum(inbox.count_rows(stage.number) for inbox in running)
+        for inbox, (state, made) in zip(running, map_in_threads(run_bucket, running, rows=rows), strict=True):
             after[stage.number, inbox.bucket] = state
             for parcel in made.parcels:
                 _route_parcel(parcel, by_bucket if parcel.to[0] in numbers else {}, out)

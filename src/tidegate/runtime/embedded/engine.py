@@ -91,7 +91,8 @@ class Engine:
         now = self.job.arrival_time(self.watermarks) if now is None else now
         self.spreads = {}
         arriving = [(stream, batch) for stream, batches in raw.items() for batch in batches]
-        for stream, ingested in map_in_threads(lambda each: self._decode(*each, now), arriving):
+        rows = sum(batch.num_rows for _, batch in arriving)
+        for stream, ingested in map_in_threads(lambda each: self._decode(*each, now), arriving, rows=rows):
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
