@@ -34,7 +34,7 @@ def test_the_first_error_is_raised(two_cores):
     def fail(number: int) -> None:
         raise ValueError(str(number))
 
-    with pytest.raises(ValueError, match="^1$"):
+    with pytest.raises(ValueError, match=r"^1$"):
         map_in_threads(fail, [1, 2], rows=MANY)
 
 
