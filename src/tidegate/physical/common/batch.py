@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Batch:
         return len(self.start)
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def empty(schema: Schema) -> Batch:
         none = np.empty(0, np.int64)
         return Batch(none, none, pa.RecordBatch.from_pylist([], schema=schema.arrow))
