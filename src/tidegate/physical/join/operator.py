@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,8 @@ import pyarrow as pa
 from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch, concat, concat_columns
-from tidegate.physical.common.condition_columns import NO_COLUMNS, Condition
-from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
-from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step, TooManyPairs
-from tidegate.physical.join.kernels.condition_search import search_condition
 from tidegate.physical.join.kernels.runs import Run
 from tidegate.physical.join.kernels.search import Probe, search
 from tidegate.physical.join.kernels.terms import Combine, Term
@@ -30,6 +27,9 @@ from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_e
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
+
+if TYPE_CHECKING:
+    from tidegate.physical.common.condition_columns import Condition
 
 MOST_ROWS_BOUNDED = 16
 """Number of rows of a run, for each row that searches in it, up to which the bounds of its values are computed."""
@@ -147,8 +147,15 @@ def _plan_join(join: JoinOperator) -> JoinPlan:
         tuple(_term_from_left(t) for t in residual.terms),
         tuple(_term_from_right(t) for t in residual.terms),
         join.most_pairs,
-        None if residual.rest == TRUE else compile_condition(join.residual, names, computes_loads=False),
+        None if residual.rest == TRUE else _compile_condition(join.residual, names),
     )
+
+
+def _compile_condition(residual: Expression, names: tuple[frozenset[str], frozenset[str]]) -> Condition | None:
+    # Imported when needed: it imports Numba, which `check` and `explain` do without.
+    from tidegate.physical.common.conditions import compile_condition
+
+    return compile_condition(residual, names, computes_loads=False)
 
 
 def _term_from_left(term: PairTerm) -> Term:
@@ -184,6 +191,10 @@ class _Search:
 
     def _decide_pairs(self, condition: Condition, most: int) -> Iterator[tuple[Pairs, float]]:
         """Yield the pairs for which the residual is true or fails, as `find_pairs` does."""
+        from tidegate.physical.common.condition_columns import NO_COLUMNS
+        from tidegate.physical.common.kernels.condition_search import ConditionInputs
+        from tidegate.physical.join.kernels.condition_search import search_condition
+
         mine, other = self._sides
         payloads = [side.payload(run, side.schema.names) for side, run in ((mine, self.new), (other, self.run))]
         columns = condition.columns(payloads if self.is_left else payloads[::-1])

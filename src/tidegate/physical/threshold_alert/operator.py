@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +30,8 @@ from tidegate.expressions.evaluate import Evaluation, evaluate
 from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
-from tidegate.physical.common.condition_columns import Condition
-from tidegate.physical.common.conditions import compile_condition
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
-from tidegate.physical.common.kernels.condition_search import ConditionInputs
 from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
 from tidegate.physical.threshold_alert import control
 from tidegate.physical.threshold_alert.control import (
@@ -41,7 +39,6 @@ from tidegate.physical.threshold_alert.control import (
     ThresholdAlertRecord,
     ThresholdAlertReport,
 )
-from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
 from tidegate.physical.threshold_alert.kernels.combinations import (
     Members,
     Nearness,
@@ -53,6 +50,9 @@ from tidegate.physical.threshold_alert.shedding import Judging
 from tidegate.physical.threshold_alert.state import Side, ThresholdAlertState, load_with_inputs
 from tidegate.schema import Schema
 from tidegate.time import CHRONON, FOREVER
+
+if TYPE_CHECKING:
+    from tidegate.physical.common.condition_columns import Condition
 
 MOST_COMBINATIONS = 1_000_000
 """Number of combinations that are judged together."""
@@ -188,6 +188,8 @@ class _Alarms:
 
 def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | None) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; with `judging`, only from the combinations it chooses."""
+    from tidegate.physical.common.conditions import compile_condition
+
     sides = [scene.sides[member] for member in alert.members]
     names = tuple(frozenset(side.batch.columns.schema.names) for side in sides)
     condition = compile_condition(alert.condition, names, computes_loads=True) if judging is None else None
@@ -217,6 +219,9 @@ def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | No
 
 def _search_alarms(alert: Alert, condition: Condition, sides: Sequence[Side], members: Members) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; the condition is decided while they are searched."""
+    from tidegate.physical.common.kernels.condition_search import ConditionInputs
+    from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
+
     columns, start = condition.columns([side.batch.columns for side in sides]), 0
     bounds = condition.bounds(columns)
     inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)

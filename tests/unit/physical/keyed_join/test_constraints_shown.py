@@ -29,7 +29,8 @@ def stream(folder: Path, name: str, said: str, key: str = "pid BIGINT", *, last:
         file = folder / name / f"{number}.csv"
         file.write_text("\n".join([f"{column},size,at", *lines[number * 50 : number * 50 + 50]]))
         os.utime(file, (number, number))
-    return f"CREATE STREAM {name} ({key}, size INT, at BIGINT) FROM '{folder / name}' TIMESTAMP BY at {said};\n"
+    text = f"CREATE STREAM {name} ({key}, size INT, at BIGINT) FROM '{folder / name}' TIMESTAMP BY at {said}"
+    return text + " WITH (files_per_batch = 1);\n"
 
 
 def joined(where: str = "b.pid = c.pid", window: str = LONG, *, one: str = "b") -> str:
