@@ -24,7 +24,7 @@ KEYS = 100
 BEGIN = 1_767_225_600_000_000
 REACH = 30_000_000
 ALARMS = 400
-"""So many combinations cross the threshold, on average."""
+"""Average number of combinations that cross the threshold."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 Two streams of readings of 100 keys; an alarm is a pair of one key, at most 30 seconds apart, whose sum is above a
 threshold. In a window of one minute, the time in which a reading can meet others, come 10, 100 or 1,000 readings of
-a key and stream. Every contestant runs in a process of its own and reads the same CSV rows; its start-up is told
+a key and stream. Every contestant runs in a process of its own and reads the same CSV rows; its start-up is kept
 apart from its rate. Bytewax and Flink get environments of their own, in the folder that TIDEGATE_BENCH_ENVS names,
 or in ~/.cache/tidegate-bench. Last come commands: how long they take to start. --quick takes some minutes.
 """

@@ -94,7 +94,7 @@ class Bench:
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
     def steady(self, lasted: list[float], rows: int, batches: int | None = None) -> float:
-        """Rows per second of the batches after the first ones, of so many in all if some were not finished.
+        """Rows per second of the batches after the first ones, or of `batches` in all if some were not finished.
 
         `lasted` has the seconds of each finished batch.
         """
