@@ -58,7 +58,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latencies in milliseconds, the number of alarms, the rows per second of the run, and whether its alarms are right."""
+    """Latencies in milliseconds, alarms, rows per second of the run, and whether its alarms are right."""
 
     p50: float
     p99: float
