@@ -13,6 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -284,9 +285,10 @@ def kill_workers(process: Process, run: Run) -> None:
     for step in range(FILES - 3, FILES):
         process.wait_until(run.record(step).exists)
         family = descendants(process.popen.pid)
-        daemon = next(pid for pid, command in family.items() if "-m tidegate.runtime.spark.daemon" in command)
-        for pid in descendants(daemon):
-            os.kill(pid, signal.SIGKILL)
+        daemons = {pid for pid, command in family.items() if "-m tidegate.runtime.spark.daemon" in command}
+        for pid in {worker for daemon in daemons for worker in descendants(daemon)}:
+            with suppress(ProcessLookupError):  # the run may have ended meanwhile
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_what_is_lost_or_told_to_stop_says_so_leaves_nothing_running_and_goes_on_when_started_again(
