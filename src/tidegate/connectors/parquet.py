@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,9 +18,14 @@ from tidegate.connectors.file_ranges import find_file_ranges, open_listed_file
 from tidegate.connectors.files import File, FileSet, to_bad_file_error
 from tidegate.connectors.formats import Format, check_options
 from tidegate.connectors.origins import with_places
-from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
+from tidegate.connectors.ranges import FileMark, Point, SourcePosition, SourceRange
 from tidegate.connectors.typed_columns import check_column, check_schema, typed_decoder
 from tidegate.errors import BadFileError, DataError
+
+SECONDS_TO_WRITE = 10
+"""A file that is not complete and has not changed for so long is damaged."""
+_MAGICS = (b"PAR1", b"PARE")
+"""Last bytes of Parquet files, plain and encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,19 @@ class ParquetSource:
         return typed_decoder(self.stream, columns)
 
     def find_ranges(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
-        return find_file_ranges(self.files, position, growing=growing, appendable=False)
+        found = find_file_ranges(self.files, position, growing=growing, appendable=False)
+        return [each for each in found if not self._is_being_written(each)] if growing else found
+
+    def _is_being_written(self, listed: SourceRange) -> bool:
+        """Return whether a local file has changed just now and does not end as a Parquet file must."""
+        now, mark = time.time_ns(), listed.mark
+        if mark is None or not self.files.is_local or now - mark.changed > SECONDS_TO_WRITE * 1e9:
+            return False
+        file = self.files.find(listed.part)
+        if file is None or FileMark(file.size, file.changed) != mark or file.size < len(_MAGICS[0]):
+            return True
+        with self.files.open(file, offset=file.size - len(_MAGICS[0])) as data:
+            return data.read(len(_MAGICS[0])) not in _MAGICS
 
     def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
         """Split a range at the row groups of its file."""

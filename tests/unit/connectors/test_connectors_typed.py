@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,6 +18,7 @@ from support.reading import progress_of, read_rows
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.decode import DecodedBatch
 from tidegate.connectors.memory import MemorySource
+from tidegate.connectors.ranges import START
 from tidegate.connectors.source import open_source
 from tidegate.connectors.typed_columns import cast_column, typed_decoder
 from tidegate.errors import DataError
@@ -168,6 +170,21 @@ def test_a_table_is_read_in_pieces_and_resumed():
 
 def write(path, table: pa.Table, **options) -> None:
     pq.write_table(table, path, **options)
+
+
+def test_a_live_run_waits_for_a_parquet_file_that_is_being_written(tmp_path):
+    write(tmp_path / "whole.parquet", pa.table({"t": [1], "v": [1], "s": ["x"]}))
+    data = (tmp_path / "whole.parquet").read_bytes()
+    source = open_source(stream(tmp_path))
+    late = tmp_path / "late.parquet"
+    for written in (0, 3, len(data) - 1):
+        late.write_bytes(data[:written])
+        assert [each.part for each in source.find_ranges(START, growing=True)] == ["whole.parquet"]
+        assert len(source.find_ranges(START, growing=False)) == 2  # the last listing takes what is there
+    os.utime(late, (1, 1))
+    assert len(source.find_ranges(START, growing=True)) == 2  # nobody writes it any more
+    late.write_bytes(data)
+    assert len(source.find_ranges(START, growing=True)) == 2
 
 
 def test_parquet_files_resume_at_any_row_and_new_ones_are_found(tmp_path):

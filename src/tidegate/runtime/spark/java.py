@@ -120,7 +120,7 @@ def _bundled_home() -> str:
 def _shim_home(name: str, script: str) -> Path:
     """Return a folder whose bin/java is the script: in the user's cache, or temporary if there is no cache."""
     try:
-        return _write_shim(_cache_folder() / name, script)
+        return _write_shim(cache_folder() / name, script)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         log.info("no cache for the Java shim: %s", error)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-"))
@@ -128,7 +128,7 @@ def _shim_home(name: str, script: str) -> Path:
     return _write_shim(folder / name, script)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """Return the user's cache folder by the XDG rules, which ignore a relative path."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "tidegate"

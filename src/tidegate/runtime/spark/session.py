@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import DataError
+from tidegate.runtime.spark.class_archive import archive_options
 from tidegate.runtime.spark.failures import (
     LOST_WORKERS,
     explain_failure,
@@ -55,8 +56,9 @@ SETTINGS = {
 }
 
 # The driver runs on this machine with every master.
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 DRIVER_SETTINGS = {
-    "spark.driver.extraJavaOptions": " ".join(
+    JAVA_OPTIONS: " ".join(
         [
             # Without Hadoop's native library each file operation forks a process; VFORK makes that cheap.
             "-Djdk.lang.Process.launchMechanism=VFORK",
@@ -82,19 +84,26 @@ _equipped: set[str] = set()
 """IDs of Spark applications whose workers are known to have Tidegate."""
 
 
-def start_spark(master: str = "local[*]", *, name: str = "tidegate") -> SparkSession:
-    """Start a session on the given master, by default on this machine, or return the active one."""
+def start_spark(
+    master: str = "local[*]", *, name: str = "tidegate", java_options: Sequence[str] | None = None
+) -> SparkSession:
+    """Start a session on the given master, by default on this machine, or return the active one.
+
+    `java_options` are for the Java process of the driver; by default, those that use the class-data archive.
+    """
     _check_log_level()
     check_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_on_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    home = ensure_java()
     settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
+    settings[JAVA_OPTIONS] += "".join(f" {o}" for o in (archive_options(home) if java_options is None else java_options))
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
     with _keep_interrupt_handler(), _convert_start_errors(master, is_new=is_new):
-        with _set_environment(JAVA_HOME=quiet_home(ensure_java())):
+        with _set_environment(JAVA_HOME=quiet_home(home)):
             SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - start Java first, so that it can be killed
         with _require_answer(master) if is_new and is_standalone(master) else nullcontext():
             spark = SparkSession.builder.config(conf=conf).getOrCreate()

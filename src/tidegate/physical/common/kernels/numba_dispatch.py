@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any
 
 import numba
+from numba import types
 from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
@@ -23,7 +24,16 @@ def make_dispatcher(function: Callable[..., Any], stamp: Stamp, options: Mapping
     dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if hasattr(dispatcher, "_cache"):  # not if compilation is disabled
         dispatcher._cache = _KernelCache(function, stamp)  # noqa: SLF001 - there is no public way
+        dispatcher.get_call_template = partial(_find_call, dispatcher.get_call_template)
     return dispatcher
+
+
+def _find_call(find: Callable[[Any, Any], Any], arguments: Sequence[Any], names: Mapping[str, Any]) -> Any:
+    """Find the machine code for a call from another kernel.
+
+    Numba gives a constant a type of its own, and would compile a kernel again for each constant that it is called with.
+    """
+    return find(tuple(types.unliteral(each) for each in arguments), names)
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
