@@ -146,6 +146,19 @@ def constraints(
     print(list_constraints(query, checkpoint))
 
 
+@app.command()
+def prepare() -> None:
+    """Make the first queries start faster: compile what they need, once.
+
+    This compiles the kernels of all features, and stores the classes of Spark's
+    Java process if Spark is installed. It takes a minute or two. Without it, each
+    is compiled when it is first needed.
+    """
+    from tidegate.cli.prepare import prepare_environment
+
+    prepare_environment()
+
+
 app.command()(edge)
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from hashlib import sha256
 from multiprocessing import get_context
+from pathlib import Path
 
+from tidegate.physical.common.kernels.compiled import stamp_of_kernels
+from tidegate.runtime.cache_folders import environment_cache
 from tidegate.runtime.threads import core_count
 
 _STREAMS = """
-CREATE STREAM reading (machine INT, name STRING, value DOUBLE, number BIGINT, at TIMESTAMP) FROM 'r.csv' TIMESTAMP BY at;
+CREATE STREAM reading (machine INT, name STRING, value DOUBLE, number BIGINT, at TIMESTAMP)
+  FROM 'r.csv' TIMESTAMP BY at;
 CREATE STREAM limits (machine INT, name STRING, most DOUBLE, number BIGINT, at TIMESTAMP) FROM 'l.csv' TIMESTAMP BY at;
 CREATE STREAM subscription (id STRING, name STRING, low DOUBLE, high DOUBLE, threshold BIGINT, at TIMESTAMP)
   FROM 's.csv' TIMESTAMP BY at;
@@ -33,7 +38,8 @@ SAMPLES: Mapping[str, str] = {
         SELECT machine, COUNT(*) AS n, SUM(value) AS total, AVG(value) AS mean, MIN(value) AS least, MAX(value) AS most,
                SUM(number) AS numbers FROM reading WINDOW(RANGE 10 SECONDS) GROUP BY machine""",
     "ordered aggregates": """
-        SELECT name, FIRST(value) AS opened, LAST(value) AS closed, MEDIAN(value) AS middle, COUNT(DISTINCT machine) AS n
+        SELECT name, FIRST(value) AS opened, LAST(value) AS closed, MEDIAN(value) AS middle,
+               COUNT(DISTINCT machine) AS n
         FROM reading WINDOW(RANGE 1 MINUTE SLIDE 1 MINUTE) GROUP BY name""",
     "relations": """
         SELECT DISTINCT name FROM reading WINDOW(RANGE 10 SECONDS)
@@ -61,13 +67,24 @@ SAMPLES: Mapping[str, str] = {
 def prepare_kernels() -> Iterator[str]:
     """Compile the kernels of all samples, in as many processes as there are cores; yield each feature when it is done.
 
-    Processes, because a compilation keeps all threads of its process from compiling.
+    Processes, because a compilation keeps all threads of its process from compiling. What was compiled already, for
+    the same sources, is left out.
     """
+    done_before = _note_of_kernels()
+    if done_before.is_file():
+        return
     with ProcessPoolExecutor(core_count(), mp_context=get_context("spawn")) as pool:
         running = {pool.submit(prepare_sample, feature): feature for feature in SAMPLES}
         for done in as_completed(running):
             done.result()
             yield running[done]
+    done_before.parent.mkdir(parents=True, exist_ok=True)
+    done_before.touch()
+
+
+def _note_of_kernels() -> Path:
+    """Return the path of an empty file that exists if these kernels are compiled."""
+    return environment_cache() / f"kernels-{sha256(repr(stamp_of_kernels()).encode()).hexdigest()[:12]}"
 
 
 def prepare_sample(feature: str) -> None:

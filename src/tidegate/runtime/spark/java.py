@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import InternalError
+from tidegate.runtime.cache_folders import user_cache
 
 log = logging.getLogger(__name__)
 
@@ -120,18 +121,12 @@ def _bundled_home() -> str:
 def _shim_home(name: str, script: str) -> Path:
     """Return a folder whose bin/java is the script: in the user's cache, or temporary if there is no cache."""
     try:
-        return _write_shim(cache_folder() / name, script)
+        return _write_shim(user_cache() / name, script)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         log.info("no cache for the Java shim: %s", error)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return _write_shim(folder / name, script)
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder by the XDG rules, which ignore a relative path."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "tidegate"
 
 
 def _write_shim(home: Path, script: str) -> Path:

@@ -99,7 +99,9 @@ def start_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     home = ensure_java()
     settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
-    settings[JAVA_OPTIONS] += "".join(f" {o}" for o in (archive_options(home) if java_options is None else java_options))
+    settings[JAVA_OPTIONS] += "".join(
+        f" {o}" for o in (archive_options(home) if java_options is None else java_options)
+    )
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
     with _keep_interrupt_handler(), _convert_start_errors(master, is_new=is_new):

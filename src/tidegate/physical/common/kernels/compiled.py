@@ -74,12 +74,13 @@ def _make_dispatcher(kernel: Kernel) -> Any:
 def _stamp_of_sources(folder: str) -> Stamp:
     """Return the stamp of all kernels, and of the sources next to a kernel that is in another folder."""
     if folder.startswith(_PHYSICAL) and folder != _PHYSICAL:
-        return _stamp_of_kernels()
-    return _stamp_of_kernels() + _stamp_of_folder(folder)
+        return stamp_of_kernels()
+    return stamp_of_kernels() + _stamp_of_folder(folder)
 
 
 @cache
-def _stamp_of_kernels() -> Stamp:
+def stamp_of_kernels() -> Stamp:
+    """Return the stamp of the sources of all kernels."""
     folders = (os.path.join(each.path, "kernels") for each in os.scandir(_PHYSICAL) if each.is_dir())  # noqa: PTH118
     return tuple(sorted(file for each in folders if os.path.isdir(each) for file in _stamp_of_folder(each)))  # noqa: PTH112
 
