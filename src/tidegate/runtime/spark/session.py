@@ -57,17 +57,15 @@ SETTINGS = {
 
 # The driver runs on this machine with every master.
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-DRIVER_SETTINGS = {
-    JAVA_OPTIONS: " ".join(
-        [
-            # Without Hadoop's native library each file operation forks a process; VFORK makes that cheap.
-            "-Djdk.lang.Process.launchMechanism=VFORK",
-            "-XX:+UseParallelGC",
-            f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
-        ]
-    ),
-}
+DRIVER_OPTIONS = (
+    # Without Hadoop's native library each file operation forks a process; VFORK makes that cheap.
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+    "-XX:+UseParallelGC",
+    f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
+)
 
+# On one machine, Java only moves rows between Python workers. Its second compiler would take longer than it saves.
+LOCAL_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 LOCAL_SETTINGS = {"spark.driver.memory": "2g"}
 
 LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -99,9 +97,8 @@ def start_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     home = ensure_java()
     settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
-    settings[JAVA_OPTIONS] += "".join(
-        f" {o}" for o in (archive_options(home) if java_options is None else java_options)
-    )
+    more = archive_options(home) if java_options is None else java_options
+    settings[JAVA_OPTIONS] = " ".join([settings[JAVA_OPTIONS], *more])
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
     with _keep_interrupt_handler(), _convert_start_errors(master, is_new=is_new):
@@ -139,8 +136,9 @@ def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
 
 def settings_for(master: str) -> dict[str, str]:
     """Return all settings of a session on the master."""
-    settings = SETTINGS | DRIVER_SETTINGS
-    settings |= LOCAL_SETTINGS if master.startswith("local") else CLUSTER_SETTINGS
+    is_local = master.startswith("local")
+    settings = SETTINGS | (LOCAL_SETTINGS if is_local else CLUSTER_SETTINGS)
+    settings[JAVA_OPTIONS] = " ".join(DRIVER_OPTIONS + (LOCAL_OPTIONS if is_local else ()))
     if port := os.environ.get(UI):
         settings |= {"spark.ui.enabled": "true", "spark.ui.port": port}
     return settings | LOOPBACK_SETTINGS if is_on_loopback(master) else settings
