@@ -7,6 +7,7 @@ import gc
 
 from pyspark.daemon import manager
 
+import tidegate.physical.common.kernels.numba_dispatch
 import tidegate.runtime.spark.tasks  # noqa: F401 - imported for the workers
 
 if __name__ == "__main__":

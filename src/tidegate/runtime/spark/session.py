@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -105,6 +105,9 @@ def start_spark(
         with _set_environment(JAVA_HOME=quiet_home(home)):
             SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - start Java first, so that it can be killed
         with _require_answer(master) if is_new and is_standalone(master) else nullcontext():
+            context = SparkContext.getOrCreate(conf)
+            if is_new and master.startswith("local"):
+                threading.Thread(target=_start_workers, args=[context], name="tidegate-workers", daemon=True).start()
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         if is_new:
             wait_for_executor(spark, master)
@@ -112,6 +115,12 @@ def start_spark(
         _equipped.add(spark.sparkContext.applicationId)
     _silence_accumulators(spark)
     return spark
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Run a job that does nothing: Python workers start, and import, while the rest of the session is made."""
+    with suppress(Exception):  # a session that fails or ends meanwhile needs no workers
+        context.parallelize([0], 1).map(bool).collect()
 
 
 def check_workers(spark: SparkSession, module: str = "tidegate") -> None:
