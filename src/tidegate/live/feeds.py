@@ -1,0 +1,166 @@
+"""Results of live queries on their way to subscribers, in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+MOST_ROWS = 100_000
+"""Rows that wait for one subscriber. If it is slower than the query, it loses the oldest rows."""
+
+
+class ResultFeed:
+    """Results of one query for one subscriber, from the moment it subscribed.
+
+    A run never waits for a subscriber: if more than `most_rows` rows wait, the oldest are dropped and counted.
+    After the end of the feed, rows that wait can still be read.
+
+    Examples
+    --------
+    >>> feed = ResultFeed(pa.schema({"n": pa.int64()}), most_rows=2)
+    >>> feed.offer(pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
+    >>> feed.close()
+    >>> [batch.to_pydict() for batch in feed], feed.dropped
+    ([{'n': [2, 3]}], 1)
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        most_rows: int = MOST_ROWS,
+        on_close: Callable[[ResultFeed], None] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.dropped = 0
+        """Rows that were dropped because they were not read in time."""
+        self.error: BaseException | None = None
+        """Error of the run, if that ended the feed."""
+        self._most_rows, self._on_close = most_rows, on_close
+        self._waiting: deque[pa.RecordBatch] = deque()
+        self._rows = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+        self._on_change: Callable[[], None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """True if no more rows arrive: the query or the run ended, or the subscriber closed the feed."""
+        return self._is_closed
+
+    def offer(self, rows: pa.RecordBatch) -> None:
+        """Add rows, without waiting; drop the oldest if there are too many."""
+        with self._changed:
+            if self._is_closed or rows.num_rows == 0:
+                return
+            self._waiting.append(rows)
+            self._rows += rows.num_rows
+            self._drop_oldest()
+        self._announce_change()
+
+    def next(self, timeout: float | None) -> pa.RecordBatch | None:
+        """Return the next rows; None if there are none within the timeout, or the feed is closed and empty."""
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while not self._waiting:
+                left = None if until is None else until - time.monotonic()
+                if self._is_closed or (left is not None and left <= 0):
+                    return None
+                self._changed.wait(left)
+            rows = self._waiting.popleft()
+            self._rows -= rows.num_rows
+            return rows
+
+    def call_on_change(self, on_change: Callable[[], None]) -> None:
+        """Set the function to call, in the thread of the run, when rows arrive or the feed ends; it must not wait."""
+        self._on_change = on_change
+        on_change()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the feed because the query ended, or the run failed with an error."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed, self.error = True, error
+        self._announce_change()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    def close(self) -> None:
+        """Unsubscribe. May be called several times."""
+        self.end()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (rows := self.next(None)) is not None:
+            yield rows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _drop_oldest(self) -> None:
+        while (excess := self._rows - self._most_rows) > 0:
+            oldest = self._waiting.popleft()
+            lost = min(excess, oldest.num_rows)
+            if lost < oldest.num_rows:
+                self._waiting.appendleft(oldest.slice(lost))
+            self._rows -= lost
+            self.dropped += lost
+
+    def _announce_change(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+        if self._on_change is not None:
+            self._on_change()
+
+
+class FeedBoard:
+    """All subscriptions to the queries of a session, by query. Threads may use it at the same time."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, tuple[ResultFeed, ...]] = {}
+        self._lock = threading.Lock()
+
+    def subscribe(self, query: str, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> ResultFeed:
+        feed = ResultFeed(schema, most_rows=most_rows, on_close=lambda closed: self._remove(query, closed))
+        with self._lock:
+            self._feeds[query] = (*self._feeds.get(query, ()), feed)
+        return feed
+
+    def publish(self, query: str, rows: pa.RecordBatch) -> None:
+        """Offer rows to all subscribers of a query."""
+        for feed in self._feeds.get(query, ()):
+            feed.offer(rows)
+
+    def end_query(self, query: str) -> None:
+        """End the feeds of a query that was dropped."""
+        for feed in self._feeds.get(query, ()):
+            feed.end()
+
+    def end_all(self, error: BaseException | None = None) -> None:
+        """End all feeds, because the run ended or failed."""
+        for query in list(self._feeds):
+            for feed in self._feeds.get(query, ()):
+                feed.end(error)
+
+    def count(self, query: str) -> int:
+        """Return the number of subscribers of a query."""
+        return len(self._feeds.get(query, ()))
+
+    def _remove(self, query: str, closed: ResultFeed) -> None:
+        with self._lock:
+            left = tuple(feed for feed in self._feeds.get(query, ()) if feed is not closed)
+            if left:
+                self._feeds[query] = left
+            else:
+                self._feeds.pop(query, None)
