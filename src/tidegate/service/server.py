@@ -1,0 +1,95 @@
+"""The server: bound to an address, in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from tidegate.errors import DataError, QueryError
+from tidegate.service.access import Access, is_loopback
+from tidegate.service.app import make_app
+from tidegate.service.live_graph import LiveGraph
+from tidegate.service.subscribers import Subscribers
+
+_BACKLOG = 2048
+_SECONDS_TO_END = 10
+
+
+class Server:
+    """A server that answers from the end of `__init__` until `close`.
+
+    Port 0 is any free port; `url` has the one that was chosen.
+    """
+
+    def __init__(self, live: LiveGraph, access: Access, port: int) -> None:
+        check_access(access)
+        self._socket = _listen(access.host, port)
+        self._subscribers = Subscribers()
+        self._uvicorn = uvicorn.Server(
+            uvicorn.Config(
+                make_app(live, access, self._subscribers),
+                http="h11",
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_SECONDS_TO_END,
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name="tidegate-service", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def close(self) -> None:
+        """Answer the requests that have begun, end all subscriptions, then stop listening."""
+        self._uvicorn.should_exit = True
+        while self._thread.is_alive():
+            # Again and again: a client may subscribe until the server has stopped listening.
+            self._subscribers.end_all()
+            self._thread.join(0.05)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_access(access: Access) -> None:
+    """Refuse to serve other machines without a token."""
+    if access.token is None and not is_loopback(access.host):
+        hint = "name a file with --token-file or set TIDEGATE_TOKEN; or leave out --host to serve this machine only"
+        raise QueryError("Q510", f"to listen on {access.host}, the service needs a token", hint=hint)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise DataError("D501", f"cannot listen on {host}: {error.strerror}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        hint = "choose another --port" if error.errno else None
+        raise DataError("D501", f"cannot listen on {host}:{port}: {error.strerror}", hint=hint) from error
+    return listener
