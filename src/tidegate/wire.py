@@ -26,8 +26,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 
-DROPPED, ERROR = b"dropped", b"error"
-"""Metadata of batches in an Arrow stream of results: rows lost so far, and the error that ended the run."""
+DROPPED, ERROR, ANSWERS = b"dropped", b"error", b"answers"
+"""Metadata of batches in an Arrow stream of results, as JSON: rows lost so far, the error that ended the run, and what
+was answered to statements."""
 
 Json = dict[str, Any]
 

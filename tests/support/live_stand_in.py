@@ -6,7 +6,7 @@ import threading
 
 import pyarrow as pa
 
-from tidegate.catalog.catalog import DropQuery
+from tidegate.catalog.catalog import DropQuery, Program
 from tidegate.language.bind.program import bind
 from tidegate.live.answers import Answer, QueryStatus
 from tidegate.live.feeds import FeedBoard, ResultFeed
@@ -27,20 +27,29 @@ class StandIn:
 
     def execute(self, text: str) -> tuple[Answer, ...]:
         with self._lock:
+            return self._execute(bind(text, self.session.catalog, self.session._running_queries()), text)
+
+    def follow(self, text: str) -> tuple[tuple[Answer, ...], ResultFeed]:
+        with self._lock:
             program = bind(text, self.session.catalog, self.session._running_queries())
-            shown = self.session.answer(program) if program.commands else ""
-            self.session.sql(text, on_rows=self._publish)
-            answers = [Answer("answered", table=pa.table({"plan": shown.splitlines()}))] if shown else []
-            for command in program.commands:
-                if isinstance(command, DropQuery):
-                    del self._statuses[command.name]
-                    self.board.end_query(command.name)
-                    answers.append(Answer(f"dropped query {command.name}", command.name))
-            for query in program.queries:
-                self._statuses[query.name] = QueryStatus(query.name, text, "running", None, 0)
-                self._schemas[query.name] = result_schema(query.plan.schema)
-                answers.append(Answer(f"query {query.name} runs", query.name, warnings=program.warnings))
-            return tuple(answers) or (Answer("done"),)
+            (query,) = program.queries
+            feed = self.board.subscribe(query.name, result_schema(query.plan.schema))
+            return self._execute(program, text), feed
+
+    def _execute(self, program: Program, text: str) -> tuple[Answer, ...]:
+        shown = self.session.answer(program) if program.commands else ""
+        self.session.sql(text, on_rows=self._publish)
+        answers = [Answer("answered", table=pa.table({"plan": shown.splitlines()}))] if shown else []
+        for command in program.commands:
+            if isinstance(command, DropQuery):
+                del self._statuses[command.name]
+                self.board.end_query(command.name)
+                answers.append(Answer(f"dropped query {command.name}", command.name))
+        for query in program.queries:
+            self._statuses[query.name] = QueryStatus(query.name, text, "running", None, 0)
+            self._schemas[query.name] = result_schema(query.plan.schema)
+            answers.append(Answer(f"query {query.name} runs", query.name, warnings=program.warnings))
+        return tuple(answers) or (Answer("done"),)
 
     def queries(self) -> tuple[QueryStatus, ...]:
         return tuple(self._statuses.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tidegate import __version__
 from tidegate.errors import InternalError, TidegateError, suggest_name
 from tidegate.live.answers import QueryStatus
+from tidegate.live.feeds import ResultFeed
 from tidegate.runtime.job import QueryState
 from tidegate.service.follow import FeedResponse
 from tidegate.service.formats import choose_format
@@ -33,6 +34,8 @@ class Endpoints:
 
     async def run_statements(self, request: Request) -> Response:
         self._refuse_if_ended()
+        if request.query_params.get("follow") == "true":
+            return await self._run_and_follow(request)
         async with self._statements.place():
             text = await read_text(request)
             answers = await self._statements.call(self._live.execute, text)
@@ -62,9 +65,7 @@ class Endpoints:
         self._subscribers.check_room()
         status = await self._find_query(request)
         feed = await self._questions.call(self._live.subscribe, status.name)
-        self._subscribers.join(feed)
-        shown = choose_format(request.headers.get("accept", ""), feed.schema)
-        return FeedResponse(feed, shown, self._subscribers, self._encoders)
+        return self._follow(request, feed)
 
     async def show_status(self, request: Request) -> Response:
         progress = await self._ask(self._live.progress)
@@ -93,6 +94,19 @@ class Endpoints:
 
     async def describe_api(self, request: Request) -> Response:
         return JSONResponse(make_description())
+
+    async def _run_and_follow(self, request: Request) -> Response:
+        """Run statements that register one query, and follow its results from the first on."""
+        self._subscribers.check_room()
+        async with self._statements.place():
+            text = await read_text(request)
+            answers, feed = await self._statements.call(self._live.follow, text)
+        encoded = [answer_to_json(answer, arrow=True) for answer in answers]
+        return self._follow(request, feed, encoded)
+
+    def _follow(self, request: Request, feed: ResultFeed, answers: Sequence[Json] = ()) -> Response:
+        shown = choose_format(request.headers.get("accept", ""), feed.schema)
+        return FeedResponse(feed, shown, self._subscribers, self._encoders, answers)
 
     def _health(self) -> Json:
         error = self._live.error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from starlette.responses import StreamingResponse
@@ -13,6 +13,7 @@ from tidegate.live.feeds import ResultFeed
 from tidegate.service.formats import FeedFormat
 from tidegate.service.requests import Line
 from tidegate.service.subscribers import Subscribers
+from tidegate.wire import Json
 
 ALIVE_SECONDS = 15.0
 """Silence after which something is sent, so that both sides notice a lost connection."""
@@ -23,9 +24,17 @@ ROWS_AT_ONCE = 10_000
 class FeedResponse(StreamingResponse):
     """A stream of results. The feed is closed when the response ends, for whatever reason."""
 
-    def __init__(self, feed: ResultFeed, shown: FeedFormat, subscribers: Subscribers, encoders: Line) -> None:
+    def __init__(
+        self,
+        feed: ResultFeed,
+        shown: FeedFormat,
+        subscribers: Subscribers,
+        encoders: Line,
+        answers: Sequence[Json] = (),
+    ) -> None:
         self._feed, self._subscribers = feed, subscribers
-        super().__init__(_encode_feed(feed, shown, subscribers, encoders), media_type=shown.media_type)
+        subscribers.join(feed)
+        super().__init__(_encode_feed(feed, shown, encoders, answers), media_type=shown.media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -36,12 +45,12 @@ class FeedResponse(StreamingResponse):
 
 
 async def _encode_feed(
-    feed: ResultFeed, shown: FeedFormat, subscribers: Subscribers, encoders: Line
+    feed: ResultFeed, shown: FeedFormat, encoders: Line, answers: Sequence[Json]
 ) -> AsyncIterator[bytes]:
     """Yield the rows of a feed as they arrive."""
     changed = _change_event(feed, asyncio.get_running_loop())
     dropped = 0
-    yield shown.begin()
+    yield shown.begin(answers)
     while True:
         # Read before the rows: what arrived before the end is in the feed then.
         is_last = feed.closed

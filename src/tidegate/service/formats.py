@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidegate.expressions.column_texts import json_rows
-from tidegate.wire import ARROW, DROPPED, ERROR, EVENTS, LINES, error_to_json
+from tidegate.wire import ANSWERS, ARROW, DROPPED, ERROR, EVENTS, LINES, Json, error_to_json
 
 
 class FeedFormat(Protocol):
@@ -17,8 +18,8 @@ class FeedFormat(Protocol):
 
     media_type: str
 
-    def begin(self) -> bytes:
-        """Return what comes before the first rows."""
+    def begin(self, answers: Sequence[Json]) -> bytes:
+        """Return what comes before the first rows, with the answers to statements, if there are any."""
 
     def rows(self, rows: pa.RecordBatch) -> bytes: ...
 
@@ -34,14 +35,14 @@ class FeedFormat(Protocol):
 class LineFormat:
     """One JSON object per row and line.
 
-    A line without `valid_from` is a message of the service: ``{"dropped": 7}`` or ``{"error": …}``. Empty lines mean
+    A line without `valid_from` is a message of the service: ``{"answers": …}``, ``{"dropped": 7}``, ``{"error": …}``. Empty lines mean
     nothing.
     """
 
     media_type = LINES
 
-    def begin(self) -> bytes:
-        return b""
+    def begin(self, answers: Sequence[Json]) -> bytes:
+        return json.dumps({"answers": answers}).encode() + b"\n" if answers else b""
 
     def rows(self, rows: pa.RecordBatch) -> bytes:
         return "".join(f"{row}\n" for row in json_rows(rows).to_pylist()).encode()
@@ -57,12 +58,13 @@ class LineFormat:
 
 
 class EventFormat:
-    """Server-sent events: `row`, `dropped`, `error` and `end`."""
+    """Server-sent events: `answers`, `row`, `dropped`, `error` and `end`."""
 
     media_type = EVENTS
 
-    def begin(self) -> bytes:
-        return b": results follow\n\n"
+    def begin(self, answers: Sequence[Json]) -> bytes:
+        told = f"event: answers\ndata: {json.dumps(answers)}\n\n" if answers else ": results follow\n\n"
+        return told.encode()
 
     def rows(self, rows: pa.RecordBatch) -> bytes:
         # Line ends within strings are escaped in JSON, so that each row is one line of data.
@@ -89,8 +91,9 @@ class ArrowFormat:
         self._sink = io.BytesIO()
         self._writer = pa.ipc.new_stream(self._sink, schema)
 
-    def begin(self) -> bytes:
-        return self.alive()  # the schema is written with the first batch
+    def begin(self, answers: Sequence[Json]) -> bytes:
+        # The schema is written with the first batch.
+        return self._message({ANSWERS: json.dumps(answers).encode()} if answers else None)
 
     def rows(self, rows: pa.RecordBatch) -> bytes:
         self._writer.write_batch(rows)

@@ -44,6 +44,12 @@ _TABLES: Json = {
     "description": "Tables in JSON answers: rows as objects, or an Arrow stream in base64.",
     "schema": {"type": "string", "enum": ["json", "arrow"], "default": "json"},
 }
+_FOLLOW: Json = {
+    "name": "follow",
+    "in": "query",
+    "description": "The statements register one query: the answer is its results, from the first on, as of /results.",
+    "schema": {"type": "boolean", "default": False},
+}
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -51,10 +57,10 @@ OPERATIONS: tuple[Operation, ...] = (
         "/v1/sql",
         "run_statements",
         "Run statements: all of them or none. At most 1 MiB of text.",
-        {**_json("Answers"), ARROW: _BYTES},
+        {**_json("Answers"), ARROW: _BYTES, LINES: _TEXT, EVENTS: _TEXT},
         (400, 408, 409, 413, 415, 422, 503),
         {"application/sql": _TEXT, "text/plain": _TEXT, **_json("Statements")},
-        (_TABLES,),
+        (_TABLES, _FOLLOW),
     ),
     Operation("GET", "/v1/queries", "list_queries", "List the registered queries.", _json("Queries")),
     Operation("GET", "/v1/queries/{name}", "show_query", "Show a query.", _json("Query"), (404,)),
