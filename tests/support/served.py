@@ -13,7 +13,7 @@ from typing import Any
 from support.live_stand_in import StandIn
 
 from tidegate.service.access import Access
-from tidegate.service.server import Server
+from tidegate.service.server import Server, listen
 
 PATIENCE = 120.0
 
@@ -83,7 +83,8 @@ class Served:
 @contextmanager
 def served(folder: Path, access: Access | None = None) -> Iterator[Served]:
     live = StandIn()
-    server = Server(live, access or Access(), 0)
+    access = access or Access()
+    server = Server(live, access, listen(access, 0))
     try:
         yield Served(live, server, folder)
     finally:

@@ -20,14 +20,11 @@ _SECONDS_TO_END = 10
 
 
 class Server:
-    """A server that answers from the end of `__init__` until `close`.
+    """A server that answers from the end of `__init__` until `close`, at a socket that `listen` made."""
 
-    Port 0 is any free port; `url` has the one that was chosen.
-    """
-
-    def __init__(self, live: LiveGraph, access: Access, port: int) -> None:
-        check_access(access)
-        self._socket = _listen(access.host, port)
+    def __init__(self, live: LiveGraph, access: Access, listener: socket.socket) -> None:
+        self._socket = listener
+        self.url = _url_of(listener)
         self._subscribers = Subscribers()
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
@@ -47,11 +44,6 @@ class Server:
             target=self._uvicorn.run, kwargs={"sockets": [self._socket]}, name="tidegate-service", daemon=True
         )
         self._thread.start()
-
-    @property
-    def url(self) -> str:
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def close(self) -> None:
         """Answer the requests that have begun, end all subscriptions, then stop listening."""
@@ -78,18 +70,26 @@ def check_access(access: Access) -> None:
         raise QueryError("Q510", f"to listen on {access.host}, the service needs a token", hint=hint)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(access: Access, port: int) -> socket.socket:
+    """Return a socket that listens on the address; port 0 is any free port."""
+    check_access(access)
+    host = access.host
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise DataError("D501", f"cannot listen on {host}: {error.strerror}") from error
+        raise DataError("D501", f"cannot listen on {host}: {error.strerror}", hint="check --host") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        hint = "choose another --port" if error.errno else None
-        raise DataError("D501", f"cannot listen on {host}:{port}: {error.strerror}", hint=hint) from error
+        message = f"cannot listen on {host}:{port}: {error.strerror}"
+        raise DataError("D501", message, hint="choose another --port") from error
     return listener
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -10,7 +10,7 @@ MOST_SUBSCRIBERS = 1000
 
 
 class Subscribers:
-    """Feeds that responses read at the moment. Only the thread of the service's event loop uses it."""
+    """Feeds that responses read at the moment. Only the event loop changes it; another thread may end all."""
 
     def __init__(self, most: int = MOST_SUBSCRIBERS) -> None:
         self._most = most

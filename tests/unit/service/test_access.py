@@ -9,7 +9,7 @@ from support.served import served
 from tidegate.errors import DataError, QueryError
 from tidegate.service.access import Access, find_refusal
 from tidegate.service.openapi import OPERATIONS
-from tidegate.service.server import Server, check_access
+from tidegate.service.server import check_access, listen
 
 TOKEN = "s3cret-token"
 
@@ -95,7 +95,7 @@ def test_on_another_address_the_token_is_enough_and_needed():
 
 def test_an_address_that_is_taken_is_an_error_with_a_code(tmp_path):
     with served(tmp_path) as service, pytest.raises(DataError) as caught:
-        Server(service.live, Access(), service.port)
+        listen(Access(), service.port)
     assert caught.value.code == "D501"
 
 
