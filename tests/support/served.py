@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from support.live_stand_in import StandIn
-
 from tidegate.service.access import Access
 from tidegate.service.server import Server, listen
 
@@ -69,9 +68,7 @@ class Served:
 
     def define_readings(self) -> str:
         """Return the statement that makes a stream of the files that `write` writes."""
-        return (
-            f"CREATE STREAM reading (at BIGINT, value DOUBLE) FROM '{self.folder}/reading-*.csv' TIMESTAMP BY at;"
-        )
+        return f"CREATE STREAM reading (at BIGINT, value DOUBLE) FROM '{self.folder}/reading-*.csv' TIMESTAMP BY at;"
 
     def write(self, number: int, *rows: tuple[int, float]) -> None:
         """Add a file of readings."""

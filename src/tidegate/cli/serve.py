@@ -29,9 +29,7 @@ def serve(
         Runtime, typer.Option(envvar="TIDEGATE_RUNTIME", help="Where to run: on Spark, or in this process.")
     ] = Runtime.SPARK,
     master: Annotated[str, typer.Option(envvar="TIDEGATE_MASTER", help="The Spark master.")] = "local[*]",
-    buckets: Annotated[
-        int | None, typer.Option(min=1, help="Number of buckets into which keys are hashed.")
-    ] = None,
+    buckets: Annotated[int | None, typer.Option(min=1, help="Number of buckets into which keys are hashed.")] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on. Any but this machine's own needs a token.")
     ] = "127.0.0.1",

@@ -33,10 +33,7 @@ class Shell:
 
     def run_text(self, text: str) -> bool:
         """Run all statements and commands of a text, one by one; return False to quit."""
-        for statement in split_input(text):
-            if not self._run(statement, text):
-                return False
-        return True
+        return all(self._run(statement, text) for statement in split_input(text))
 
     def _run(self, statement: StatementText, whole: str) -> bool:
         if statement.text.startswith("\\"):

@@ -44,8 +44,8 @@ class RemoteFeed:
         )
         self._thread.start()
         self._begun.wait()
-        if self._error is not None and self._socket is None:
-            raise self._error
+        if self._has_failed_to_begin():
+            self._raise_error()
 
     @property
     def closed(self) -> bool:
@@ -89,6 +89,9 @@ class RemoteFeed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _has_failed_to_begin(self) -> bool:
+        return self._socket is None
 
     def _raise_error(self) -> None:
         if self._error is not None:

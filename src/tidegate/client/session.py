@@ -140,7 +140,7 @@ class RemoteQuery:
 
     def results(self, timeout: float = 0.0) -> pa.Table:
         """Return the rows that have arrived since the last call; wait for the first of them up to the timeout."""
-        batches = []
+        batches: list[pa.RecordBatch] = []
         while (rows := self.feed.next(0.0 if batches else timeout)) is not None:
             batches.append(rows)
         return pa.Table.from_batches(batches, schema=self.feed.schema)

@@ -24,7 +24,7 @@ class ResultFeed:
     Examples
     --------
     >>> feed = ResultFeed(pa.schema({"n": pa.int64()}), most_rows=2)
-    >>> feed.offer(pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
+    >>> feed.add(pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
     >>> feed.close()
     >>> [batch.to_pydict() for batch in feed], feed.dropped
     ([{'n': [2, 3]}], 1)
@@ -33,8 +33,8 @@ class ResultFeed:
     def __init__(
         self,
         schema: pa.Schema,
-        *,
         most_rows: int = MOST_ROWS,
+        *,
         on_close: Callable[[ResultFeed], None] | None = None,
     ) -> None:
         self.schema = schema
@@ -54,7 +54,7 @@ class ResultFeed:
         """True if no more rows arrive: the query or the run ended, or the subscriber closed the feed."""
         return self._is_closed
 
-    def offer(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         """Add rows, without waiting; drop the oldest if there are too many."""
         with self._changed:
             if self._is_closed or rows.num_rows == 0:
@@ -64,7 +64,7 @@ class ResultFeed:
             self._drop_oldest()
         self._announce_change()
 
-    def next(self, timeout: float | None) -> pa.RecordBatch | None:
+    def next(self, timeout: float | None = None) -> pa.RecordBatch | None:
         """Return the next rows; None if there are none within the timeout, or the feed is closed and empty."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
@@ -97,7 +97,7 @@ class ResultFeed:
         self.end()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (rows := self.next(None)) is not None:
+        while (rows := self.next()) is not None:
             yield rows
 
     def __enter__(self) -> Self:
@@ -140,7 +140,7 @@ class FeedBoard:
     def publish(self, query: str, rows: pa.RecordBatch) -> None:
         """Offer rows to all subscribers of a query."""
         for feed in self._feeds.get(query, ()):
-            feed.offer(rows)
+            feed.add(rows)
 
     def end_query(self, query: str) -> None:
         """End the feeds of a query that was dropped."""

@@ -15,7 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidegate.service.refusals import Refusal, error_response, refuse
 from tidegate.values import value
 
-_HARDENING = {"x-content-type-options": "nosniff", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin"}
+_HARDENING = {
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+}
 
 
 @value

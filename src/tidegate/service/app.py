@@ -39,7 +39,7 @@ def make_app(live: LiveGraph, access: Access, subscribers: Subscribers) -> Starl
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
-async def _answer_error(request: Request, error: Exception) -> Response:
+async def _answer_error(_: Request, error: Exception) -> Response:
     return error_response(error)
 
 

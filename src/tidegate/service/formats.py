@@ -35,8 +35,8 @@ class FeedFormat(Protocol):
 class LineFormat:
     """One JSON object per row and line.
 
-    A line without `valid_from` is a message of the service: ``{"answers": …}``, ``{"dropped": 7}``, ``{"error": …}``. Empty lines mean
-    nothing.
+    A line without `valid_from` is a message of the service: ``{"answers": …}``, ``{"dropped": 7}`` or
+    ``{"error": …}``. Empty lines mean nothing.
     """
 
     media_type = LINES

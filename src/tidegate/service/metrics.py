@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tidegate.live.answers import QueryStatus
@@ -87,7 +87,9 @@ def _number(name: str, kind: Literal["counter", "gauge"], described: str, number
     return Metric(name, kind, described, (((), number),))
 
 
-def _by(label: str, name: str, kind: Literal["counter", "gauge"], described: str, samples: dict[str, float]) -> Metric:
+def _by(
+    label: str, name: str, kind: Literal["counter", "gauge"], described: str, samples: Mapping[str, float]
+) -> Metric:
     return Metric(name, kind, described, tuple(((key,), number) for key, number in samples.items()), (label,))
 
 

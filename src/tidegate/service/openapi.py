@@ -64,9 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("GET", "/v1/queries", "list_queries", "List the registered queries.", _json("Queries")),
     Operation("GET", "/v1/queries/{name}", "show_query", "Show a query.", _json("Query"), (404,)),
-    Operation(
-        "DELETE", "/v1/queries/{name}", "drop_query", "Drop a query.", _json("Answers"), (400, 404, 409, 503)
-    ),
+    Operation("DELETE", "/v1/queries/{name}", "drop_query", "Drop a query.", _json("Answers"), (400, 404, 409, 503)),
     Operation(
         "GET",
         "/v1/queries/{name}/results",

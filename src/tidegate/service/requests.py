@@ -62,7 +62,7 @@ async def read_text(request: Request) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/sql", "text/plain", "application/json"):
         message = f"the content type '{kind}' is not supported" if kind else "the content type is missing"
-        raise refuse(415, "Q506", message, hint="send text as application/sql, or JSON: {\"sql\": \"SHOW STREAMS\"}")
+        raise refuse(415, "Q506", message, hint='send text as application/sql, or JSON: {"sql": "SHOW STREAMS"}')
     body = await _read_body(request)
     try:
         text = body.decode("utf-8")
@@ -77,7 +77,7 @@ def _text_in_json(body: str) -> str:
     except (json.JSONDecodeError, RecursionError):
         raise refuse(400, "Q507", "the body is not JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("sql"), str):
-        raise refuse(400, "Q507", "the body has no text of statements", hint="send {\"sql\": \"SHOW STREAMS\"}")
+        raise refuse(400, "Q507", "the body has no text of statements", hint='send {"sql": "SHOW STREAMS"}')
     return str(content["sql"])
 
 

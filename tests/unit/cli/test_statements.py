@@ -10,7 +10,22 @@ from tidegate.cli.shell import is_complete, split_input
 from tidegate.cli.statements import first_word, split_statements
 
 PARTS = st.sampled_from(
-    ["SELECT", "a", " ", "\n", "';'", "'it''s;'", '"x;y"', '"a""b;"', "`;`", "-- ;'\n", "/* ;' */", " - 1", " / 2", "1.5"]
+    [
+        "SELECT",
+        "a",
+        " ",
+        "\n",
+        "';'",
+        "'it''s;'",
+        '"x;y"',
+        '"a""b;"',
+        "`;`",
+        "-- ;'\n",
+        "/* ;' */",
+        " - 1",
+        " / 2",
+        "1.5",
+    ]
 )
 
 

@@ -69,9 +69,10 @@ def test_an_error_has_its_place_as_in_a_local_session(service, session):
     session.sql(service.define_readings())
     with pytest.raises(QueryError) as caught:
         session.sql("SELECT valeu\nFROM reading")
-    with tidegate.Session(runtime="embedded") as local, pytest.raises(QueryError) as expected:
+    with tidegate.Session(runtime="embedded") as local:
         local.sql(service.define_readings())
-        local.sql("SELECT valeu\nFROM reading")
+        with pytest.raises(QueryError) as expected:
+            local.sql("SELECT valeu\nFROM reading")
     assert caught.value.render() == expected.value.render()
     with pytest.raises(QueryError, match="there is no query"):
         session.query("no such query?")
@@ -113,7 +114,9 @@ def test_a_service_that_is_not_there_is_an_error_with_a_code():
     assert caught.value.code == "D502"
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"HTTP/1.1 404 No\r\n\r\n{}", b"{}"])
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"HTTP/1.1 404 No\r\n\r\n{}", b"{}"]
+)
 def test_what_is_no_service_is_told(answer):
     def reply(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -135,7 +138,7 @@ def test_the_error_of_the_run_reaches_the_reader_after_the_last_rows(service, se
     session.sql(service.define_readings() + "SELECT value FROM reading")
     feed = ResultFeed(schema, most_rows=2)
     service.live.subscribe = lambda _: feed
-    feed.offer(pa.RecordBatch.from_pydict({"valid_from": [1, 2, 3], "valid_to": [2, 3, 4]}, schema=schema))
+    feed.add(pa.RecordBatch.from_pydict({"valid_from": [1, 2, 3], "valid_to": [2, 3, 4]}, schema=schema))
     batches = iter(session.query("query_1"))
     feed.end(InternalError("I301", "out of memory"))
     assert next(batches).num_rows == 2
@@ -148,7 +151,7 @@ def test_dropped_rows_are_counted(service, session):
     session.sql(service.define_readings() + "SELECT value FROM reading")
     feed = ResultFeed(schema, most_rows=1)
     service.live.subscribe = lambda _: feed
-    feed.offer(pa.RecordBatch.from_pydict({"valid_from": [1, 2, 3], "valid_to": [2, 3, 4]}, schema=schema))
+    feed.add(pa.RecordBatch.from_pydict({"valid_from": [1, 2, 3], "valid_to": [2, 3, 4]}, schema=schema))
     feed.end()
     query = session.query("query_1")
     assert sum(rows.num_rows for rows in query) == 1

@@ -39,7 +39,7 @@ def test_a_reader_gets_the_newest_rows_in_order_and_the_others_are_counted(moves
         else:
             new = list(range(offered, offered + move))
             offered += move
-            feed.offer(batch(*new))
+            feed.add(batch(*new))
             waiting += new
             excess = max(0, len(waiting) - most_rows)
             lost, waiting = lost + waiting[:excess], waiting[excess:]
@@ -51,14 +51,13 @@ def test_a_reader_gets_the_newest_rows_in_order_and_the_others_are_counted(moves
 
 def test_next_returns_none_after_the_timeout_and_after_the_end():
     feed = ResultFeed(SCHEMA)
-    assert feed.next(0.001) is None
-    assert not feed.closed
-    feed.offer(batch(1))
+    assert (feed.next(0.001), feed.closed) == (None, False)
+    feed.add(batch(1))
     feed.end()
     assert feed.closed
     assert numbers([feed.next(None)]) == [1]
     assert feed.next(None) is None
-    feed.offer(batch(2))
+    feed.add(batch(2))
     assert feed.next(0) is None
 
 
@@ -66,8 +65,8 @@ def test_a_reader_that_waits_is_woken_by_rows_and_by_the_end():
     feed, got = ResultFeed(SCHEMA), []
     reader = threading.Thread(target=lambda: got.extend(numbers(feed)))
     reader.start()
-    feed.offer(batch(1, 2))
-    feed.offer(batch(3))
+    feed.add(batch(1, 2))
+    feed.add(batch(3))
     feed.end()
     reader.join(60)
     assert not reader.is_alive()
@@ -76,9 +75,9 @@ def test_a_reader_that_waits_is_woken_by_rows_and_by_the_end():
 
 def test_an_observer_is_called_for_rows_and_the_end_and_for_what_came_before():
     feed, calls = ResultFeed(SCHEMA), []
-    feed.offer(batch(1))
+    feed.add(batch(1))
     feed.call_on_change(lambda: calls.append(feed.closed))
-    feed.offer(batch(2))
+    feed.add(batch(2))
     feed.end()
     assert calls == [False, False, True]
 

@@ -53,9 +53,9 @@ def wait_for(condition) -> None:
 def test_lines_of_json(service: Served):
     one = OneFeed(service.live)
     _, response = service.follow("query_1")
-    one.feed.offer(batch(HARD_TEXT))
+    one.feed.add(batch(HARD_TEXT))
     assert json.loads(response.readline()) == {"valid_from": 0, "valid_to": 1, "text": HARD_TEXT}
-    one.feed.offer(batch("b", "c"))
+    one.feed.add(batch("b", "c"))
     one.feed.end()
     assert [json.loads(line)["text"] for line in response.read().splitlines()] == ["b", "c"]
 
@@ -64,7 +64,7 @@ def test_server_sent_events(service: Served):
     one = OneFeed(service.live)
     _, response = service.follow("query_1", "text/event-stream")
     assert response.headers["content-type"].startswith("text/event-stream")
-    one.feed.offer(batch(HARD_TEXT))
+    one.feed.add(batch(HARD_TEXT))
     one.feed.end()
     events = response.read().decode().split("\n\n")
     row, end = (dict(line.split(": ", 1) for line in event.split("\n")) for event in events[1:3])
@@ -77,7 +77,7 @@ def test_an_arrow_stream_begins_with_its_schema_before_any_row(service: Served):
     _, response = service.follow("query_1", "application/vnd.apache.arrow.stream")
     reader = pa.ipc.open_stream(response)
     assert reader.schema == SCHEMA
-    one.feed.offer(batch("a", HARD_TEXT))
+    one.feed.add(batch("a", HARD_TEXT))
     one.feed.end()
     assert reader.read_all().column("text").to_pylist() == ["a", HARD_TEXT]
 
@@ -86,7 +86,7 @@ def test_an_arrow_stream_begins_with_its_schema_before_any_row(service: Served):
 def test_large_batches_are_sent_in_parts(service: Served, rows_at_once, monkeypatch):
     monkeypatch.setattr(follow, "ROWS_AT_ONCE", rows_at_once)
     one = OneFeed(service.live)
-    one.feed.offer(batch("a", "b", "c"))
+    one.feed.add(batch("a", "b", "c"))
     one.feed.end()
     _, response = service.follow("query_1")
     assert [json.loads(line)["text"] for line in response.read().splitlines()] == ["a", "b", "c"]
@@ -96,7 +96,7 @@ def test_rows_that_a_slow_subscriber_lost_are_told_in_every_format(service: Serv
     told = []
     for accept in ("application/x-ndjson", "text/event-stream"):
         one = OneFeed(service.live, most_rows=2)
-        one.feed.offer(batch("a", "b", "c", "d", "e"))
+        one.feed.add(batch("a", "b", "c", "d", "e"))
         one.feed.end()
         _, response = service.follow("query_1", accept)
         told.append(response.read().decode())
@@ -111,11 +111,11 @@ def test_a_subscriber_that_does_not_read_delays_nobody(service: Served):
     connection, _ = service.follow("query_1")
     large = "x" * 1_000_000
     for _ in range(60):
-        one.feed.offer(batch(large))
+        one.feed.add(batch(large))
     wait_for(lambda: one.feed.dropped or one.feed.next(0) is None)
     assert service.ask("GET", "/health").status == 200
     connection.close()
-    one.feed.offer(batch(large))
+    one.feed.add(batch(large))
     wait_for(lambda: one.feed.closed)
 
 

@@ -113,7 +113,9 @@ def test_a_large_body_is_refused_before_it_is_sent(service: Served):
         assert raw.recv(100).startswith(b"HTTP/1.1 413")
 
 
-@pytest.mark.parametrize("raw", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 100_000])
+@pytest.mark.parametrize(
+    "raw", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 100_000]
+)
 def test_what_is_not_http_is_refused_and_disturbs_nothing(service: Served, raw):
     with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
         connection.sendall(raw)
@@ -123,7 +125,9 @@ def test_what_is_not_http_is_refused_and_disturbs_nothing(service: Served, raw):
     assert service.ask("GET", "/health").status == 200
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("GET", "/v1/sql", 405), ("PUT", "/v1/sql", 405)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("GET", "/v1/sql", 405), ("PUT", "/v1/sql", 405)]
+)
 def test_what_is_no_part_of_the_service_is_refused(service: Served, method, path, status):
     reply = service.ask(method, path)
     assert (reply.status, reply.code) == (status, "Q508")
