@@ -19,7 +19,7 @@ from tidegate.service.live_graph import LiveGraph
 from tidegate.service.metrics import MEDIA_TYPE, ServiceFigures, collect_metrics, format_metrics
 from tidegate.service.openapi import make_description
 from tidegate.service.refusals import Refusal, refuse
-from tidegate.service.requests import Line, read_text
+from tidegate.service.requests import RequestLine, read_text
 from tidegate.service.subscribers import Subscribers
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.wire import ARROW, Json, answer_to_json, answers_to_table, error_to_json, status_to_json, table_to_arrow
@@ -30,7 +30,7 @@ class Endpoints:
 
     def __init__(self, live: LiveGraph, subscribers: Subscribers) -> None:
         self._live, self._subscribers = live, subscribers
-        self._statements, self._questions, self._encoders = Line(), Line(), Line(at_once=2)
+        self._statements, self._questions, self._encoders = RequestLine(), RequestLine(), RequestLine(at_once=2)
 
     async def run_statements(self, request: Request) -> Response:
         self._refuse_if_ended()

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate.live.feeds import ResultFeed
 from tidegate.service.formats import FeedFormat
-from tidegate.service.requests import Line
+from tidegate.service.requests import RequestLine
 from tidegate.service.subscribers import Subscribers
 from tidegate.wire import Json
 
@@ -29,7 +29,7 @@ class FeedResponse(StreamingResponse):
         feed: ResultFeed,
         shown: FeedFormat,
         subscribers: Subscribers,
-        encoders: Line,
+        encoders: RequestLine,
         answers: Sequence[Json] = (),
     ) -> None:
         self._feed, self._subscribers = feed, subscribers
@@ -45,7 +45,7 @@ class FeedResponse(StreamingResponse):
 
 
 async def _encode_feed(
-    feed: ResultFeed, shown: FeedFormat, encoders: Line, answers: Sequence[Json]
+    feed: ResultFeed, shown: FeedFormat, encoders: RequestLine, answers: Sequence[Json]
 ) -> AsyncIterator[bytes]:
     """Yield the rows of a feed as they arrive."""
     changed = _change_event(feed, asyncio.get_running_loop())
@@ -58,7 +58,7 @@ async def _encode_feed(
         while (rows := feed.next(0)) is not None:
             if feed.dropped > dropped:
                 dropped = feed.dropped
-                yield shown.dropped(dropped)
+                yield shown.report_loss(dropped)
             for start in range(0, rows.num_rows, ROWS_AT_ONCE):
                 yield await encoders.call(shown.rows, rows.slice(start, ROWS_AT_ONCE))
         if is_last:

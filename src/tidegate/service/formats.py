@@ -23,7 +23,7 @@ class FeedFormat(Protocol):
 
     def rows(self, rows: pa.RecordBatch) -> bytes: ...
 
-    def dropped(self, count: int) -> bytes:
+    def report_loss(self, count: int) -> bytes:
         """Return the message that so far this number of rows was dropped."""
 
     def alive(self) -> bytes:
@@ -32,7 +32,7 @@ class FeedFormat(Protocol):
     def end(self, error: BaseException | None) -> bytes: ...
 
 
-class LineFormat:
+class JsonLineFormat:
     """One JSON object per row and line.
 
     A line without `valid_from` is a message of the service: ``{"answers": …}``, ``{"dropped": 7}`` or
@@ -47,7 +47,7 @@ class LineFormat:
     def rows(self, rows: pa.RecordBatch) -> bytes:
         return "".join(f"{row}\n" for row in json_rows(rows).to_pylist()).encode()
 
-    def dropped(self, count: int) -> bytes:
+    def report_loss(self, count: int) -> bytes:
         return f'{{"dropped": {count}}}\n'.encode()
 
     def alive(self) -> bytes:
@@ -70,7 +70,7 @@ class EventFormat:
         # Line ends within strings are escaped in JSON, so that each row is one line of data.
         return "".join(f"event: row\ndata: {row}\n\n" for row in json_rows(rows).to_pylist()).encode()
 
-    def dropped(self, count: int) -> bytes:
+    def report_loss(self, count: int) -> bytes:
         return f'event: dropped\ndata: {{"dropped": {count}}}\n\n'.encode()
 
     def alive(self) -> bytes:
@@ -99,7 +99,7 @@ class ArrowFormat:
         self._writer.write_batch(rows)
         return self._take()
 
-    def dropped(self, count: int) -> bytes:
+    def report_loss(self, count: int) -> bytes:
         return self._message({DROPPED: str(count).encode()})
 
     def alive(self) -> bytes:
@@ -129,4 +129,4 @@ def choose_format(accept: str, schema: pa.Schema) -> FeedFormat:
         return ArrowFormat(schema)
     if EVENTS in accepted:
         return EventFormat()
-    return LineFormat()
+    return JsonLineFormat()

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 @value
-class Operation:
+class ApiOperation:
     """An operation of the API; `name` is also that of its handler in `Endpoints`."""
 
     method: Literal["GET", "POST", "DELETE"]
@@ -51,8 +51,8 @@ _FOLLOW: Json = {
     "schema": {"type": "boolean", "default": False},
 }
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
+OPERATIONS: tuple[ApiOperation, ...] = (
+    ApiOperation(
         "POST",
         "/v1/sql",
         "run_statements",
@@ -62,10 +62,10 @@ OPERATIONS: tuple[Operation, ...] = (
         {"application/sql": _TEXT, "text/plain": _TEXT, **_json("Statements")},
         (_TABLES, _FOLLOW),
     ),
-    Operation("GET", "/v1/queries", "list_queries", "List the registered queries.", _json("Queries")),
-    Operation("GET", "/v1/queries/{name}", "show_query", "Show a query.", _json("Query"), (404,)),
-    Operation("DELETE", "/v1/queries/{name}", "drop_query", "Drop a query.", _json("Answers"), (400, 404, 409, 503)),
-    Operation(
+    ApiOperation("GET", "/v1/queries", "list_queries", "List the registered queries.", _json("Queries")),
+    ApiOperation("GET", "/v1/queries/{name}", "show_query", "Show a query.", _json("Query"), (404,)),
+    ApiOperation("DELETE", "/v1/queries/{name}", "drop_query", "Drop a query.", _json("Answers"), (400, 404, 409, 503)),
+    ApiOperation(
         "GET",
         "/v1/queries/{name}/results",
         "follow_query",
@@ -73,10 +73,10 @@ OPERATIONS: tuple[Operation, ...] = (
         {LINES: _TEXT, EVENTS: _TEXT, ARROW: _BYTES},
         (404, 503),
     ),
-    Operation("GET", "/v1/status", "show_status", "Show the state and the figures of the run.", _json("Status")),
-    Operation("GET", "/health", "show_health", "Show whether the run goes on.", _json("Health"), (503,)),
-    Operation("GET", "/metrics", "show_metrics", "Metrics for Prometheus.", {"text/plain": _TEXT}),
-    Operation("GET", "/openapi.json", "describe_api", "This description.", {"application/json": {"type": "object"}}),
+    ApiOperation("GET", "/v1/status", "show_status", "Show the state and the figures of the run.", _json("Status")),
+    ApiOperation("GET", "/health", "show_health", "Show whether the run goes on.", _json("Health"), (503,)),
+    ApiOperation("GET", "/metrics", "show_metrics", "Metrics for Prometheus.", {"text/plain": _TEXT}),
+    ApiOperation("GET", "/openapi.json", "describe_api", "This description.", {"application/json": {"type": "object"}}),
 )
 
 _ERRORS = {
@@ -177,7 +177,7 @@ def make_description() -> Json:
     }
 
 
-def _describe_operation(operation: Operation) -> Json:
+def _describe_operation(operation: ApiOperation) -> Json:
     described: Json = {"operationId": operation.name, "summary": operation.summary}
     if parameters := [*_path_parameters(operation.path), *operation.options]:
         described["parameters"] = parameters

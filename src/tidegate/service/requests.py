@@ -27,7 +27,7 @@ _DRAINED_BYTES = 16 << 20
 Result = TypeVar("Result")
 
 
-class Line:
+class RequestLine:
     """Requests of one kind: a few are worked on in threads, others wait before their bodies are read."""
 
     def __init__(self, at_once: int = AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
