@@ -172,7 +172,7 @@ class Engine:
 
     def _forget_tables(self, again: Collection[str]) -> None:
         for (number, bucket), version in self.state.items():
-            stage = self.job.graph.stages[number]
+            stage = self.job.graph.stage(number)
             chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
             self.state[number, bucket] = replace(version, chunks=chunks)
 
