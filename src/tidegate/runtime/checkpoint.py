@@ -63,6 +63,10 @@ class Record:
     """Number of raw rows of each source stream so far."""
     control: Mapping[str, Json] = field(default_factory=dict)
     """Encoded control records of steered operators (`runtime.control`), by ``stage/operator``."""
+    reaches: Mapping[str, int] = field(default_factory=dict)
+    """The largest end of an element that a stage or a query gave so far; only in a live graph."""
+    flushed: tuple[int, ...] = ()
+    """Numbers of the phases whose held-back results were emitted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tidegate.connectors.decode import DecodedBatch, Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, run_readers, source_marks
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
 from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import add_figures
@@ -234,6 +234,7 @@ class _StepBoxes:
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
         add_figures(self.out.figures, outbox.figures)
+        self.out.reaches = merge_reaches(self.out.reaches, outbox.reaches)
         self.reports += outbox.reports
 
     def add_marks(self, marks: list[PortWatermark]) -> None:
