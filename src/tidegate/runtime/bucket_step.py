@@ -104,7 +104,6 @@ class Outbox:
             self.note_reach(reach_of_stage(stage.number), step.reach)
         add_figures(self.figures, {f"{stage.number}/{number}": each for number, each in step.figures.items()})
 
-
     def note_reach(self, giver: str, end: int) -> None:
         self.reaches[giver] = max(end, self.reaches.get(giver, end))
 

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, Parcel, PortWatermark, merge_reaches, run_stage, runs_in
+from tidegate.runtime.bucket_step import (
+    Address,
+    Inbox,
+    Outbox,
+    Parcel,
+    PortWatermark,
+    merge_reaches,
+    run_stage,
+    runs_in,
+)
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
 from tidegate.runtime.stage import Stage

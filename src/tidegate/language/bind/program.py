@@ -146,9 +146,8 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             name_of = unique_name(f"query_{_query_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
             draft.queries.append(_standalone_query(name_of, query, around, into=into))
-        case CreateQuery(name=name, query=query):
-            _refuse_taken_name(name, draft, known)
-            draft.queries.append(_standalone_query(name.text, query, around))
+        case CreateQuery():
+            draft.queries.append(_named_query(statement, draft, around, known))
         case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement():
             draft.commands.append(_query_change(statement, draft, around, known))
         case syntax.SetStatement():
@@ -232,10 +231,12 @@ def _query_change(
             return ResumeQuery(found.name)
 
 
-def _refuse_taken_name(name: Name, draft: _Draft, known: Sequence[Query]) -> None:
+def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, known: Sequence[Query]) -> Query:
+    name = statement.name
     refuse_known(name, draft.catalog)
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
+    return _standalone_query(name.text, statement.query, around)
 
 
 def _remove_query(draft: _Draft, name: Name) -> bool:
