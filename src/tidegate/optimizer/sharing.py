@@ -79,6 +79,9 @@ class SubplanTable:
         self._seen.clear()
         return shared, frozenset(self._used - {owner})
 
+    def owners(self) -> frozenset[int]:
+        return frozenset(owner for _, owner in self._first.values())
+
     def forget(self, owners: Collection[int]) -> None:
         """Forget the subplans of some owners, which no other plan may use."""
         self._first = {number: each for number, each in self._first.items() if each[1] not in owners}

@@ -219,11 +219,6 @@ def _query_change(
             raise QueryError("Q318", "an alert cannot be altered", statement.span, hint=hint)
         case syntax.AlterStatement(query=query, span=span):
             altered = _standalone_query(found.name, query, around, into=found.into)
-            if altered.plan.schema != found.plan.schema:
-                columns = ", ".join(f"{field.name} {field.type.name}" for field in found.plan.schema)
-                message = f"ALTER QUERY cannot change the columns of '{found.name}'"
-                hint = f"its readers expect {columns}; or write DROP QUERY {found.name}, then CREATE QUERY"
-                raise QueryError("Q318", message, span, hint=hint)
             return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
         case syntax.PauseStatement():
             return PauseQuery(found.name)
