@@ -1,1 +1,1 @@
-"""A live graph: queries that are registered, changed and dropped while everything runs."""
+"""A live graph: queries come, go and change while it runs."""

@@ -30,19 +30,13 @@ class ResultFeed:
     ([{'n': [2, 3]}], 1)
     """
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        most_rows: int = MOST_ROWS,
-        *,
-        on_close: Callable[[ResultFeed], None] | None = None,
-    ) -> None:
+    def __init__(self, schema: pa.Schema, most_rows: int = MOST_ROWS) -> None:
         self.schema = schema
         self.dropped = 0
         """Rows that were dropped because they were not read in time."""
         self.error: BaseException | None = None
         """Error of the run, if that ended the feed."""
-        self._most_rows, self._on_close = most_rows, on_close
+        self._most_rows = most_rows
         self._waiting: deque[pa.RecordBatch] = deque()
         self._rows = 0
         self._is_closed = False
@@ -89,8 +83,6 @@ class ResultFeed:
                 return
             self._is_closed, self.error = True, error
         self._announce_change()
-        if self._on_close is not None:
-            self._on_close(self)
 
     def close(self) -> None:
         """Unsubscribe. May be called several times."""
@@ -122,45 +114,3 @@ class ResultFeed:
             self._changed.notify_all()
         if self._on_change is not None:
             self._on_change()
-
-
-class FeedBoard:
-    """All subscriptions to the queries of a session, by query. Threads may use it at the same time."""
-
-    def __init__(self) -> None:
-        self._feeds: dict[str, tuple[ResultFeed, ...]] = {}
-        self._lock = threading.Lock()
-
-    def subscribe(self, query: str, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> ResultFeed:
-        feed = ResultFeed(schema, most_rows=most_rows, on_close=lambda closed: self._remove(query, closed))
-        with self._lock:
-            self._feeds[query] = (*self._feeds.get(query, ()), feed)
-        return feed
-
-    def publish(self, query: str, rows: pa.RecordBatch) -> None:
-        """Offer rows to all subscribers of a query."""
-        for feed in self._feeds.get(query, ()):
-            feed.add(rows)
-
-    def end_query(self, query: str) -> None:
-        """End the feeds of a query that was dropped."""
-        for feed in self._feeds.get(query, ()):
-            feed.end()
-
-    def end_all(self, error: BaseException | None = None) -> None:
-        """End all feeds, because the run ended or failed."""
-        for query in list(self._feeds):
-            for feed in self._feeds.get(query, ()):
-                feed.end(error)
-
-    def count(self, query: str) -> int:
-        """Return the number of subscribers of a query."""
-        return len(self._feeds.get(query, ()))
-
-    def _remove(self, query: str, closed: ResultFeed) -> None:
-        with self._lock:
-            left = tuple(feed for feed in self._feeds.get(query, ()) if feed is not closed)
-            if left:
-                self._feeds[query] = left
-            else:
-                self._feeds.pop(query, None)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.live.feeds import FeedBoard, ResultFeed
+from tidegate.live.feeds import ResultFeed
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -80,34 +79,3 @@ def test_an_observer_is_called_for_rows_and_the_end_and_for_what_came_before():
     feed.add(batch(2))
     feed.end()
     assert calls == [False, False, True]
-
-
-def test_each_subscriber_gets_all_rows_of_its_query():
-    board = FeedBoard()
-    first, second, other = (board.subscribe(name, SCHEMA) for name in ("a", "a", "b"))
-    board.publish("a", batch(1))
-    first.close()
-    board.publish("a", batch(2))
-    board.publish("c", batch(3))
-    board.end_query("a")
-    assert (numbers(first), numbers(second)) == ([1], [1, 2])
-    assert (board.count("a"), board.count("b"), other.closed) == (0, 1, False)
-
-
-def test_a_slow_subscriber_loses_rows_and_the_others_do_not():
-    board = FeedBoard()
-    slow, quick = board.subscribe("a", SCHEMA, most_rows=2), board.subscribe("a", SCHEMA)
-    for n in range(5):
-        board.publish("a", batch(n))
-    board.end_all()
-    assert (numbers(slow), slow.dropped) == ([3, 4], 3)
-    assert (numbers(quick), quick.dropped) == ([0, 1, 2, 3, 4], 0)
-
-
-@pytest.mark.parametrize("error", [None, ValueError("no")])
-def test_the_end_of_the_run_ends_all_feeds_with_its_error(error):
-    board = FeedBoard()
-    feeds = [board.subscribe(name, SCHEMA) for name in ("a", "b")]
-    board.end_all(error)
-    assert [(feed.closed, feed.error) for feed in feeds] == [(True, error)] * 2
-    assert board.count("a") == board.count("b") == 0
