@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from support.live_stand_in import StandIn
+from tidegate.live.session import LiveSession
 from tidegate.service.access import Access
 from tidegate.service.server import Server, listen
 
@@ -36,7 +36,7 @@ class Reply:
 class Served:
     """A running service over a session."""
 
-    live: Any
+    live: LiveSession
     server: Server
     folder: Path
 
@@ -79,7 +79,7 @@ class Served:
 
 @contextmanager
 def served(folder: Path, access: Access | None = None) -> Iterator[Served]:
-    live = StandIn()
+    live = LiveSession(checkpoint=str(folder / "checkpoint"), buckets=1, allowed_paths=[str(folder)])
     access = access or Access()
     server = Server(live, access, listen(access, 0))
     try:

@@ -212,7 +212,7 @@ class LiveSession:
 
     # --- changes -------------------------------------------------------------------------------------
 
-    def _apply(self, prepared: Prepared, opened: list[ResultFeed] | None = None) -> tuple[Answer, ...]:
+    def _apply(self, prepared: Prepared, followed: list[ResultFeed] | None = None) -> tuple[Answer, ...]:
         """Apply a prepared text between two steps of the run; add a feed of its query to the list, if there is one."""
         if not prepared.is_change and prepared.program.catalog == self._live.catalog and not prepared.dropped_streams:
             return ()
@@ -232,8 +232,8 @@ class LiveSession:
                     sink.clear()
             self._sources = opened
             self._commit(after, dropped)
-            if opened is not None:
-                opened.append(self._open_feed(prepared.program.queries[0].name))
+            if followed is not None:
+                followed.append(self._open_feed(prepared.program.queries[0].name))
             return answers
 
         return self._submit(change)

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidegate.errors import QueryError, TidegateError
+from tidegate.live.session import LiveSession
 from tidegate.service.access import Access, AccessControl
 from tidegate.service.endpoints import Endpoints
-from tidegate.service.live_graph import LiveGraph
 from tidegate.service.openapi import OPERATIONS
 from tidegate.service.refusals import Refusal, error_response
 from tidegate.service.subscribers import Subscribers
@@ -22,7 +22,7 @@ from tidegate.service.subscribers import Subscribers
 _LOG = logging.getLogger("tidegate.service")
 
 
-def make_app(live: LiveGraph, access: Access, subscribers: Subscribers) -> Starlette:
+def make_app(live: LiveSession, access: Access, subscribers: Subscribers) -> Starlette:
     """Make the application over a live session."""
     endpoints = Endpoints(live, subscribers)
     routes = [

@@ -12,10 +12,10 @@ from tidegate import __version__
 from tidegate.errors import InternalError, TidegateError, suggest_name
 from tidegate.live.answers import QueryStatus
 from tidegate.live.feeds import ResultFeed
+from tidegate.live.session import LiveSession
 from tidegate.runtime.job import QueryState
 from tidegate.service.follow import FeedResponse
 from tidegate.service.formats import choose_format
-from tidegate.service.live_graph import LiveGraph
 from tidegate.service.metrics import MEDIA_TYPE, ServiceFigures, collect_metrics, format_metrics
 from tidegate.service.openapi import make_description
 from tidegate.service.refusals import Refusal, refuse
@@ -28,7 +28,7 @@ from tidegate.wire import ARROW, Json, answer_to_json, answers_to_table, error_t
 class Endpoints:
     """The service over a live session. Statements, questions and encoding have threads of their own."""
 
-    def __init__(self, live: LiveGraph, subscribers: Subscribers) -> None:
+    def __init__(self, live: LiveSession, subscribers: Subscribers) -> None:
         self._live, self._subscribers = live, subscribers
         self._statements, self._questions, self._encoders = RequestLine(), RequestLine(), RequestLine(at_once=2)
 

@@ -42,6 +42,8 @@ def status_of(error: BaseException) -> int:
     match error:
         case QueryError(code=code) if code in _CONFLICTS:
             return 409
+        case QueryError(code="Q316"):  # a path that is not allowed
+            return 403
         case QueryError():
             return 400
         case DataError():

@@ -10,9 +10,9 @@ from typing import Self
 import uvicorn
 
 from tidegate.errors import DataError, QueryError
+from tidegate.live.session import LiveSession
 from tidegate.service.access import Access, is_loopback
 from tidegate.service.app import make_app
-from tidegate.service.live_graph import LiveGraph
 from tidegate.service.subscribers import Subscribers
 
 _BACKLOG = 2048
@@ -22,7 +22,7 @@ _SECONDS_TO_END = 10
 class Server:
     """A server that answers from the end of `__init__` until `close`, at a socket that `listen` made."""
 
-    def __init__(self, live: LiveGraph, access: Access, listener: socket.socket) -> None:
+    def __init__(self, live: LiveSession, access: Access, listener: socket.socket) -> None:
         self._socket = listener
         self.url = _url_of(listener)
         self._subscribers = Subscribers()

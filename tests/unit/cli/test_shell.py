@@ -60,7 +60,7 @@ def test_a_file_is_run_up_to_the_first_error_which_shows_its_place(service: Serv
     assert done.returncode == QueryError.exit_code
     assert "reading  at BIGINT" in done.stdout
     assert "--> 4:10\n   |   SELECT valeu FROM reading;\n   |          ^^^^^" in done.stderr
-    assert service.live.session.catalog.find("reading") is not None
+    assert "reading" in service.sql("SHOW STREAMS").body.decode()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_shell_in_a_terminal(service: Served, tmp_path):
         shell.expect("shows help")
         shell.expect("tidegate>")
         shell.type(service.define_readings() + "\r")
-        shell.expect("done")
+        shell.expect("created stream reading")
         shell.expect("tidegate>")
         shell.type("SELECT valeu\r")
         shell.expect(r"\.\.\.>")

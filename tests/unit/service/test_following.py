@@ -11,6 +11,7 @@ from support.served import Served, served
 
 from tidegate.errors import DataError
 from tidegate.live.feeds import ResultFeed
+from tidegate.live.session import LiveSession
 from tidegate.runtime.job import QueryState
 from tidegate.service import follow
 
@@ -156,15 +157,16 @@ def test_the_end_of_the_service_ends_all_subscriptions(tmp_path):
     assert response.read() == b""
 
 
-def test_a_run_that_failed_refuses_statements_and_says_so(service: Served):
-    service.live.state, service.live.error = QueryState.FAILED, DataError("D106", "the disk is full")
+def test_a_run_that_failed_refuses_statements_and_says_so(service: Served, monkeypatch):
+    monkeypatch.setattr(LiveSession, "state", QueryState.FAILED)
+    monkeypatch.setattr(LiveSession, "error", DataError("D106", "the disk is full"))
     for reply in (service.sql("SHOW STREAMS"), service.ask("GET", "/v1/queries/query_1/results")):
         assert (reply.status, reply.code) == (503, "D106")
     health = service.ask("GET", "/health")
     assert (health.status, health.json["state"], health.json["error"]["code"]) == (503, "failed", "D106")
     assert service.ask("GET", "/v1/status").json["error"]["message"] == "the disk is full"
     assert "tidegate_up 0" in service.ask("GET", "/metrics").body.decode()
-    service.live.error = ValueError("secret detail")
+    monkeypatch.setattr(LiveSession, "error", ValueError("secret detail"))
     reply = service.sql("SHOW STREAMS")
     assert (reply.status, reply.code) == (503, "I502")
     assert b"secret" not in reply.body

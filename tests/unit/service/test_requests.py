@@ -62,7 +62,7 @@ def test_a_wrong_query_is_told_with_its_place(service: Served):
     error = reply.json["error"]
     assert (error["line"], error["column"]) == (2, 8)
     assert "value" in error["hint"]
-    assert service.sql("SHOW STREAMS").json["answers"][0]["table"]["rows"] == [{"plan": "there are no streams"}]
+    assert service.sql("SHOW STREAMS").json["answers"][0]["table"]["rows"] == [{"text": "there are no streams"}]
 
 
 def test_what_exists_is_a_conflict_and_missing_data_is_told(service: Served):
