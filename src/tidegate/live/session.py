@@ -79,6 +79,7 @@ class LiveSession:
         self._session = Session(runtime=runtime, master=master, spark=spark, buckets=buckets)
         self._changing = threading.Lock()
         self._ready = threading.Event()
+        self._is_committing = False
         self._queue: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._feeds: dict[str, list[ResultFeed]] = {}
         self._sources: dict[str, Source] = {}
@@ -241,6 +242,7 @@ class LiveSession:
     def _commit(self, after: LiveProgram, dropped: frozenset[str] = frozenset()) -> None:
         """Record a version of the program, and go on with it; in the thread of the run."""
         job = after.make_job(self._sources, self._run.job.buckets)
+        self._is_committing = True
         self._checkpoint.write_program(after.version.version, to_json(after.version))
         gone = {q.name for q in self._live.version.queries} - {q.name for q in after.version.queries}
         self._live = after
@@ -250,6 +252,7 @@ class LiveSession:
             self._run.progress.rows_out.pop(name, None)
             for feed in self._feeds.pop(name, ()):
                 feed.close()
+        self._is_committing = False
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""
@@ -260,6 +263,8 @@ class LiveSession:
                 future.set_result(change())
             except Exception as error:  # noqa: BLE001 - the caller raises it
                 future.set_exception(error)
+                if self._is_committing:
+                    raise  # the version is recorded, and must run
         # A text that is being prepared builds on the phases of now.
         if (moment := self._run.moment()).flushed and self._changing.acquire(blocking=False):
             try:
@@ -344,8 +349,8 @@ def _refuse_shared_sinks(live: LiveProgram) -> None:
     """Refuse a query that would write to the folder of another one."""
     writers: dict[str, str] = {}
     for name, sink in live.sinks().items():
-        if (other := writers.setdefault(sink.location, name)) != name:
-            raise QueryError("Q321", f"queries '{other}' and '{name}' would write to the same folder {sink.location}")
+        if (other := writers.setdefault(sink.folder, name)) != name:
+            raise QueryError("Q321", f"queries '{other}' and '{name}' would write to the same folder {sink.folder}")
 
 
 def _definition_answers(live: LiveProgram, program: Program) -> tuple[Answer, ...]:

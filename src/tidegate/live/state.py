@@ -89,7 +89,8 @@ class LiveProgram:
             kept |= new
             waiting += new
         phases = tuple(phase for phase in self.version.phases if phase.number in kept)
-        used = {each.definition.text for each in (*phases, *self.version.queries)}
+        used = {phase.definition.text for phase in phases}
+        used |= {query.definition.text for query in self.version.queries}
         texts = tuple(text for text in self.version.texts if text.makes_catalog or text.number in used)
         numbers = {number for phase in phases if not phase.is_over for number in phase.stages}
         exact = {number: each for number, each in self.version.exact_stages.items() if number in numbers}

@@ -120,8 +120,8 @@ class Job:
         """
         now = self.clock()
         stood = {
-            s: now if mark == BEGINNING and self.sources[s].stream.is_timed_by_arrival else mark
-            for s, mark in watermarks.items()
+            s: now if watermarks[s] == BEGINNING and self.sources[s].stream.is_timed_by_arrival else watermarks[s]
+            for s in self.graph.streams
         }
         return SilenceTracker(self.idle_after, now, self.meeting_streams, stood)
 

@@ -104,10 +104,7 @@ class EmbeddedRun(BackgroundRun):
                 # Ranges that are listed after `once` is set also have a last line without a line end.
                 for each in self._inputs.values():
                     each.forget_listing()
-            tables = self.job.tables_to_read(self.tables)
-            found = {s: each.read_next(self.rows_per_step, growing=not finishing) for s, each in self._inputs.items()}
-            if tables or any(each.batches for each in found.values()) or self._must_step():
-                self._run_step(found, self._intend_step(found, tables))
+            if self._read_and_step(growing=not finishing):
                 continue
             self._warn(self.engine.watch.warnings())
             if self.job.idle_after and self._pass_time():
@@ -118,6 +115,15 @@ class EmbeddedRun(BackgroundRun):
                 return QueryState.FINISHED
             self._wait_for_input()
         return QueryState.STOPPED
+
+    def _read_and_step(self, *, growing: bool) -> bool:
+        """Run a step if there is anything to read; return whether there was."""
+        tables = self.job.tables_to_read(self.tables)
+        found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
+        if not tables and not any(each.batches for each in found.values()) and not self._must_step():
+            return False
+        self._run_step(found, self._intend_step(found, tables))
+        return True
 
     def _before_step(self) -> None:
         """Do what is due between two steps."""
