@@ -70,8 +70,22 @@ def test_what_exists_is_a_conflict_and_missing_data_is_told(service: Served):
     assert service.sql(service.define_readings()).status == 409
     service.sql("SELECT value FROM reading")
     assert service.sql("DROP STREAM reading").status == 409
-    missing = "CREATE STREAM other (at BIGINT) FROM '/no/such/file.csv' TIMESTAMP BY at; SELECT * FROM other"
-    assert service.sql(missing).status in (200, 422)
+    (service.folder / "bad.csv").write_text("other\n1\n")
+    bad = f"CREATE STREAM other (at BIGINT) FROM '{service.folder}/bad.csv' TIMESTAMP BY at; SELECT * FROM other"
+    reply = service.sql(bad)
+    assert (reply.status, reply.code[0]) == (422, "D")
+    assert [each.name for each in service.live.queries()] == ["query_1"]
+
+
+@pytest.mark.parametrize("place", ["/etc/hosts", "../outside.csv", "link/hosts", "file:///etc/hosts", "s3://bucket/a.csv"])
+def test_files_outside_of_the_allowed_folders_are_refused(service: Served, place):
+    (service.folder / "link").symlink_to("/etc")
+    path = place if "/" in place[:1] or ":" in place else f"{service.folder}/{place}"
+    read = service.sql(f"CREATE STREAM other (at BIGINT) FROM '{path}' TIMESTAMP BY at; SELECT * FROM other")
+    service.sql(service.define_readings())
+    write = service.sql(f"INSERT INTO '{path}' SELECT * FROM reading")
+    assert [(reply.status, reply.code) for reply in (read, write)] == [(403, "Q316")] * 2
+    assert service.live.queries() == ()
 
 
 @pytest.mark.parametrize(
