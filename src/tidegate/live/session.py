@@ -261,7 +261,7 @@ class LiveSession:
             change, future = self._queue.popleft()
             try:
                 future.set_result(change())
-            except Exception as error:  # noqa: BLE001 - the caller raises it
+            except Exception as error:
                 future.set_exception(error)
                 if self._is_committing:
                     raise  # the version is recorded, and must run

@@ -77,7 +77,9 @@ def test_what_exists_is_a_conflict_and_missing_data_is_told(service: Served):
     assert [each.name for each in service.live.queries()] == ["query_1"]
 
 
-@pytest.mark.parametrize("place", ["/etc/hosts", "../outside.csv", "link/hosts", "file:///etc/hosts", "s3://bucket/a.csv"])
+@pytest.mark.parametrize(
+    "place", ["/etc/hosts", "../outside.csv", "link/hosts", "file:///etc/hosts", "s3://bucket/a.csv"]
+)
 def test_files_outside_of_the_allowed_folders_are_refused(service: Served, place):
     (service.folder / "link").symlink_to("/etc")
     path = place if "/" in place[:1] or ":" in place else f"{service.folder}/{place}"
