@@ -39,7 +39,7 @@ def service(folder: Path, *arguments: str, runtime: str = "embedded") -> Iterato
     """Start a service on a free port; yield its process and address."""
     log = folder / "serve.log"
     log.write_text("")
-    options = ["--checkpoint", folder / "checkpoint", "--runtime", runtime, "--port", "0", "--allow-path", folder]
+    options = ["--checkpoint", f"{folder}/checkpoint", "--runtime", runtime, "--port", "0", "--allow-path", str(folder)]
     process = tidegate("serve", *options, *arguments, log=log)
     try:
         assert process.wait_until(lambda: "listening on" in process.words), process.words

@@ -19,6 +19,8 @@ from tidegate.values import value
 
 FAILED_SECONDS = 5.0
 """Time for which a failed run is still reported by the service."""
+GENERATOR = "generator://"
+"""Beginning of the locations of generated rows, which are always allowed: they read nothing."""
 _POLL_SECONDS = 0.1
 
 
@@ -50,7 +52,7 @@ def run_service(options: ServeOptions) -> int:
             runtime=options.runtime,
             master=options.master,
             buckets=options.buckets,
-            allowed_paths=options.allowed_paths,
+            allowed_paths=(*options.allowed_paths, GENERATOR),
         )
         with live, StopSignals(live.kill) as signals:
             _run_files(live, texts)

@@ -172,11 +172,11 @@ def test_a_run_that_failed_refuses_statements_and_says_so(service: Served, monke
     assert b"secret" not in reply.body
 
 
-def test_an_error_of_the_service_itself_is_told_without_its_details(service: Served):
+def test_an_error_of_the_service_itself_is_told_without_its_details(service: Served, monkeypatch):
     def fail(_: str) -> None:
         raise ValueError("secret detail")
 
-    service.live.execute = fail
+    monkeypatch.setattr(service.live, "execute", fail)
     reply = service.sql("SHOW STREAMS")
     assert (reply.status, reply.code) == (500, "I503")
     assert b"secret" not in reply.body

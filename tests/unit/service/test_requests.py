@@ -56,6 +56,14 @@ def test_queries_are_listed_shown_and_dropped(service: Served):
         assert (gone.status, gone.code) == (404, "Q502")
 
 
+def test_an_alert_is_dropped_as_a_query_is(service: Served):
+    service.sql(service.define_readings())
+    alert = "/* many */ CREATE ALERT much FROM reading WHEN TOTAL(at) >= 10"
+    assert service.sql(alert).json["answers"][-1]["query"] == "much"
+    assert service.ask("DELETE", "/v1/queries/much").status == 200
+    assert service.ask("GET", "/v1/queries").json == {"queries": []}
+
+
 def test_a_wrong_query_is_told_with_its_place(service: Served):
     reply = service.sql(service.define_readings() + "\nSELECT valeu FROM reading")
     assert reply.status == 400
