@@ -228,7 +228,7 @@ class LiveSession:
             change, future = self._queue.popleft()
             try:
                 future.set_result(change())
-            except Exception as error:  # noqa: BLE001 - the caller raises it
+            except Exception as error:
                 future.set_exception(error)
                 if self._is_committing:
                     raise  # the version is recorded, and must run
@@ -300,7 +300,9 @@ class LiveSession:
                 job, on_rows=self._on_rows, checkpoint=self._root, between=self._between_steps, forgotten=forgotten
             )
         from tidegate.runtime.spark.live_runner import LiveSparkRun
+        from tidegate.runtime.spark.session import check_workers
 
+        check_workers(self._session.spark)
         return LiveSparkRun(
             job,
             self._session.spark,
