@@ -334,7 +334,9 @@ class LiveSession:
                 job, on_rows=self._on_rows, checkpoint=self._root, between=self._between_steps, forgotten=forgotten
             )
         from tidegate.runtime.spark.live_runner import LiveSparkRun
+        from tidegate.runtime.spark.session import check_workers
 
+        check_workers(self._session.spark)
         return LiveSparkRun(
             job,
             self._session.spark,

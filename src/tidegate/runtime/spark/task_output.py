@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +37,9 @@ class TaskOutput:
     """Output and figures of one task. Only a cache of decoded state is kept after it; the state files are the truth."""
 
     def __init__(self, setup: Setup, directive: StepDirective, name: str) -> None:
-        self.setup, self.directive, self.name = setup, directive, name
+        self.setup, self.directive = setup, directive
+        # A step may run the stages of phases that end once more, and both write to the same sinks.
+        self.name = f"final_{name}" if directive.finishing else name
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
         self.arrived: Counter[str] = Counter()
@@ -61,8 +63,8 @@ class TaskOutput:
                 self.read_rows(stream, batch)
             self.ends.append((stream, reader.end))
 
-    def read_rows(self, stream: str, raw: pa.RecordBatch) -> None:
-        """Decode raw rows of a stream, and run the stages that read it.
+    def read_rows(self, stream: str, raw: pa.RecordBatch, only: Collection[int] | None = None) -> None:
+        """Decode raw rows of a stream, and run the stages that read it; `only` selects some of them by number.
 
         Of rows that Spark did not mark as wanted, only the times count: for the watermark, or as late.
         """
@@ -72,7 +74,7 @@ class TaskOutput:
             self._decode(stream, times, raw.filter(pc.invert(wanted)))
             raw = raw.filter(wanted)
         elements = self._decode(stream, self.setup.decoder(stream), raw)
-        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets))
+        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only))
 
     def _decode(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
