@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.formats import Runtime
+from tidegate.cli.process import leave_out_pandas
 
 DEFAULT_PORT = 8417
 
@@ -67,6 +68,8 @@ def serve(
     from tidegate.cli.extras import require_extra
 
     require_extra("serve")
+    if runtime is Runtime.EMBEDDED:
+        leave_out_pandas()
     from tidegate.cli.serve_work import ServeOptions, run_service
 
     options = ServeOptions(

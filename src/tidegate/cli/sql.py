@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.process import leave_out_pandas
 from tidegate.cli.serve import DEFAULT_PORT
 
 
@@ -38,6 +39,7 @@ def sql(
     from tidegate.cli.tokens import read_token
     from tidegate.client.session import connect
 
+    leave_out_pandas()
     is_interactive = file is None and sys.stdin.isatty()
     if is_interactive:
         require_extra("shell")
