@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import relations_of
@@ -222,7 +222,6 @@ def act(story: Story, what: str, *how) -> None:
             if not names:
                 return
             name = names[number % len(names)]
-            event(what)
             if what == "alter":
                 story.alter(name, *text)
             else:
