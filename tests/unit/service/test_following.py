@@ -113,7 +113,7 @@ def test_a_subscriber_that_does_not_read_delays_nobody(service: Served):
     large = "x" * 1_000_000
     for _ in range(60):
         one.feed.add(batch(large))
-    wait_for(lambda: one.feed.dropped or one.feed.next(0) is None)
+    assert one.feed.dropped > 0
     assert service.ask("GET", "/health").status == 200
     connection.close()
     one.feed.add(batch(large))
