@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -159,15 +160,17 @@ def test_what_is_no_part_of_the_service_is_refused(service: Served, method, path
 
 def test_a_thousand_requests_at_once_are_all_answered(service: Served):
     service.sql(service.define_readings())
+    together = Barrier(1000)
 
     def ask(number: int) -> int:
+        together.wait()
         if number % 10 == 0:
             return service.sql(f"CREATE STREAM s{number} AS SELECT value FROM reading WHERE value > {number}").status
         if number % 10 == 1:
             return service.sql("nonsense").status
         return service.sql("SHOW STREAMS").status
 
-    with ThreadPoolExecutor(200) as pool:
+    with ThreadPoolExecutor(1000) as pool:
         statuses = list(pool.map(ask, range(1000)))
     assert [s for n, s in enumerate(statuses) if n % 10 == 1] == [400] * 100
     assert [s for n, s in enumerate(statuses) if n % 10 != 1] == [200] * 900
