@@ -10,6 +10,9 @@ from tidegate.wire import error_to_json
 _CONFLICTS = frozenset({"Q105", "Q118"})
 """Codes of a name that exists already, and of an object that is in use."""
 
+_ENDED = frozenset({"Q312", "Q320"})
+"""Codes of a session that was closed, or whose run failed, while a statement waited."""
+
 
 class Refusal(Exception):  # noqa: N818 - a refused request is not an error of the service
     """A request that is refused with a status, before a statement is looked at."""
@@ -42,6 +45,8 @@ def status_of(error: BaseException) -> int:
     match error:
         case QueryError(code=code) if code in _CONFLICTS:
             return 409
+        case QueryError(code=code) if code in _ENDED:
+            return 503
         case QueryError(code="Q316"):  # a path that is not allowed
             return 403
         case QueryError():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from support.served import Served, served
 
-from tidegate.errors import DataError
+from tidegate.errors import DataError, QueryError
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.session import LiveSession
 from tidegate.runtime.job import QueryState
@@ -170,6 +170,15 @@ def test_a_run_that_failed_refuses_statements_and_says_so(service: Served, monke
     reply = service.sql("SHOW STREAMS")
     assert (reply.status, reply.code) == (503, "I502")
     assert b"secret" not in reply.body
+
+
+@pytest.mark.parametrize("code", ["Q312", "Q320"])
+def test_a_run_that_ends_while_a_statement_waits_is_no_mistake_of_the_client(service: Served, code, monkeypatch):
+    def fail(_: str) -> None:
+        raise QueryError(code, "the run has ended")
+
+    monkeypatch.setattr(service.live, "execute", fail)
+    assert service.sql("SHOW STREAMS").status == 503
 
 
 def test_an_error_of_the_service_itself_is_told_without_its_details(service: Served, monkeypatch):
