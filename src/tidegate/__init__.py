@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING
 from tidegate.errors import DataError, QueryError, TidegateError, TidegateWarning
 
 if TYPE_CHECKING:
+    from tidegate.client.session import RemoteQuery, RemoteSession, connect
     from tidegate.runtime.job import QueryState
     from tidegate.runtime.running_query import RunningQuery
     from tidegate.session import Session
 
-__all__ = ["DataError", "QueryError", "QueryState", "RunningQuery", "Session", "TidegateError", "TidegateWarning"]
+__all__ = [
+    "DataError",
+    "QueryError",
+    "QueryState",
+    "RemoteQuery",
+    "RemoteSession",
+    "RunningQuery",
+    "Session",
+    "TidegateError",
+    "TidegateWarning",
+    "connect",
+]
 __version__ = "0.1.0"
 
 # Imported on first use: they need every layer, and a program may want only one.
 _LAZY = {
+    "RemoteQuery": "tidegate.client.session",
+    "RemoteSession": "tidegate.client.session",
+    "connect": "tidegate.client.session",
     "QueryState": "tidegate.runtime.job",
     "RunningQuery": "tidegate.runtime.running_query",
     "Session": "tidegate.session",

@@ -289,7 +289,7 @@ class Session(Registration):
         if (known := kept.identity()) is not None:
             kept.check({**job.identity, "buckets": self.buckets or known["buckets"]})
 
-    def _choose_buckets(self, checkpoint: str) -> int:
+    def choose_buckets(self, checkpoint: str) -> int:
         """Return the number of buckets: as requested, else as in the checkpoint, else the default."""
         if self.buckets is not None:
             return self.buckets
@@ -326,14 +326,14 @@ class Session(Registration):
 
     def _start_run(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> JobRun:
         if self.runtime == "embedded":
-            job = replace(job, buckets=self._choose_buckets(where))
+            job = replace(job, buckets=self.choose_buckets(where))
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
         from tidegate.runtime.spark.session import check_workers
 
         check_workers(self.spark)
-        job = replace(job, buckets=self._choose_buckets(where))
+        job = replace(job, buckets=self.choose_buckets(where))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 

@@ -141,6 +141,8 @@ class Query:
     notify: str | None = None
     shedding: Shedding = NO_SHEDDING
     early: bool = False
+    text: str = field(default="", compare=False)
+    """The statement that defines the query."""
 
     @property
     def may_shed(self) -> bool:
@@ -211,6 +213,30 @@ class DropQuery:
     name: str
 
 
+@value
+class AlterQuery:
+    """ALTER QUERY: the query of the same name goes on as this one."""
+
+    query: Query
+
+
+@value
+class PauseQuery:
+    """PAUSE QUERY name."""
+
+    name: str
+
+
+@value
+class ResumeQuery:
+    """RESUME QUERY name."""
+
+    name: str
+
+
+QueryChange = AlterQuery | PauseQuery | ResumeQuery
+"""Change of a query that runs in a live session."""
+
 Command = (
     ShowStreams
     | ShowTables
@@ -221,6 +247,7 @@ Command = (
     | Describe
     | Explain
     | DropQuery
+    | QueryChange
 )
 """Statement that is answered or executed, in order, when the text is run."""
 

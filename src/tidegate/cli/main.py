@@ -22,6 +22,8 @@ from tidegate.cli.edge import edge
 from tidegate.cli.formats import OutputFormat, Runtime, TimesOption
 from tidegate.cli.plain_arguments import plain_values
 from tidegate.cli.process import collect_garbage_later, leave_out_pandas
+from tidegate.cli.serve import serve
+from tidegate.cli.sql import sql
 from tidegate.errors import TidegateError
 from tidegate.runtime.explain_format import ExplainFormat
 
@@ -160,6 +162,8 @@ def prepare() -> None:
 
 
 app.command()(edge)
+app.command()(serve)
+app.command()(sql)
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -12,6 +12,7 @@ from tidegate.cli.announce import announce
 from tidegate.cli.formats import OutputFormat
 from tidegate.cli.output import Printer
 from tidegate.cli.signals import StopSignals
+from tidegate.cli.texts import read_statements
 from tidegate.cli.warnings import Warnings
 from tidegate.cli.watch import summary, watch
 from tidegate.connectors.sinks import SinkFormat
@@ -174,14 +175,8 @@ def _last_records(checkpoint: str, program: Program) -> ControlRecords:
 
 
 def _read_text(query: Path) -> _QueryText:
-    if str(query) == "-":
-        return _QueryText(sys.stdin.read(), Path.cwd())
-    try:
-        return _QueryText(query.read_text(encoding="utf-8"), query.absolute().parent)
-    except OSError as error:
-        raise QueryError("Q303", f"the file {query} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise QueryError("Q303", f"the file {query} is not UTF-8 text") from error
+    base = Path.cwd() if str(query) == "-" else query.absolute().parent
+    return _QueryText(read_statements(query), base)
 
 
 def _with_base(catalog: Catalog, base: Path) -> Catalog:

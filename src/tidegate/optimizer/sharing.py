@@ -7,7 +7,7 @@ parts of plans run once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
@@ -49,9 +49,8 @@ _STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
 
 def share_subplans(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     """Return the plans, with subplans of the same meaning as equal values."""
-    shared = _SubplanTable()
-    # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
-    return tuple(apply_rules(shared.share(plan), SIMPLIFYING_RULES)[0] for plan in plans)
+    shared = SubplanTable()
+    return tuple(shared.share_plan(plan, number)[0] for number, plan in enumerate(plans))
 
 
 def plan_key(plan: Plan) -> Hashable:
@@ -59,22 +58,43 @@ def plan_key(plan: Plan) -> Hashable:
     return (_parameters(plan), *(plan_key(each) for each in inputs(plan)))
 
 
-class _SubplanTable:
-    """The first plan of each shape. Shapes are numbered, so that a plan is compared without all that is below it."""
+class SubplanTable:
+    """The first plan of each shape. Shapes are numbered, so that a plan is compared without all that is below it.
+
+    Each plan has an *owner*. A plan that uses a subplan of another owner has the column names of that one.
+    """
 
     def __init__(self) -> None:
-        self._first: dict[int, Plan] = {}
+        self._first: dict[int, tuple[Plan, int]] = {}
+        self._owner, self._used = 0, set[int]()
         self._numbers: dict[Hashable, int] = {}
         self._seen: dict[int, tuple[Plan, int, bool]] = {}
         """Plans by identity, with the number of their shape, and whether anything in them has state."""
 
-    def share(self, plan: Plan) -> Plan:
+    def share_plan(self, plan: Plan, owner: int) -> tuple[Plan, frozenset[int]]:
+        """Return the plan made of known subplans where it can be, and the other owners of these."""
+        self._owner, self._used = owner, set()
+        # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
+        shared = apply_rules(self._share(plan), SIMPLIFYING_RULES)[0]
+        self._seen.clear()
+        return shared, frozenset(self._used - {owner})
+
+    def owners(self) -> frozenset[int]:
+        return frozenset(owner for _, owner in self._first.values())
+
+    def forget(self, owners: Collection[int]) -> None:
+        """Forget the subplans of some owners, which no other plan may use."""
+        self._first = {number: each for number, each in self._first.items() if each[1] not in owners}
+
+    def _share(self, plan: Plan) -> Plan:
         number, has_state = self._number_plan(plan)
         if not has_state:
             return plan  # sources are read once anyway
         if number not in self._first:
-            self._first[number] = with_inputs(plan, tuple(map(self.share, inputs(plan))))
-        return _rename_columns(self._first[number], plan.schema)
+            self._first[number] = with_inputs(plan, tuple(map(self._share, inputs(plan)))), self._owner
+        first, owner = self._first[number]
+        self._used.add(owner)
+        return _rename_columns(first, plan.schema)
 
     def _number_plan(self, plan: Plan) -> tuple[int, bool]:
         if id(plan) not in self._seen:

@@ -64,7 +64,10 @@ class BackgroundRun(ABC):
             self._lock.release()
 
     def _watch_files(self, sources: Iterable[Source]) -> None:
-        self._events = FileEvents(sources)
+        with self._closing:
+            before, self._events = self._events, FileEvents(sources)
+            if before is not None:
+                before.close()
 
     def _wait_for_input(self) -> None:
         """Wait until sources may have new rows, or another thread wants something."""

@@ -7,7 +7,7 @@ watermark of one sender). This module creates and consumes them; a runtime moves
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import FiguresByOperator, add_figures
 from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, StepContext, ToQuery, ToStage
+from tidegate.time import BEGINNING
 
 Address = tuple[int, int]
 """Address of a port: the number of the stage, and of the port in it."""
@@ -83,6 +84,8 @@ class Outbox:
     figures: FiguresByOperator = field(default_factory=dict)
     pairs: int = 0
     """The largest number of pairs that one operator made."""
+    reaches: dict[str, int] = field(default_factory=dict)
+    """The largest end of an element, by giver: a stage by number, or a query by name."""
 
     def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
         """Add the outputs of a stage, addressed to the targets of its outlets, and its dead letters."""
@@ -91,18 +94,43 @@ class Outbox:
                 case ToQuery(query=query):
                     if len(output):
                         self.results.append((query, output))
+                        self.note_reach(reach_of_query(query), int(output.end.max()))
                 case ToStage(stage=number, port=port, keys=keys):
                     parts = split_by_bucket(output, keys, buckets)
                     self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
         if step.dead.num_rows:
             self.dead.append(step.dead)
+        if step.reach > BEGINNING:
+            self.note_reach(reach_of_stage(stage.number), step.reach)
         add_figures(self.figures, {f"{stage.number}/{number}": each for number, each in step.figures.items()})
 
+    def note_reach(self, giver: str, end: int) -> None:
+        self.reaches[giver] = max(end, self.reaches.get(giver, end))
 
-def run_readers(graph: StageGraph, stream: str, batch: Batch, buckets: int) -> Outbox:
-    """Run the stages that read a source stream over its new elements."""
+
+def reach_of_stage(number: int) -> str:
+    """Return the key of a stage among reaches."""
+    return f"stage {number}"
+
+
+def reach_of_query(query: str) -> str:
+    """Return the key of a query among reaches."""
+    return f"query {query}"
+
+
+def merge_reaches(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the larger reach of each giver."""
+    return {giver: max(known.get(giver, BEGINNING), more.get(giver, BEGINNING)) for giver in {**known, **more}}
+
+
+def run_readers(
+    graph: StageGraph, stream: str, batch: Batch, buckets: int, only: Collection[int] | None = None
+) -> Outbox:
+    """Run the stages that read a source stream over its new elements; `only` selects some of them by number."""
     outbox = Outbox()
     for stage in graph.readers[stream]:
+        if only is not None and stage.number not in only:
+            continue
         columns = batch.columns.select(list(stage.port_schemas[0].names))
         step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
         outbox.send(stage, step, buckets)

@@ -63,6 +63,10 @@ class Record:
     """Number of raw rows of each source stream so far."""
     control: Mapping[str, Json] = field(default_factory=dict)
     """Encoded control records of steered operators (`runtime.control`), by ``stage/operator``."""
+    reaches: Mapping[str, int] = field(default_factory=dict)
+    """The largest end of an element that a stage or a query gave so far; only in a live graph."""
+    flushed: tuple[int, ...] = ()
+    """Numbers of the phases whose held-back results were emitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +133,24 @@ class Checkpoint:
         intent = from_json(Intent, found)
         return intent if intent.step == next_step(last) else None
 
+    def last_program(self) -> Any:
+        """Return the newest version of the program of a live graph, if any."""
+        versions = self._numbers_in("programs")
+        return self._read(_program_name(max(versions))) if versions else None
+
+    def write_program(self, version: int, content: Mapping[str, Any]) -> None:
+        """Store a version of the program of a live graph, and remove old ones."""
+        self._write(_program_name(version), content)
+        system, _ = file_system(self.root)
+        for old in self._numbers_in("programs"):
+            if old <= version - KEPT_RECORDS:
+                system.delete_file(self._path(_program_name(old)))
+
     def _steps(self) -> list[int]:
-        system, path = file_system(posixpath.join(self.root, "steps"))
+        return self._numbers_in("steps")
+
+    def _numbers_in(self, folder: str) -> list[int]:
+        system, path = file_system(posixpath.join(self.root, folder))
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
         # Ignore other files: drafts, and what file managers, editors and people leave.
         names = (_RECORD.fullmatch(info.base_name) for info in infos if info.type == fs.FileType.File)
@@ -169,6 +189,10 @@ def next_step(last: Record | None) -> int:
 def step_label(step: int) -> str:
     """Return the label under which the results of a step are published."""
     return f"batch-{step:08d}"
+
+
+def _program_name(version: int) -> str:
+    return f"programs/{version:010d}.json"
 
 
 def _record_name(step: int) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Program, ShowConstraints, ShowShedding, SourceStream
+from tidegate.catalog.catalog import (
+    AlterQuery,
+    Catalog,
+    DropQuery,
+    Explain,
+    PauseQuery,
+    Program,
+    ResumeQuery,
+    ShowConstraints,
+    ShowShedding,
+    SourceStream,
+)
 from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.catalog.shedding import SheddingSummary
 from tidegate.catalog.show import answer
@@ -59,7 +70,7 @@ def answer_commands(
                 answers.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
                 answers.append(explain_program(replace(program, queries=(query,))))
-            case DropQuery():
+            case DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
                 pass
             case _:
                 answers.append(answer(command, found, shed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.algebra.constraints import ConstraintSettings
 from tidegate.algebra.explain import explain
@@ -14,7 +14,7 @@ from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.user_functions import user_signatures
-from tidegate.catalog.catalog import Program, Query, SourceStream
+from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
@@ -22,7 +22,7 @@ from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning,
 from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import share_subplans
+from tidegate.optimizer.sharing import SubplanTable, share_subplans
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
@@ -61,6 +61,22 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
     return compiled, cut_into_stages([(c.query.name, c.physical) for c in compiled])
+
+
+@deep_recursion()
+def compile_phase(
+    program: Program, query: Query, known: SubplanTable, owner: int
+) -> tuple[CompiledQuery, frozenset[int]]:
+    """Compile one query of a live graph, made of known subplans; return it with the other owners of these.
+
+    Alerts are not merged with those of other queries: that would change the plans of the others.
+    """
+    (plan,) = group_alerts([query.plan])
+    optimized, rules = optimize(plan, program.settings, query.shedding)
+    _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
+    shared, used = known.share_plan(optimized, owner)
+    reasons = _plain_join_reasons(shared, program.settings, query.shedding)
+    return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons), used
 
 
 def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
@@ -120,7 +136,7 @@ def compile_job(
     """
     compiled, graph = compile_queries(program)
     given = sources or {}
-    opened = {s: given.get(s) or open_source(_source_stream(program, s)) for s in graph.streams}
+    opened = {s: given.get(s) or open_source(source_stream_of(program.catalog, s)) for s in graph.streams}
     places = {s: check_start(source, live=live, is_resumed=is_resumed) for s, source in opened.items()}
     awaited = {s: place for s, place in places.items() if place is not None}
     identity = _identity(compiled, {s: source.stream for s, source in opened.items()})
@@ -132,11 +148,12 @@ def compile_job(
 def program_identity(program: Program) -> dict[str, object]:
     """Return what must not change between runs with one checkpoint; all sources come from the catalog."""
     compiled, graph = compile_queries(program)
-    return _identity(compiled, {s: _source_stream(program, s) for s in graph.streams})
+    return _identity(compiled, {s: source_stream_of(program.catalog, s) for s in graph.streams})
 
 
-def _source_stream(program: Program, name: str) -> SourceStream:
-    stream = program.catalog.find(name)
+def source_stream_of(catalog: Catalog, name: str) -> SourceStream:
+    """Return the source stream of a name."""
+    stream = catalog.find(name)
     if not isinstance(stream, SourceStream):
         raise InternalError("I301", f"'{name}' is read as a source stream but is not one")
     return stream
@@ -146,7 +163,7 @@ def _identity(compiled: tuple[CompiledQuery, ...], streams: Mapping[str, SourceS
     functions = sorted({signature for c in compiled for signature in user_signatures(c.optimized)})
     return {
         **({"functions": functions} if functions else {}),
-        "queries": {c.query.name: _query_identity(c) for c in compiled},
+        "queries": {c.query.name: query_identity(c) for c in compiled},
         "streams": {name: _stream_identity(each) for name, each in streams.items()},
     }
 
@@ -157,7 +174,7 @@ def _stream_identity(stream: SourceStream) -> list[object]:
     return known if stream.unit is None else [*known, stream.unit.value]
 
 
-def _query_identity(compiled: CompiledQuery) -> str:
+def query_identity(compiled: CompiledQuery) -> str:
     """Return a text of the plan with everything that its state depends on, including EMIT EARLY."""
     plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
     return "\n".join(

@@ -13,15 +13,17 @@ Directives, reports and records are kept by the *place* of their operator, ``sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.physical.common.codec import Json, as_recorded, from_json, to_json
 from tidegate.physical.common.control import ControlRecord, Directive, Losses, Report
 from tidegate.physical.common.operator import Steered
 from tidegate.runtime.stage import Stage, StageGraph, StageStep
+
+T = TypeVar("T")
 
 ControlRecords = Mapping[str, ControlRecord]
 """The newest record of each steered operator, by place."""
@@ -62,6 +64,11 @@ def decide_after_step(
         for place in sorted(reports)
     }
     return {**records, **{place: record for place, record in decided.items() if record is not None}}
+
+
+def records_of_stages(records: Mapping[str, T], numbers: Collection[int]) -> dict[str, T]:
+    """Return the records, encoded or not, of the operators in some stages."""
+    return {place: record for place, record in records.items() if _split_place(place)[0] in numbers}
 
 
 def encode_values(values: Mapping[str, Directive | Report | ControlRecord]) -> dict[str, Json]:
@@ -132,13 +139,13 @@ def _decide_for_operator(
     decided = _operator_at(graph, place).decide(record, reports, seconds)
     if decided is None:
         return None
-    query = graph.stages[_split_place(place)[0]].query
+    query = graph.stage(_split_place(place)[0]).query
     return as_recorded(replace(decided, shed=tuple(replace(shed, query=query) for shed in decided.shed)))
 
 
 def _operator_at(graph: StageGraph, place: str) -> Steered[Directive, Report, ControlRecord]:
     stage, number = _split_place(place)
-    operator = graph.stages[stage].nodes[number].operator
+    operator = graph.stage(stage).nodes[number].operator
     assert isinstance(operator, Steered)
     return cast("Steered[Directive, Report, ControlRecord]", operator)
 

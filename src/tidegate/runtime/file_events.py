@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
+import selectors
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,11 +43,12 @@ class FileEvents:
 
     def wait(self) -> None:
         """Wait until something may have changed, or for a while."""
-        ready, _, _ = select.select(
-            [each for each in (self._woken, self._changes) if each >= 0], [], [], self._patience
-        )
-        for each in ready:
-            _drain(each)
+        with selectors.DefaultSelector() as selector:  # not `select`, which takes no descriptor above 1023
+            for each in (self._woken, self._changes):
+                if each >= 0:
+                    selector.register(each, selectors.EVENT_READ)
+            for key, _ in selector.select(self._patience):
+                _drain(key.fd)
 
     def wake(self) -> None:
         """End a `wait` of another thread."""

@@ -22,6 +22,8 @@ from tidegate.errors import TidegateWarning
 from tidegate.physical.common.control import Losses
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, total_losses
 from tidegate.runtime.figures import FiguresByOperator
+from tidegate.runtime.live_run import EndingPhase
+from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
 from tidegate.runtime.stage import StageGraph
@@ -61,6 +63,10 @@ class Job:
     """Warnings about the plans."""
     times: TimeFormat = "iso"
     """Format of times in the output."""
+    is_live: bool = False
+    """Whether queries come and go while the job runs."""
+    endings: Mapping[int, EndingPhase] = field(default_factory=dict)
+    """Phases of a live graph that end, by number."""
     most_pairs: int = MOST_PAIRS
     """A step in which a join makes more pairs than this runs in pieces."""
 
@@ -85,11 +91,14 @@ class Job:
     def tables_to_read(self, known: Mapping[str, object]) -> dict[str, str]:
         """Return the tables that are new, or that have changed and can be read again, with their versions.
 
-        `known` has the versions of the tables that were read before.
+        `known` has the versions of the tables that were read before. In a live graph, a new reader of a known table
+        has an entry of its own (`live_tables.py`).
         """
         if not self.tables:
             return {}
         versions = {t: version_of(self.sources[t]) for t in self.tables}
+        if self.is_live:
+            return live_readings(self.graph, self.tables, versions, known)
         return {
             table: version
             for table, version in versions.items()
@@ -111,8 +120,8 @@ class Job:
         """
         now = self.clock()
         stood = {
-            s: now if mark == BEGINNING and self.sources[s].stream.is_timed_by_arrival else mark
-            for s, mark in watermarks.items()
+            s: now if watermarks[s] == BEGINNING and self.sources[s].stream.is_timed_by_arrival else watermarks[s]
+            for s in self.graph.streams
         }
         return SilenceTracker(self.idle_after, now, self.meeting_streams, stood)
 

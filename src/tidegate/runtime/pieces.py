@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, Parcel, PortWatermark, run_stage, runs_in
+from tidegate.runtime.bucket_step import (
+    Address,
+    Inbox,
+    Outbox,
+    Parcel,
+    PortWatermark,
+    merge_reaches,
+    run_stage,
+    runs_in,
+)
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
 from tidegate.runtime.stage import Stage
@@ -141,6 +150,7 @@ def _collect_output(out: Outbox, made: Outbox) -> None:
     out.reports += made.reports
     add_figures(out.figures, made.figures)
     out.pairs = max(out.pairs, made.pairs)
+    out.reaches = merge_reaches(out.reaches, made.reaches)
 
 
 def out_of_memory_error(

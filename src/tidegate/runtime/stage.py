@@ -35,6 +35,7 @@ from tidegate.physical.common.operator import (
 )
 from tidegate.runtime.figures import OperatorFigures
 from tidegate.schema import Schema
+from tidegate.time import BEGINNING
 from tidegate.values import value
 
 
@@ -130,6 +131,8 @@ class StageStep:
     """Figures of all operators, by operator number."""
     pairs: int = 0
     """The largest number of pairs that one operator made."""
+    reach: int = BEGINNING
+    """The largest end of an element that an operator with state gave."""
 
 
 @dataclass(frozen=True)  # no slots: what follows from a stage is computed once and cached
@@ -195,7 +198,7 @@ class Stage:
                 run.dead.clear()
         outputs, marks = zip(*results, strict=True)
         dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
-        return StageStep(run.kept, outputs, marks, dead, run.reports, run.figures, run.pairs)
+        return StageStep(run.kept, outputs, marks, dead, run.reports, run.figures, run.pairs, run.reach)
 
     def output_watermark(self, watermark: int) -> int:
         """Return the output watermark for an input watermark, of a stage with one port, one outlet and no state."""
@@ -240,6 +243,7 @@ class _StageRun:
         self.kept: dict[str, pa.RecordBatch] = {}
         self.dead: list[pa.RecordBatch] = []
         self.visited = self.pairs = 0
+        self.reach = BEGINNING
         # By identity, because outlets share node objects.
         self.known: dict[int, tuple[Batch, int]] | None = {} if remembers else None
 
@@ -280,6 +284,8 @@ class _StageRun:
         rows_in = sum(len(batch) for batch, _ in below)
         self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, perf_counter() - began)
         self.pairs = max(self.pairs, step.pairs)
+        if operator.partition_keys is not None and len(step.output):
+            self.reach = max(self.reach, int(step.output.end.max()))
         if step.report is not None:
             self.reports[number] = step.report
         self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
@@ -299,6 +305,23 @@ class StageGraph:
     """All stages of a program, with the columns and rows that they need from each source stream."""
 
     stages: tuple[Stage, ...]
+    declared: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Columns of streams of which more columns are decoded than the stages read, by stream.
+
+    In a live graph these are all columns: which rows are bad must not depend on what else runs.
+    """
+
+    def stage(self, number: int) -> Stage:
+        """Return the stage with a number. In a live graph, numbers have gaps."""
+        return self._by_number[number]
+
+    @cached_property
+    def _by_number(self) -> Mapping[int, Stage]:
+        return {stage.number: stage for stage in self.stages}
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        return frozenset(self._by_number)
 
     def stages_at(self, level: int) -> tuple[Stage, ...]:
         return tuple(s for s in self.stages if s.level == level)
@@ -315,7 +338,7 @@ class StageGraph:
 
     @cached_property
     def levels(self) -> int:
-        return 1 + max(s.level for s in self.stages)
+        return 1 + max((s.level for s in self.stages), default=0)
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[Stage, ...]]:
@@ -336,8 +359,8 @@ class StageGraph:
         return tuple(f.wanted for s in self.readers[stream] for f in s.feeds if isinstance(f, FromStream))
 
     def columns(self, stream: str) -> frozenset[str]:
-        """Return the columns of a stream that any stage reads."""
-        return self._columns[stream]
+        """Return the columns of a stream that any stage reads, or that are decoded anyway."""
+        return self.declared.get(stream) or self._columns[stream]
 
     @cached_property
     def _columns(self) -> Mapping[str, frozenset[str]]:

@@ -20,7 +20,7 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -114,6 +114,13 @@ class StateStore:
                 copied = has_cold and not is_cold(chunk_name)
                 chunks[chunk_name] = deserialize(part.to_pybytes() if copied else part)
         return Version(file, chunks, places)
+
+    def keep_stages(self, numbers: Collection[int]) -> None:
+        """Remove the state files of all other stages."""
+        system, folder = file_system(posixpath.join(self.root, "state"))
+        for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+            if info.base_name.isdigit() and int(info.base_name) not in numbers:
+                system.delete_dir(info.path)
 
     def _with_cold_mapped(
         self, stage: int, bucket: int, name: str, chunks: Chunks, places: Mapping[str, ChunkPlace]

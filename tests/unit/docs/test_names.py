@@ -27,6 +27,7 @@ PARTICIPLES_ALLOWED = {
     "filtered": "a rule of the grammar",
     "quantified": "a rule of the grammar",
     "ordered": "a rule of the grammar",
+    "closed": "the state of a feed, as that of a file",
     "_left": "the function LEFT of SQL",
 }
 
@@ -34,6 +35,7 @@ MOST_ARGUMENTS = 8
 MORE_ARGUMENTS_ALLOWED = {
     ("cli/main.py", "run"): "the options of the command",
     ("cli/edge.py", "edge"): "the options of the command",
+    ("cli/serve.py", "serve"): "the options of the command",
     ("session.py", "Session.run"): "settings, by keyword",
 }
 

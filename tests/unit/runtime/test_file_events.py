@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -62,3 +64,12 @@ def test_sources_without_folders_are_looked_at_in_intervals():
     made = FileEvents([source])
     made.wait()
     made.close()
+
+
+def test_a_process_with_many_open_files_waits_as_well(events):
+    """A service has a descriptor for each connection; `select` takes none above 1023."""
+    low, events._woken = events._woken, fcntl.fcntl(events._woken, fcntl.F_DUPFD, 2000)
+    os.close(low)
+    events.wake()
+    events.wait()
+    assert events._woken >= 2000

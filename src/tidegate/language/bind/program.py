@@ -8,7 +8,19 @@ from dataclasses import dataclass, field, replace
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
-from tidegate.catalog.catalog import Catalog, Command, DerivedStream, DropQuery, Explain, Program, Query
+from tidegate.catalog.catalog import (
+    AlterQuery,
+    Catalog,
+    Command,
+    DerivedStream,
+    DropQuery,
+    Explain,
+    PauseQuery,
+    Program,
+    Query,
+    QueryChange,
+    ResumeQuery,
+)
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
 from tidegate.language import syntax
@@ -32,6 +44,7 @@ from tidegate.language.syntax import (
     AnyAlert,
     CreateAlert,
     CreateDerived,
+    CreateQuery,
     CreateSource,
     CreateTotalAlert,
     Insert,
@@ -43,13 +56,14 @@ from tidegate.language.syntax import (
 EMPTY = Catalog()
 
 _RESERVED = ("valid_from", "valid_to")
-_QUERIES = (QueryStatement, Insert, CreateDerived, CreateAlert, CreateTotalAlert, syntax.ExplainStatement)
+_QUERIES = (QueryStatement, CreateQuery, Insert, CreateDerived, CreateAlert, CreateTotalAlert, syntax.ExplainStatement)
 
 
-def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> Program:
+def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = (), *, live: bool = False) -> Program:
     """Bind and check a text: streams by name, a plan for each query to run, and commands.
 
-    `running` are queries that other texts have started; the streams that they read cannot be dropped.
+    `running` are queries that other texts have started; the streams that they read cannot be dropped. In a `live`
+    session they can be altered, paused and resumed.
 
     Examples
     --------
@@ -61,7 +75,8 @@ def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = ()) -> 
     try:
         statements = parse(text)
         with using_functions(catalog.functions), deep_recursion():
-            program = _bind_statements(statements, catalog, tuple(running))
+            draft = _Draft(catalog, tuple(running), [_streams_of_statement(each) for each in statements], text, live)
+            program = _bind_statements(statements, draft)
             warnings = tuple(warning.with_text(text) for warning in program.warnings)
             return replace(program, warnings=warnings, text=text)
     except QueryError as error:
@@ -80,15 +95,19 @@ class _Draft:
     running: tuple[Query, ...]
     reading: list[frozenset[str]]
     """The streams that each statement of the text reads."""
+    text: str
+    live: bool
     queries: list[Query] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     warnings: list[TidegateWarning] = field(default_factory=list)
 
 
-def _bind_statements(statements: Sequence[Statement], catalog: Catalog, running: tuple[Query, ...]) -> Program:
-    draft = _Draft(catalog, running, [_streams_of_statement(statement) for statement in statements])
-    for position in range(len(statements)):
+def _bind_statements(statements: Sequence[Statement], draft: _Draft) -> Program:
+    for position, statement in enumerate(statements):
+        known = len(draft.queries)
         _add_statement(draft, statements, position)
+        own = draft.text[statement.span.start : statement.span.end]
+        draft.queries[known:] = [replace(query, text=own) for query in draft.queries[known:]]
     return Program(draft.catalog, tuple(draft.queries), tuple(draft.commands), tuple(draft.warnings))
 
 
@@ -127,6 +146,10 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             name_of = unique_name(f"query_{_query_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
             draft.queries.append(_standalone_query(name_of, query, around, into=into))
+        case CreateQuery():
+            draft.queries.append(_named_query(statement, draft, around, known))
+        case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement():
+            draft.commands.append(_query_change(statement, draft, around, known))
         case syntax.SetStatement():
             if any(isinstance(each, _QUERIES) for each in before):
                 refuse_after_query(statement)
@@ -160,8 +183,55 @@ def _is_known(name: Name, queries: Iterable[Query]) -> bool:
 
 def _drop_query(draft: _Draft, name: Name) -> None:
     refuse_unknown_query(name, draft.catalog, (*draft.queries, *draft.running))
+    draft.commands = [each for each in draft.commands if not _is_change_of(name, each)]
     if not _remove_query(draft, name):
         draft.commands.append(DropQuery(name.text))
+        draft.running = tuple(query for query in draft.running if not is_same_name(query.name, name.text))
+
+
+def _is_change_of(name: Name, command: Command) -> bool:
+    match command:
+        case AlterQuery(query=query):
+            return is_same_name(query.name, name.text)
+        case PauseQuery(name=own) | ResumeQuery(name=own):
+            return is_same_name(own, name.text)
+    return False
+
+
+def _query_change(
+    statement: syntax.AlterStatement | syntax.PauseStatement | syntax.ResumeStatement,
+    draft: _Draft,
+    around: BindContext,
+    known: Sequence[Query],
+) -> QueryChange:
+    name = statement.name
+    if not draft.live:
+        hint = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
+        message = "ALTER, PAUSE and RESUME need a live session: here, queries run until their text ends"
+        raise QueryError("Q317", message, statement.span, hint=hint)
+    found = next((query for query in known if is_same_name(query.name, name.text)), None)
+    if found is None or not found.is_alert:
+        refuse_unknown_query(name, draft.catalog, known)
+    assert found is not None
+    match statement:
+        case syntax.AlterStatement() if found.is_alert:
+            hint = f"write DROP ALERT {found.name}, then CREATE ALERT"
+            raise QueryError("Q318", "an alert cannot be altered", statement.span, hint=hint)
+        case syntax.AlterStatement(query=query, span=span):
+            altered = _standalone_query(found.name, query, around, into=found.into)
+            return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
+        case syntax.PauseStatement():
+            return PauseQuery(found.name)
+        case syntax.ResumeStatement():
+            return ResumeQuery(found.name)
+
+
+def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, known: Sequence[Query]) -> Query:
+    name = statement.name
+    refuse_known(name, draft.catalog)
+    if _is_known(name, known):
+        raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
+    return _standalone_query(name.text, statement.query, around)
 
 
 def _remove_query(draft: _Draft, name: Name) -> bool:
@@ -249,7 +319,7 @@ def _query_number(before: Sequence[Statement]) -> int:
 def _names_created_by(statements: Sequence[Statement]) -> Iterator[str]:
     """Yield the names of the streams that the statements create, in lower case."""
     for statement in statements:
-        if isinstance(statement, (CreateSource, CreateDerived, AnyAlert)):
+        if isinstance(statement, (CreateSource, CreateDerived, CreateQuery, AnyAlert)):
             yield statement.name.text.lower()
 
 
@@ -260,7 +330,7 @@ def _is_read(name: Name, later: Sequence[frozenset[str]]) -> bool:
 def _streams_of_statement(statement: Statement) -> frozenset[str]:
     """Return the streams that a statement reads when it runs."""
     match statement:
-        case CreateDerived(query=query) | QueryStatement(query=query) | Insert(query=query):
+        case CreateDerived(query=query) | CreateQuery(query=query) | QueryStatement(query=query) | Insert(query=query):
             return streams_of_query(query)
         case CreateAlert() | CreateTotalAlert():
             return streams_of_query(statement)

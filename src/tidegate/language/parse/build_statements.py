@@ -35,6 +35,18 @@ class StatementBuilder(ConstraintBuilder):
     def query_statement(self, meta: Meta, query: Query) -> Statement:
         return syntax.QueryStatement(query, span_of(meta))
 
+    def create_query(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
+        return syntax.CreateQuery(name, query, span_of(meta))
+
+    def alter_query(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
+        return syntax.AlterStatement(name, query, span_of(meta))
+
+    def pause_query(self, meta: Meta, _word: Token, name: Name) -> Statement:
+        return syntax.PauseStatement(name, span_of(meta))
+
+    def resume_query(self, meta: Meta, _word: Token, name: Name) -> Statement:
+        return syntax.ResumeStatement(name, span_of(meta))
+
     def insert(self, meta: Meta, path: Token, query: Query) -> Statement:
         return syntax.Insert(unquote(path), query, span_of(meta))
 

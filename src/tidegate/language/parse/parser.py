@@ -87,7 +87,9 @@ _INCOMPLETE = {
 }
 """Words that are keywords only before what must follow: the expected terminal, and a hint."""
 
-_BEGINNINGS = frozenset({"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET"})
+_BEGINNINGS = frozenset(
+    {"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET", "ALTER", "PAUSE", "RESUME"}
+)
 """Words that begin a statement."""
 
 MOST_DIGITS = 400

@@ -59,15 +59,19 @@ from tidegate.language.syntax.queries import (
 )
 from tidegate.language.syntax.shedding import QueryOption, QueryOptions, UtilityClause, Worth
 from tidegate.language.syntax.statements import (
+    AlterStatement,
     ColumnDefinition,
     CreateDerived,
+    CreateQuery,
     CreateSource,
     DescribeStatement,
     DropStatement,
     ExplainStatement,
     Insert,
     ObjectKind,
+    PauseStatement,
     QueryStatement,
+    ResumeStatement,
     SetStatement,
     ShowStatement,
     Statement,
@@ -75,6 +79,7 @@ from tidegate.language.syntax.statements import (
 from tidegate.language.syntax.trees import walk
 
 __all__ = [
+    "AlterStatement",
     "AnyAlert",
     "AnyConstraint",
     "AnyWindow",
@@ -90,6 +95,7 @@ __all__ = [
     "CountStar",
     "CreateAlert",
     "CreateDerived",
+    "CreateQuery",
     "CreateSource",
     "CreateTotalAlert",
     "Definition",
@@ -118,6 +124,7 @@ __all__ = [
     "OrderBy",
     "OrderedClause",
     "OrderedQuery",
+    "PauseStatement",
     "QuantifiedComparison",
     "Query",
     "QueryExpression",
@@ -127,6 +134,7 @@ __all__ = [
     "QueryValue",
     "QueryWithOptions",
     "ReferenceClause",
+    "ResumeStatement",
     "RowsClause",
     "SameAs",
     "Select",

@@ -50,6 +50,36 @@ class CreateDerived:
 
 
 @value
+class CreateQuery:
+    """CREATE QUERY name AS query: a query that runs, with a name."""
+
+    name: Name
+    query: Query
+    span: Span
+
+
+@value
+class AlterStatement:
+    """ALTER QUERY name AS query."""
+
+    name: Name
+    query: Query
+    span: Span
+
+
+@value
+class PauseStatement:
+    name: Name
+    span: Span
+
+
+@value
+class ResumeStatement:
+    name: Name
+    span: Span
+
+
+@value
 class QueryStatement:
     query: Query
     span: Span
@@ -113,6 +143,10 @@ Statement = (
     CreateSource
     | CreateDerived
     | AnyAlert
+    | CreateQuery
+    | AlterStatement
+    | PauseStatement
+    | ResumeStatement
     | QueryStatement
     | Insert
     | DropStatement

@@ -78,6 +78,16 @@ class MovesTime(Protocol):
 
 
 @runtime_checkable
+class LooksBack(Protocol):
+    """Operator whose output at an instant also depends on its input at earlier instants."""
+
+    @property
+    def looks_back(self) -> int | None:
+        """Return how far the output looks back, in microseconds; None if there is no bound."""
+        ...
+
+
+@runtime_checkable
 class NeedsWarmUp(Protocol):
     """Operator whose kernels need more than a few elements to be compiled."""
 

@@ -88,6 +88,10 @@ class KeyedJoinOperator:
         # A window counts all rows of its stream, so they must be in one bucket.
         return ((),) * len(self.schemas) if self.windows else self.layout.partition_keys
 
+    @property
+    def looks_back(self) -> int | None:
+        return None if self.windows else 0
+
     def describe(self) -> str:
         pairs = [
             " AND ".join(f"{a} = {b}" for a, b in zip(edge.parent_keys, edge.child_keys, strict=True))

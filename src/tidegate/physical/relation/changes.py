@@ -34,6 +34,10 @@ class ChangesOperator:
     def partition_keys(self) -> PartitionKeys:
         return (self.schema.names,)
 
+    @property
+    def looks_back(self) -> int | None:
+        return CHRONON
+
     def describe(self) -> str:
         return f"changes {self.change.value}"
 

@@ -41,6 +41,10 @@ class CountWindowOperator:
     def partition_keys(self) -> PartitionKeys:
         return (self.keys,)
 
+    @property
+    def looks_back(self) -> int | None:
+        return None
+
     def describe(self) -> str:
         reach = "all elements" if self.rows is None else f"last {self.rows} elements"
         owner = f" of each {', '.join(self.keys)}" if self.keys else ""

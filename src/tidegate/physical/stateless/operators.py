@@ -104,6 +104,10 @@ class WindowOperator:
         output = Batch(start, end, batch.columns).filter((end > start) & (batch.end > batch.start))
         return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
 
+    @property
+    def looks_back(self) -> int | None:
+        return None if self.size is None else -(-self.size // self.slide) * self.slide + self.granule
+
     def watermark_after(self, watermark: int) -> int:
         return shift_watermark(watermark, self.slide, self.granule)
 

@@ -1,4 +1,4 @@
-"""Operators without state that change or read validities: split, stamp and granularity."""
+"""Operators without state that change or read validities: split, stamp, granularity and clip."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidegate.algebra.explain import duration_text
 from tidegate.algebra.refusals import MOST_PIECES
 from tidegate.errors import DataError
+from tidegate.expressions.parse.times import instant_text
 from tidegate.physical.common.batch import Batch, take
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.physical.stateless.kernels.validities import coarsen_times, coarsen_watermark, split_validities
@@ -57,6 +58,25 @@ class SplitOperator:
 
 
 @value
+class ClipOperator:
+    """Clip validities to [begin, end), and drop elements of which nothing is left."""
+
+    schema: Schema
+    begin: int
+    end: int
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"clip to [{instant_text(self.begin)}, {instant_text(self.end)})"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        start, end = np.maximum(batch.start, self.begin), np.minimum(batch.end, self.end)
+        return Step(NO_STATE, Batch(start, end, batch.columns).filter(start < end), watermarks[0])
+
+
+@value
 class StampOperator:
     """Add a column with the start of each element."""
 
@@ -96,6 +116,10 @@ class GranularityOperator:
         start, end = coarsen_times(batch.start, self.size), coarsen_times(batch.end, self.size)
         output = Batch(start, end, batch.columns).filter(start < end)
         return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
+
+    @property
+    def looks_back(self) -> int | None:
+        return self.size
 
     def watermark_after(self, watermark: int) -> int:
         return coarsen_watermark(watermark, self.size)

@@ -61,6 +61,10 @@ class SubscriptionsOperator:
         """Return the keys, if any; without keys, spread subscriptions by id and send every element to all buckets."""
         return self.keys if self.keys[0] else (None, (self.subscribed.id,))
 
+    @property
+    def looks_back(self) -> int | None:
+        return None
+
     def describe(self) -> str:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
         return f"subscriptions of {self.waiting.name}{by}, {self._method_text}"

@@ -40,6 +40,10 @@ class TotalThresholdOperator:
     def partition_keys(self) -> PartitionKeys:
         return (self.keys,)
 
+    @property
+    def looks_back(self) -> int | None:
+        return None
+
     def describe(self) -> str:
         by = f" of each {', '.join(self.keys)}" if self.keys else ""
         return f"total{by} reaching {self.threshold} for {self.waiting.name}"

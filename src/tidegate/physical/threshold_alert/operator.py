@@ -77,6 +77,10 @@ class ThresholdAlertOperator:
     def partition_keys(self) -> PartitionKeys:
         return self.keys
 
+    @property
+    def looks_back(self) -> int | None:
+        return 2 * max(alarm_span(alert) for alert in self.alerts) + CHRONON
+
     def describe(self) -> str:
         names = ", ".join(alert.name for alert in self.alerts)
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""

@@ -14,17 +14,20 @@ from tidegate.connectors.decode import DecodedBatch, Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, run_readers, source_marks
-from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
+from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
+from tidegate.runtime.stage import StageGraph
 from tidegate.runtime.state import StateStore, Version, is_cold
 from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
 from tidegate.time import FOREVER
+
+NO_READERS: Mapping[str, Collection[int]] = {}
 
 
 class StateSize(NamedTuple):
@@ -48,6 +51,8 @@ class Engine:
     """Number of raw rows of each stream so far."""
     control: dict[str, ControlRecord] = field(default_factory=dict)
     """The newest record of each steered operator, by ``stage/operator``."""
+    reaches: dict[str, int] = field(default_factory=dict)
+    """The largest end of an element that each stage and query gave so far."""
     decoders: dict[str, Decoder] = field(default_factory=dict)
     watch: FileWatch = field(default_factory=FileWatch)
     spreads: dict[str, Spread] = field(default_factory=dict)
@@ -74,11 +79,12 @@ class Engine:
         now: int | None = None,
         idle: Mapping[str, int] = NO_STREAMS,
         again: Collection[str] = (),
+        only: Mapping[str, Collection[int]] = NO_READERS,
     ) -> tuple[Outbox, int]:
         """Process new raw rows; return the output and the number of input rows.
 
         `now` is the time of rows that are timed by arrival; by default the time of the clock. `again` names the tables
-        that are read again: their new rows replace the old ones.
+        that are read again: their new rows replace the old ones. `only` has the tables whose rows go to some stages.
         """
         began = perf_counter()
         if again:
@@ -102,7 +108,7 @@ class Engine:
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
         self.watch.add(found)
-        out = self.advance(elements, self._next_watermarks(latest, idle), arrived, began)
+        out = self.advance(elements, self._next_watermarks(latest, idle), arrived, began, only)
         out.dead[:0] = dead
         return out, sum(arrived.values())
 
@@ -115,25 +121,26 @@ class Engine:
         watermarks: dict[str, int],
         arrived: Mapping[str, int] | None = None,
         began: float | None = None,
+        only: Mapping[str, Collection[int]] = NO_READERS,
     ) -> Outbox:
         """Process new elements of streams, with the watermarks that hold after them.
 
         `arrived` counts the raw rows of each stream, by default one per element. `began` is the start time of the step.
         """
-        out = self._run_step(elements, watermarks, self.on_piece, arrived, began)
+        out = self._run_step(elements, watermarks, self.on_piece, arrived, began, only=only)
         self._save_state()
         return out
 
-    def pass_time(self, idle: Mapping[str, int]) -> Outbox | None:
+    def pass_time(self, idle: Mapping[str, int], *, is_counted: bool = False) -> Outbox | None:
         """Advance the watermarks without new rows; return the output, or None if there is none.
 
-        A step without output changes the state in memory only: it is neither written nor counted.
+        A step without output changes the state in memory only: it is neither written nor counted, unless `is_counted`.
         """
         marks = self._next_watermarks({}, idle)
         if marks == self.watermarks:
             return None
         out = self._run_step([], marks, None)
-        if not out.results and not out.dead:
+        if not out.results and not out.dead and not is_counted:
             return None
         self._save_state()
         return out
@@ -148,15 +155,18 @@ class Engine:
         deliver: Callable[[Outbox], None] | None,
         arrived: Mapping[str, int] | None = None,
         began: float | None = None,
+        *,
+        only: Mapping[str, Collection[int]] = NO_READERS,
     ) -> Outbox:
         began = perf_counter() if began is None else began
         boxes, rows = _StepBoxes(self.job), Counter[str]()
         for stream, batch in elements:
-            boxes.accept(run_readers(self.job.graph, stream, batch, self.job.buckets))
+            boxes.accept(run_readers(self.job.graph, stream, batch, self.job.buckets, only.get(stream)))
             rows[stream] += len(batch)
         self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
         self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks
+        self.reaches = merge_reaches(self.reaches, boxes.out.reaches)
         if boxes.reports:
             self.control = decide_after_step(self.job.graph, self.control, boxes.reports, perf_counter() - began)
         return boxes.out
@@ -172,7 +182,7 @@ class Engine:
 
     def _forget_tables(self, again: Collection[str]) -> None:
         for (number, bucket), version in self.state.items():
-            stage = self.job.graph.stages[number]
+            stage = self.job.graph.stage(number)
             chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
             self.state[number, bucket] = replace(version, chunks=chunks)
 
@@ -182,15 +192,50 @@ class Engine:
         self._run_levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
         return boxes.out
 
+    def flush(self, graph: StageGraph) -> Outbox:
+        """Return the results that the stages of a part of the graph hold back, as `finish` does for all stages."""
+        part = replace(self, job=replace(self.job, graph=graph), on_piece=None)
+        # Dead letters appear again where the stages go on.
+        return Outbox(results=part.finish().results)
+
+    def with_job(self, job: Job, forgotten: Collection[str] = ()) -> Engine:
+        """Return the engine for another job, with the state of the stages that both have.
+
+        `forgotten` are streams that were dropped: a new stream of the same name starts at its beginning.
+        """
+        numbers = job.graph.numbers
+        marks = {stream: mark for stream, mark in self.watermarks.items() if stream not in forgotten}
+        arrived = {stream: rows for stream, rows in self.arrived.items() if stream not in forgotten}
+        after = replace(
+            self,
+            job=job,
+            watermarks={**job.first_watermarks(), **marks},
+            state={place: version for place, version in self.state.items() if place[0] in numbers},
+            arrived={**dict.fromkeys(job.graph.streams, 0), **arrived},
+            control=records_of_stages(self.control, numbers),
+        )
+        # Not the current state: a step without output changes it, but is not written.
+        after.note_saved({place: version for place, version in self._saved.items() if place[0] in numbers})
+        return after
+
+    def note_saved(self, saved: dict[tuple[int, int], Version]) -> None:
+        """Set the state that was last written."""
+        self._saved = saved
+
     def _run_levels(
         self, boxes: _StepBoxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
     ) -> None:
         boxes.add_marks(source_marks(self.job.graph, watermarks))
         boxes.direct(directives_of(self.control), self.arrived)
+
+        def accept(piece: Outbox) -> None:
+            self.reaches = merge_reaches(self.reaches, piece.reaches)
+            (deliver or boxes.accept)(piece)
+
         for part in self._parts:
             numbers = {stage.number for stage in part.stages}
             states = {key: version.chunks for key, version in self.state.items() if key[0] in numbers}
-            states, last = run_part(part, boxes.inboxes, states, deliver or boxes.accept, self._port_marks)
+            states, last = run_part(part, boxes.inboxes, states, accept, self._port_marks)
             boxes.accept(last)
             if keep:
                 self._keep_states(states)
@@ -234,6 +279,7 @@ class _StepBoxes:
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
         add_figures(self.out.figures, outbox.figures)
+        self.out.reaches = merge_reaches(self.out.reaches, outbox.reaches)
         self.reports += outbox.reports
 
     def add_marks(self, marks: list[PortWatermark]) -> None:

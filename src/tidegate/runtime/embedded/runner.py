@@ -65,6 +65,7 @@ class EmbeddedRun(BackgroundRun):
         with self._hold_lock(checkpoint):
             self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
             last = self._recover()
+            self._last = last
             self._published = find_published_labels(job.sinks)
             self._inputs = self._open_inputs(last)
             self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
@@ -97,15 +98,13 @@ class EmbeddedRun(BackgroundRun):
         if self._interrupted is not None and not self._stopping.is_set():
             self._repeat_step(self._interrupted)
         while not self._stopping.is_set():
+            self._before_step()
             if self.once and not finishing:
                 finishing = True
                 # Ranges that are listed after `once` is set also have a last line without a line end.
                 for each in self._inputs.values():
                     each.forget_listing()
-            tables = self.job.tables_to_read(self.tables)
-            found = {s: each.read_next(self.rows_per_step, growing=not finishing) for s, each in self._inputs.items()}
-            if tables or any(each.batches for each in found.values()):
-                self._run_step(found, self._intend_step(found, tables))
+            if self._read_and_step(growing=not finishing):
                 continue
             self._warn(self.engine.watch.warnings())
             if self.job.idle_after and self._pass_time():
@@ -116,6 +115,22 @@ class EmbeddedRun(BackgroundRun):
                 return QueryState.FINISHED
             self._wait_for_input()
         return QueryState.STOPPED
+
+    def _read_and_step(self, *, growing: bool) -> bool:
+        """Run a step if there is anything to read; return whether there was."""
+        tables = self.job.tables_to_read(self.tables)
+        found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
+        if not tables and not any(each.batches for each in found.values()) and not self._must_step():
+            return False
+        self._run_step(found, self._intend_step(found, tables))
+        return True
+
+    def _before_step(self) -> None:
+        """Do what is due between two steps."""
+
+    def _must_step(self) -> bool:
+        """Return whether a step is due even if there is nothing to read."""
+        return False
 
     def _intend_step(self, found: Mapping[str, StepInput], tables: Mapping[str, str]) -> Intent:
         """Return the intent of a step, after it is stored."""
@@ -136,10 +151,8 @@ class EmbeddedRun(BackgroundRun):
         self._check_lock()
         began = perf_counter()
         self._open_outputs(step_label(intent.step))
-        again = [t for t in intent.tables if t in self.tables]
-        raw = {s: each.batches for s, each in found.items()} | {t: self._read_table(t) for t in intent.tables}
-        self.tables |= intent.tables
-        out, rows = self.engine.step(raw, intent.now, intent.idle, again)
+        raw = {s: each.batches for s, each in found.items()}
+        out, rows = self._step_engine(raw, intent)
         if self.job.idle_after:
             heard = [s for s, batches in raw.items() if batches]
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
@@ -156,6 +169,13 @@ class EmbeddedRun(BackgroundRun):
         ]
         self._warn(self.engine.watch.warnings(but=reading))
 
+    def _step_engine(self, raw: Mapping[str, list[pa.RecordBatch]], intent: Intent) -> tuple[Outbox, int]:
+        """Run the step over raw rows of streams and the tables that it reads; return the output and the input rows."""
+        again = [t for t in intent.tables if t in self.tables]
+        tables = {t: self._read_table(t) for t in intent.tables}
+        self.tables |= intent.tables
+        return self.engine.step({**raw, **tables}, intent.now, intent.idle, again)
+
     def _idle_streams(self) -> dict[str, int]:
         return self._silence.idle_streams(self.job.clock(), by_clock=not self.once)
 
@@ -166,7 +186,7 @@ class EmbeddedRun(BackgroundRun):
             return False
         self._time_passed = now
         idle = self._idle_streams()
-        out = self.engine.pass_time(idle)
+        out = self.engine.pass_time(idle, is_counted=self._is_time_counted(idle))
         self.progress.watermarks = self.engine.watermarks
         if out is not None:
             if self.checkpoint is not None:
@@ -174,6 +194,11 @@ class EmbeddedRun(BackgroundRun):
             self._open_outputs(step_label(self.engine.step_number))
             self._finish_step(out, 0)
         return out is not None
+
+    def _is_time_counted(self, idle: Mapping[str, int]) -> bool:
+        """Return whether a step in which only time passes is written even if it has no output."""
+        del idle
+        return False
 
     def _finish_step(self, out: Outbox, rows: int) -> None:
         if not self.progress.steps:
@@ -214,12 +239,16 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
+        self._emit_flushed()
         if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
         is_new = self._label != FINAL and self._label not in self._published
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token, is_new=is_new)
         self._update_progress(rows)
+
+    def _emit_flushed(self) -> None:
+        """Emit what queries that end with this step still hold back."""
 
     def _update_progress(self, rows: int) -> None:
         self.progress.rows_in += rows
@@ -237,9 +266,14 @@ class EmbeddedRun(BackgroundRun):
         engine, positions = self.engine, {stream: each.position for stream, each in self._inputs.items()}
         control = encode_values(engine.control)
         tables = dict(self.tables)
-        self.checkpoint.write(
+        self._last = self._complete_record(
             Record(engine.step_number, engine.watermarks, files, positions, tables, engine.arrived, control)
         )
+        self.checkpoint.write(self._last)
+
+    def _complete_record(self, record: Record) -> Record:
+        """Return the record with what else is known after the step."""
+        return record
 
     def _last_record(self) -> Record | None:
         if self.checkpoint is None:
@@ -267,6 +301,7 @@ class EmbeddedRun(BackgroundRun):
             step_number=record.step,
             arrived=dict(record.arrived),
             control=decode_records(self.job.graph, record.control),
+            reaches=dict(record.reaches),
         )
         self.progress.control = self.engine.control
         return record

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidegate.connectors.ranges import RangeEnd, SourcePosition
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.control import ControlRecord
+from tidegate.runtime.bucket_step import merge_reaches
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import decide_after_step, decode_records, decode_reports, encode_values
 from tidegate.runtime.spark.directives import Setup, StepDirective, arrivals_after, watermarks_after
@@ -82,3 +83,11 @@ class Outcome:
         files = {key: file for report in self.reports for key, file in report["files"].items()}
         state, control = {**self.before.state, **files}, encode_values(self.control)
         return Record(self.directive.step, self.watermarks, state, positions, tables, self.arrived, control)
+
+    @property
+    def reaches(self) -> dict[str, int]:
+        """The largest end of an element that each stage and query gave so far."""
+        known = dict(self.before.reaches)
+        for report in self.reports:
+            known = merge_reaches(known, report["reaches"])
+        return known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, time
 
@@ -62,10 +62,10 @@ class SparkRun(BackgroundRun):
     def __init__(self, job: Job, spark: SparkSession, settings: SparkSettings, *, on_rows: OnRows) -> None:
         super().__init__()
         inboxes = inboxes_of(job, settings.checkpoint)
-        if len(job.tables) == len(job.sources):
+        if len(job.tables) == len(job.sources) and not job.is_live:
             message = "the query reads only tables: without a stream, time does not advance"
             raise DataError("D107", message, hint="run it with --runtime embedded")
-        self.settings, self.on_rows = settings, on_rows
+        self.settings, self.on_rows, self.spark = settings, on_rows, spark
         self.checkpoint = Checkpoint(settings.checkpoint)
         self._inboxes = inboxes
         self._watch = FileWatch()
@@ -83,7 +83,7 @@ class SparkRun(BackgroundRun):
     def _recover(self, job: Job) -> Record | None:
         """Return the newest record; without one, remove what an earlier run published."""
         self.checkpoint.claim({**job.identity, "buckets": job.buckets})
-        last = self.checkpoint.last_record()
+        last = self._last_record(job)
         if last is None:
             clear_sinks(job.sinks)
         else:
@@ -91,11 +91,15 @@ class SparkRun(BackgroundRun):
         self._published = find_published_labels(job.sinks)
         return last
 
+    def _last_record(self, job: Job) -> Record | None:
+        del job
+        return self.checkpoint.last_record()
+
     @deep_recursion()
     def _start(self, job: Job, spark: SparkSession) -> list[FrameFeed]:
         """Send the job to Spark, and start to fill the inboxes."""
         self.job = replace(job, sources={**job.sources, **self._inboxes})
-        self.setup = _make_setup(self.job, self.settings.checkpoint)
+        self.setup = make_setup(self.job, self.settings.checkpoint)
         positions = self._last.positions if self._last else {}
         self._queues = {
             stream: RangeQueue(source, positions.get(stream, START))
@@ -136,6 +140,7 @@ class SparkRun(BackgroundRun):
             self._run_step(self._interrupted, repeated=True)
         is_last_listing = self.settings.once
         while not self._stopping.is_set():
+            self._before_step()
             if self._finishing and not is_last_listing:
                 is_last_listing = True
                 self._list_for_the_last_time()
@@ -151,6 +156,13 @@ class SparkRun(BackgroundRun):
                 self._wait_for_input()
         return QueryState.STOPPED
 
+    def _before_step(self) -> None:
+        """Do what is due between two steps."""
+
+    def _must_step(self) -> bool:
+        """Return whether a step is due even if there is nothing to read."""
+        return False
+
     def _list_for_the_last_time(self) -> None:
         """Take everything that is available now, and also last lines without a line end."""
         for feed in self._feeds:
@@ -165,11 +177,12 @@ class SparkRun(BackgroundRun):
         taken = {stream: queue.take(self.settings.rows_per_step) for stream, queue in self._queues.items()}
         ranges = {stream: some for stream, some in taken.items() if some}
         tables = self.job.tables_to_read(self._last.tables if self._last else {})
-        if not ranges and not tables and not self._is_time_to_pass():
+        is_due = bool(ranges) or bool(tables) or self._must_step()
+        if not is_due and not self._is_time_to_pass():
             return None
         before = self._watermarks_before
         idle = self._silence.idle_streams(self.job.clock(), by_clock=not self.settings.once)
-        if not ranges and not tables and not self._would_advance(idle):
+        if not is_due and not self._would_advance(idle):
             return None
         return Intent(next_step(self._last), self.job.arrival_time(before), ranges, tables, idle)
 
@@ -195,17 +208,16 @@ class SparkRun(BackgroundRun):
         before = self._last or Record(0, self.job.first_watermarks())
         if not self.progress.steps:
             remove_final_results(self.job.sinks)
-        known = before.tables
-        again = tuple(table for table in intent.tables if table in known)
+        again = tuple(table for table in intent.tables if table in before.tables)
         directive = self._direct_step(before, intent, step_label(intent.step))
         directive = replace(directive, again=again, repeated=repeated)
         outcome = self._run_job(before, directive, intent, began)
         self._emit_shedding_rows(outcome)
+        self._flush(before, outcome)
         self._publish(directive)
         for stream, ends in outcome.ends.items():
             self._queues[stream].settle(ends, outcome.rows[stream])
-        positions = {stream: queue.position for stream, queue in self._queues.items()}
-        self._last = outcome.record(positions, {**known, **intent.tables})
+        self._last = self._make_record(outcome, before, intent)
         self.checkpoint.write(self._last)
         self._silence.note_rows(outcome.heard, outcome.watermarks, self.job.clock())
         for stream, inbox in self._inboxes.items():
@@ -213,6 +225,13 @@ class SparkRun(BackgroundRun):
         self._update_progress(outcome)
         seconds = perf_counter() - began
         self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, outcome.rows.total(), seconds))
+
+    def _flush(self, before: Record, outcome: Outcome) -> None:
+        """Add to the outcome what queries that end with this step still hold back."""
+
+    def _make_record(self, outcome: Outcome, before: Record, intent: Intent) -> Record:
+        positions = {stream: queue.position for stream, queue in self._queues.items()}
+        return outcome.record(positions, {**before.tables, **intent.tables})
 
     def _emit_final_results(self) -> None:
         """Emit the output that is still held back, as if the streams had ended. The checkpoint does not change."""
@@ -234,15 +253,18 @@ class SparkRun(BackgroundRun):
     def _run_job(self, before: Record, directive: StepDirective, intent: Intent, began: float) -> Outcome:
         control = decode_records(self.job.graph, before.control)
         start = StepStart(before.state, encode_values(directives_of(control)))
-        tables = [row for table in intent.tables for row in self._read_table(directive, table)]
+        tables = self._read_tables(directive, intent)
         received = self._step_job.run(directive, start, intent.ranges, tables)
         return Outcome(self.setup, before, directive, received, lambda: perf_counter() - began)
 
-    def _read_table(self, directive: StepDirective, table: str) -> Sequence[Row]:
-        """Read a table in the driver, and run the stages that read it."""
+    def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:
+        return [row for table in intent.tables for row in self._read_table(directive, table)]
+
+    def _read_table(self, directive: StepDirective, table: str, only: Collection[int] | None = None) -> Sequence[Row]:
+        """Read a table in the driver, and run the stages that read it, or only some of them."""
         source, columns = self.job.sources[table], self.job.graph.columns(table)
         batches = (batch for batch, _ in read_all(source, START, ROWS_PER_BATCH, columns=columns))
-        return read_table(self.setup, directive, table, batches)
+        return read_table(self.setup, directive, table, batches, only)
 
     # --- what leaves a step --------------------------------------------------------------------------
 
@@ -284,7 +306,7 @@ class SparkRun(BackgroundRun):
             progress.note_state(*(sum(report[figure] for report in outcome.reports) for figure in figures))
 
 
-def _make_setup(job: Job, checkpoint: str) -> Setup:
+def make_setup(job: Job, checkpoint: str) -> Setup:
     return Setup(
         graph=job.graph,
         buckets=job.buckets,

@@ -30,6 +30,10 @@ class StepJob:
         self.shipped = ShippedSetup.of(self.context, setup)
         self._partitions: dict[int, RDD[Any]] = {}
 
+    def close(self) -> None:
+        """Release what was sent to the workers."""
+        self.shipped.sent.unpersist()
+
     def run(
         self,
         directive: StepDirective,

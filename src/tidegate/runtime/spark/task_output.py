@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from tidegate.connectors.ranges import RangeEnd, SourceRange
 from tidegate.connectors.source import RangeReader
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, run_readers, runs_in, source_marks
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, merge_reaches, run_readers, runs_in, source_marks
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
 from tidegate.runtime.figures import add_figures
@@ -37,7 +37,9 @@ class TaskOutput:
     """Output and figures of one task. Only a cache of decoded state is kept after it; the state files are the truth."""
 
     def __init__(self, setup: Setup, directive: StepDirective, name: str) -> None:
-        self.setup, self.directive, self.name = setup, directive, name
+        self.setup, self.directive = setup, directive
+        # A step may run the stages of phases that end once more, and both write to the same sinks.
+        self.name = f"final_{name}" if directive.finishing else name
         self.outbox = Outbox()
         self.latest: dict[str, int] = {}
         self.arrived: Counter[str] = Counter()
@@ -61,8 +63,8 @@ class TaskOutput:
                 self.read_rows(stream, batch)
             self.ends.append((stream, reader.end))
 
-    def read_rows(self, stream: str, raw: pa.RecordBatch) -> None:
-        """Decode raw rows of a stream, and run the stages that read it.
+    def read_rows(self, stream: str, raw: pa.RecordBatch, only: Collection[int] | None = None) -> None:
+        """Decode raw rows of a stream, and run the stages that read it; `only` selects some of them by number.
 
         Of rows that Spark did not mark as wanted, only the times count: for the watermark, or as late.
         """
@@ -72,7 +74,7 @@ class TaskOutput:
             self._decode(stream, times, raw.filter(pc.invert(wanted)))
             raw = raw.filter(wanted)
         elements = self._decode(stream, self.setup.decoder(stream), raw)
-        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets))
+        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only))
 
     def _decode(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
@@ -92,6 +94,7 @@ class TaskOutput:
         self.outbox.parcels += outbox.parcels
         self.outbox.results += outbox.results
         self.outbox.dead += outbox.dead
+        self.outbox.reaches = merge_reaches(self.outbox.reaches, outbox.reaches)
         add_figures(self.outbox.figures, outbox.figures)
 
     def run(self, part: Part, inbox: Inbox, files: Mapping[str, str]) -> None:
@@ -187,6 +190,7 @@ class TaskOutput:
             "operators": self.outbox.figures,
             "spreads": self.spreads,
             "found": to_report(self.found),
+            "reaches": self.outbox.reaches,
         }
 
 

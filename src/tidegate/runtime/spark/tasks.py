@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -137,9 +137,15 @@ def run_levels(task: TaskOutput, inbox: Inbox, start: StepStart, levels: range) 
         task.run(Part.of(stages, setup.buckets, setup.most_pairs), inbox, start.files)
 
 
-def read_table(setup: Setup, directive: StepDirective, stream: str, batches: Iterable[pa.RecordBatch]) -> list[Row]:
-    """Run the stages that read a table, and return their output as rows; runs in the driver."""
+def read_table(
+    setup: Setup,
+    directive: StepDirective,
+    stream: str,
+    batches: Iterable[pa.RecordBatch],
+    only: Collection[int] | None = None,
+) -> list[Row]:
+    """Run the stages that read a table, or only some of them, and return their output as rows; runs in the driver."""
     task = TaskOutput(setup, directive, f"table_{setup.streams.index(stream):05d}")
     for batch in batches:
-        task.read_rows(stream, batch)
+        task.read_rows(stream, batch, only)
     return list(task.outgoing_rows(range(setup.buckets)))

@@ -1,0 +1,1 @@
+"""The client of a service: only the standard library and pyarrow."""

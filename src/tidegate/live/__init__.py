@@ -1,0 +1,1 @@
+"""A live graph: queries come, go and change while it runs."""

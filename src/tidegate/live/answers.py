@@ -1,0 +1,37 @@
+"""What a live session answers: the outcome of a statement, and the status of a query."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidegate.errors import TidegateWarning
+from tidegate.values import value
+
+
+@value
+class Answer:
+    """Outcome of one statement."""
+
+    message: str
+    """One line, such as "created stream trade"."""
+    query: str | None = None
+    """The query that the statement is about, if any."""
+    exact_from: int | None = None
+    """Instant from which the answers of the query are exact, in microseconds; None: from the beginning."""
+    table: pa.Table | None = None
+    """The answer to SHOW, DESCRIBE and EXPLAIN (one column of text), or to a snapshot query."""
+    warnings: tuple[TidegateWarning, ...] = ()
+
+
+@value
+class QueryStatus:
+    """A registered query."""
+
+    name: str
+    text: str
+    """The statement that registered it."""
+    state: str
+    """Either "running" or "paused"."""
+    exact_from: int | None
+    """Instant from which the answers are exact, in microseconds; None: from the beginning."""
+    rows_out: int

@@ -1,0 +1,278 @@
+"""Changes of a live program: what a text asks for, and the version that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tidegate.catalog.catalog import AlterQuery, DropQuery, PauseQuery, Program, Query, QueryChange, ResumeQuery
+from tidegate.errors import QueryError
+from tidegate.expressions.parse.times import instant_text
+from tidegate.language.bind.names import is_same_name
+from tidegate.live.answers import Answer
+from tidegate.live.exactness import Exactness, operators_with_state, stream_exact_from, streams_read
+from tidegate.live.program import PAUSED, RUNNING, Definition, LiveQuery, Phase, ProgramText, ProgramVersion
+from tidegate.live.state import CompiledPhase, LiveProgram, clipped_plan, compile_live, defined_queries
+from tidegate.optimizer.sharing import SubplanTable
+from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
+from tidegate.runtime.compile import source_stream_of
+from tidegate.runtime.live_run import Moment
+from tidegate.runtime.live_stages import stage_keys
+from tidegate.time import BEGINNING, EARLIEST, FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A text that is bound and compiled, and not applied yet."""
+
+    text: str
+    program: Program
+    definitions: tuple[Query, ...]
+    """Queries that the text defines, by position."""
+    compiled: Mapping[int, CompiledPhase]
+    """New phases, by number."""
+    of_definition: Mapping[int, int]
+    """The phase of each definition."""
+    of_resumed: Mapping[str, int]
+    """The phase of each query that is resumed."""
+    dropped_streams: frozenset[str]
+
+    @property
+    def is_change(self) -> bool:
+        commands = (DropQuery, AlterQuery, PauseQuery, ResumeQuery)
+        return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
+
+
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable) -> Prepared:
+    """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails."""
+    number = live.version.next_phase
+    definitions = defined_queries(program)
+    for command in program.commands:
+        if isinstance(command, AlterQuery):
+            _refuse_other_columns(live, program, command.query)
+    compiled: dict[int, CompiledPhase] = {}
+    of_definition, of_resumed = dict[int, int](), dict[str, int]()
+    for position, query in enumerate(definitions):
+        compiled[number] = compile_live(program, query, table, number)
+        of_definition[position] = number
+        number += 1
+    for name in {c.name: None for c in program.commands if isinstance(c, ResumeQuery)}:
+        if (known := find_query(live.version.queries, name)) is not None:
+            own = live.bound[known.definition.text]
+            compiled[number] = compile_live(own, live.query(known.name), table, number)
+            of_resumed[known.name] = number
+            number += 1
+    before = live.catalog.streams
+    gone = frozenset(s.name for key, s in before.items() if program.catalog.streams.get(key) is not s)
+    return Prepared(text, program, definitions, compiled, of_definition, of_resumed, gone)
+
+
+def _refuse_other_columns(live: LiveProgram, program: Program, altered: Query) -> None:
+    known = next(q for q in (*program.queries, *live.queries()) if q.name == altered.name)
+    if altered.plan.schema != known.plan.schema:
+        columns = ", ".join(f"{each.name} {each.type.name}" for each in known.plan.schema)
+        message = f"ALTER QUERY cannot change the columns of '{known.name}'"
+        hint = f"its readers expect {columns}; or write DROP QUERY {known.name}, then CREATE QUERY"
+        raise QueryError("Q318", message, altered.plan.span, hint=hint).with_text(program.text)
+
+
+def find_query(queries: Iterable[LiveQuery], name: str) -> LiveQuery | None:
+    return next((query for query in queries if is_same_name(query.name, name)), None)
+
+
+def apply_change(live: LiveProgram, prepared: Prepared, moment: Moment) -> tuple[LiveProgram, tuple[Answer, ...]]:
+    """Return the program after a text, and an answer to each of its changes."""
+    draft = _Draft(live, prepared, moment)
+    for command in prepared.program.commands:
+        if isinstance(command, DropQuery):
+            draft.drop(command.name)
+    altered = sum(isinstance(c, AlterQuery) for c in prepared.program.commands)
+    for position, query in enumerate(prepared.definitions[: len(prepared.definitions) - altered]):
+        draft.register(position, query)
+    for command in prepared.program.commands:
+        if isinstance(command, QueryChange):
+            draft.change(command)
+    return draft.finish().needed(), tuple(draft.answers)
+
+
+def end_phases(live: LiveProgram, moment: Moment) -> LiveProgram:
+    """Return the program without the phases whose results were all emitted."""
+    phases = tuple(replace(p, is_over=p.is_over or p.number in moment.flushed) for p in live.version.phases)
+    version = replace(live.version, version=live.version.version + 1, after_step=moment.step, phases=phases)
+    return replace(live, version=version).needed()
+
+
+def running_exactness(live: LiveProgram, program: Program, streams: Iterable[str], moment: Moment) -> Exactness:
+    """Return what is exact for new readers of streams and of the operators that run."""
+    known = {}
+    for stream in streams:
+        source = source_stream_of(program.catalog, stream)
+        is_read = stream in moment.read and live.catalog.find(stream) is source
+        known[stream] = stream_exact_from(source, moment.watermarks.get(stream, BEGINNING), is_read=is_read)
+    exact = live.version.exact_stages
+    operators = {
+        part: max(exact[number], moment.reaches.get(reach_of_stage(number), BEGINNING))
+        for part, number in live.running_operators().items()
+    }
+    return Exactness(known, operators)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The next version under construction."""
+
+    live: LiveProgram
+    prepared: Prepared
+    moment: Moment
+    queries: list[LiveQuery] = field(init=False)
+    phases: list[Phase] = field(init=False)
+    answers: list[Answer] = field(default_factory=list)
+    exactness: Exactness = field(init=False)
+    stages: dict[object, int] = field(init=False)
+    exact_stages: dict[int, int] = field(init=False)
+    next_stage: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        version = self.live.version
+        self.queries, self.phases = list(version.queries), list(version.phases)
+        streams = {s for each in self.prepared.compiled.values() for s in streams_read(each.physical)}
+        self.exactness = running_exactness(self.live, self.prepared.program, streams, self.moment)
+        self.stages = dict(self.live.stage_numbers())
+        self.exact_stages, self.next_stage = dict(version.exact_stages), version.next_stage
+
+    def find(self, name: str) -> LiveQuery:
+        found = find_query(self.queries, name)
+        assert found is not None, name
+        return found
+
+    def replace_query(self, query: LiveQuery) -> None:
+        self.queries = [query if each.name == query.name else each for each in self.queries]
+
+    def drop(self, name: str) -> None:
+        query = self.find(name)
+        self.end_query(query.name)
+        self.queries.remove(query)
+        self.answers.append(Answer(f"dropped query {query.name}", query.name))
+
+    def end_query(self, name: str) -> None:
+        self.phases = [replace(p, is_over=True) if p.query == name else p for p in self.phases]
+
+    def definition(self, position: int) -> Definition:
+        return Definition(self.live.version.next_text, position)
+
+    def register(self, position: int, query: Query) -> None:
+        number = self.prepared.of_definition[position]
+        begin = self.exact_instant(query.name, number)
+        self.add_phase(number, query.name, self.definition(position), begin)
+        definition = self.definition(position)
+        self.queries.append(LiveQuery(query.name, query.text, definition, RUNNING, begin, query.into))
+        self.answer_running(query.name, begin)
+
+    def change(self, command: QueryChange) -> None:
+        match command:
+            case PauseQuery(name=name):
+                self.pause(self.find(name))
+            case ResumeQuery(name=name):
+                self.resume(self.find(name))
+            case AlterQuery(query=query):
+                self.alter(self.find(query.name), query)
+
+    def pause(self, query: LiveQuery) -> None:
+        self.end_query(query.name)
+        self.replace_query(replace(query, state=PAUSED))
+        self.answers.append(Answer(f"query {query.name} is paused", query.name))
+
+    def resume(self, query: LiveQuery) -> None:
+        if query.state == RUNNING:
+            self.answer_running(query.name, query.exact_from)
+            return
+        number = self.prepared.of_resumed.get(query.name)
+        if number is None or query.definition.text == self.live.version.next_text:
+            number = self.prepared.of_definition[query.definition.position]
+        begin = max(self.exact_instant(query.name, number), self.results_end(query.name))
+        self.add_phase(number, query.name, query.definition, begin)
+        self.replace_query(replace(query, state=RUNNING, exact_from=begin))
+        self.answer_running(query.name, begin)
+
+    def alter(self, query: LiveQuery, altered: Query) -> None:
+        position = next(i for i, each in enumerate(self.prepared.definitions) if each is altered)
+        changed = replace(query, definition=self.definition(position), statement=altered.text)
+        if query.state == PAUSED:
+            self.replace_query(changed)
+            self.answers.append(Answer(f"query {query.name} is altered, and paused", query.name))
+            return
+        number = self.prepared.of_definition[position]
+        old = [p for p in self.phases if p.query == query.name and not p.is_over and p.end == FOREVER]
+        begin = max(self.exact_instant(query.name, number), self.results_end(query.name), *(p.begin for p in old))
+        self.phases = [replace(p, end=begin) if p in old else p for p in self.phases]
+        self.add_phase(number, query.name, changed.definition, begin)
+        self.replace_query(replace(changed, exact_from=begin))
+        self.answer_running(query.name, begin)
+
+    def exact_instant(self, name: str, number: int) -> int:
+        """Return the instant from which a new phase is exact; raise an error if there is none."""
+        begin = self.exactness.exact_from(self.prepared.compiled[number].physical)
+        if begin < FOREVER:
+            return begin
+        message = f"query '{name}' cannot become exact: it needs rows that were read before, for how long is not known"
+        hint = (
+            "a query is exact if its streams were not read yet, or if its windows have a RANGE; "
+            "create the streams under other names to read them from their beginning"
+        )
+        raise QueryError("Q319", message, hint=hint)
+
+    def results_end(self, name: str) -> int:
+        """Return the largest end of a result so far: later phases begin there. Results cannot be withdrawn."""
+        end = self.moment.reaches.get(reach_of_query(name), BEGINNING)
+        if end < FOREVER:
+            return end
+        message = f"query '{name}' cannot be changed: some of its results are valid for ever"
+        raise QueryError("Q319", message, hint=f"write DROP QUERY {name}, then CREATE QUERY with another name")
+
+    def add_phase(self, number: int, query: str, definition: Definition, begin: int) -> None:
+        compiled = self.prepared.compiled[number]
+        for key in stage_keys(clipped_plan(number, compiled, begin, FOREVER, query)):
+            if key not in self.stages:
+                self.stages[key] = self.next_stage
+                self.next_stage += 1
+        for part in operators_with_state(compiled.physical):
+            self.exact_stages.setdefault(self.stages[part, -1], self.exactness.exact_from(part))
+        stages = tuple(self.stages[key] for key in stage_keys(clipped_plan(number, compiled, begin, FOREVER, query)))
+        phase = Phase(number, query, definition, begin, stages, compiled.identity, self.moment.step)
+        self.phases.append(phase)
+
+    def answer_running(self, name: str, begin: int) -> None:
+        exact = None if begin <= EARLIEST else begin
+        since = "from the beginning" if exact is None else f"from {instant_text(exact)}"
+        self.answers.append(Answer(f"query {name} runs; exact {since}", name, exact))
+
+    def finish(self) -> LiveProgram:
+        live, prepared, old = self.live, self.prepared, self.live.version
+        makes_catalog = prepared.program.catalog != live.catalog
+        running = tuple(query.name for query in old.queries)
+        text = ProgramText(old.next_text, prepared.text, running, makes_catalog)
+        version = ProgramVersion(
+            old.version + 1,
+            self.moment.step,
+            (*old.texts, text),
+            tuple(self.queries),
+            self._all_phases(),
+            self.exact_stages,
+            {**old.forgotten, **dict.fromkeys(prepared.dropped_streams, self.moment.step)},
+            self.next_stage,
+            max([old.next_phase, *(number + 1 for number in prepared.compiled)]),
+            old.next_text + 1,
+        )
+        bound = {**live.bound, text.number: prepared.program}
+        return LiveProgram(version, prepared.program.catalog, bound, {**live.compiled, **prepared.compiled})
+
+    def _all_phases(self) -> tuple[Phase, ...]:
+        """Return the phases by number, with those that were compiled and do not run: others may have their names."""
+        known = {phase.number: phase for phase in self.phases}
+        places = {n: self.definition(position) for position, n in self.prepared.of_definition.items()}
+        resumed = self.prepared.of_resumed.items()
+        places |= {number: self.live.version.query(name).definition for name, number in resumed}
+        for number, each in self.prepared.compiled.items():
+            idle = Phase(number, each.query.name, places[number], BEGINNING, (), each.identity, self.moment.step)
+            known.setdefault(number, replace(idle, is_over=True))
+        return tuple(known[number] for number in sorted(known))

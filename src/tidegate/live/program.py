@@ -1,0 +1,86 @@
+"""The program of a live graph, as it is recorded: a *version* for each change.
+
+A version has the texts that made the catalog and the queries, the queries, and their phases. A *phase* is a plan and
+the interval in which its results count. A phase that is over is kept as long as another phase has names from it: the
+plan of a phase must be the same when it is compiled again from its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from tidegate.time import BEGINNING, FOREVER
+from tidegate.values import value
+
+RUNNING, PAUSED = "running", "paused"
+
+
+@value
+class ProgramText:
+    """A text that was executed. `running` are the queries that it could refer to."""
+
+    number: int
+    text: str
+    running: tuple[str, ...]
+    makes_catalog: bool
+    """Whether it created, dropped or set anything but queries."""
+
+
+@value
+class Definition:
+    """Where a query is defined: a text, and the position of the query in it."""
+
+    text: int
+    position: int
+
+
+@value
+class LiveQuery:
+    """A registered query."""
+
+    name: str
+    statement: str
+    definition: Definition
+    state: str = RUNNING
+    exact_from: int = BEGINNING
+    into: str | None = None
+    """Path for its results, if it declares one."""
+
+
+@value
+class Phase:
+    """A plan of a query, and the interval [begin, end) in which its results count."""
+
+    number: int
+    query: str
+    definition: Definition
+    begin: int
+    stages: tuple[int, ...]
+    """Numbers of its stages, in the order in which `stage_keys` returns them."""
+    identity: str
+    since: int
+    """The last step before the phase."""
+    end: int = FOREVER
+    is_over: bool = False
+
+
+@value
+class ProgramVersion:
+    """A version of the program, which applies after a step."""
+
+    version: int = 0
+    after_step: int = 0
+    texts: tuple[ProgramText, ...] = ()
+    queries: tuple[LiveQuery, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    exact_stages: Mapping[int, int] = field(default_factory=dict)
+    """Instant from which the output of an operator with state is exact, by stage."""
+    forgotten: Mapping[str, int] = field(default_factory=dict)
+    """Streams that were dropped, each with the last step before that."""
+    next_stage: int = 0
+    next_phase: int = 0
+    next_text: int = 0
+
+    def query(self, name: str) -> LiveQuery:
+        return next(query for query in self.queries if query.name == name)

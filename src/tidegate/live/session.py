@@ -1,0 +1,369 @@
+"""A live session: one query graph that runs, and statements that change it at any time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from tidegate.catalog.catalog import AlterQuery, DropQuery, PauseQuery, Program, ResumeQuery, SourceStream
+from tidegate.connectors.locations import is_uri
+from tidegate.connectors.ranges import Source
+from tidegate.connectors.source import check_start, open_source
+from tidegate.errors import QueryError, suggest_name
+from tidegate.language.bind.program import bind
+from tidegate.live.answers import Answer, QueryStatus
+from tidegate.live.changes import Prepared, apply_change, end_phases, find_query, prepare
+from tidegate.live.exactness import streams_read
+from tidegate.live.feeds import ResultFeed
+from tidegate.live.paths import refuse_outside
+from tidegate.live.program import ProgramVersion
+from tidegate.live.show import answer_command
+from tidegate.live.state import LiveProgram, recover_program
+from tidegate.optimizer.sharing import SubplanTable
+from tidegate.physical.common.codec import from_json, to_json
+from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.compile import source_stream_of
+from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
+from tidegate.runtime.job import DEAD_LETTERS, Job, Progress, QueryState
+from tidegate.runtime.outputs import dead_letter_schema, result_schema
+from tidegate.runtime.state import StateStore
+from tidegate.session import RuntimeName, Session
+from tidegate.time import EARLIEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.runtime.spark.live_runner import LiveSparkRun
+
+_CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery)
+_SECONDS_BETWEEN_LOOKS = 0.5
+"""Interval at which a statement that waits for the run looks whether the run has failed."""
+
+
+class LiveSession:
+    """One query graph that runs until it is closed, and whose queries come, go and change meanwhile.
+
+    What is registered is kept in the checkpoint: a session over the same folder continues everything.
+
+    Parameters
+    ----------
+    checkpoint
+        Folder of the checkpoint.
+    runtime, master, spark, buckets
+        As for `tidegate.Session`.
+    allowed_paths
+        Folders, or beginnings of URIs, in which sources and sinks may be. By default they may be anywhere.
+    """
+
+    def __init__(
+        self,
+        *,
+        checkpoint: str,
+        runtime: RuntimeName = "embedded",
+        master: str = "local[*]",
+        spark: SparkSession | None = None,
+        buckets: int | None = None,
+        allowed_paths: Sequence[str] | None = None,
+    ) -> None:
+        self.allowed_paths = allowed_paths
+        self._root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
+        self._session = Session(runtime=runtime, master=master, spark=spark, buckets=buckets)
+        self._changing = threading.Lock()
+        self._ready = threading.Event()
+        self._is_committing = False
+        self._queue: deque[tuple[Callable[[], object], Future[object]]] = deque()
+        self._feeds: dict[str, list[ResultFeed]] = {}
+        self._sources: dict[str, Source] = {}
+        self._checkpoint = Checkpoint(self._root)
+        try:
+            self._table = SubplanTable()
+            self._live = self._recover()
+            self._run = self._start_run()
+        except BaseException:
+            self._session.close()
+            raise
+        self._ready.set()
+        threading.Thread(target=self._end_feeds_with_run, name="tidegate-feeds", daemon=True).start()
+
+    # --- statements ----------------------------------------------------------------------------------
+
+    def execute(self, text: str) -> tuple[Answer, ...]:
+        """Run statements, and return their answers once all changes are durable.
+
+        A text is applied as a whole or not at all. Any thread may call this at any time.
+        """
+        return self._execute(text)
+
+    def follow(self, text: str) -> tuple[tuple[Answer, ...], ResultFeed]:
+        """Run statements that register one query, and subscribe to it before its first step."""
+        opened: list[ResultFeed] = []
+        answers = self._execute(text, opened)
+        return answers, opened[0]
+
+    def _execute(self, text: str, opened: list[ResultFeed] | None = None) -> tuple[Answer, ...]:
+        """Run statements. With a list, add to it a feed of the one query that they register."""
+        with self._changing:
+            self._check_running()
+            live = self._live
+            program = bind(text, live.catalog, live.queries(), live=True)
+            if opened is not None and len(program.queries) != 1:
+                message = f"the statements register {len(program.queries)} queries; only one can be followed"
+                raise QueryError("Q322", message, hint="run the other statements before")
+            self._refuse_paths(program)
+            try:
+                prepared = prepare(live, text, program, self._table)
+                changes = self._apply(prepared, opened)
+            finally:
+                self._table.forget([n for n in self._table.owners() if n not in self._live.compiled])
+            asked = [c for c in program.commands if not isinstance(c, _CHANGES)]
+            shown = [answer_command(c, self._live, program, self._table, self._run.progress) for c in asked]
+        defined = _definition_answers(live, program)
+        answers = (*defined, *changes, *shown)
+        if program.warnings and answers:
+            answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
+        return answers
+
+    def queries(self) -> tuple[QueryStatus, ...]:
+        """Return the registered queries."""
+        out = self._run.progress.rows_out
+        return tuple(
+            QueryStatus(
+                q.name, q.statement, q.state, None if q.exact_from <= EARLIEST else q.exact_from, out.get(q.name, 0)
+            )
+            for q in self._live.version.queries
+        )
+
+    def subscribe(self, name: str) -> ResultFeed:
+        """Return the results of a query from now on; "dead_letters" has the rows that could not be processed."""
+        with self._changing:
+            if name == DEAD_LETTERS:
+                feed = ResultFeed(dead_letter_schema())
+            else:
+                query = find_query(self._live.version.queries, name)
+                if query is None:
+                    hint = suggest_name(name, [q.name for q in self._live.version.queries])
+                    raise QueryError("Q301", f"there is no query '{name}'", hint=hint)
+                return self._open_feed(query.name)
+            return self._add_feed(name, feed)
+
+    def _open_feed(self, name: str) -> ResultFeed:
+        return self._add_feed(name, ResultFeed(result_schema(self._live.query(name).plan.schema)))
+
+    def _add_feed(self, name: str, feed: ResultFeed) -> ResultFeed:
+        self._feeds[name] = [*(each for each in self._feeds.get(name, ()) if not each.closed), feed]
+        if self.state is not QueryState.RUNNING:
+            feed.end(self.error)
+        return feed
+
+    def _end_feeds_with_run(self) -> None:
+        """Wait for the end of the run, then end all feeds, with its error if it failed."""
+        with suppress(BaseException):
+            self._run.wait()
+        for feed in self._all_feeds():
+            feed.end(self.error)
+
+    # --- the run -------------------------------------------------------------------------------------
+
+    def progress(self) -> Progress:
+        """Return the current figures of the run."""
+        return self._run.progress
+
+    @property
+    def state(self) -> QueryState:
+        """State of the run as a whole. Never waits."""
+        return self._run.state
+
+    @property
+    def error(self) -> BaseException | None:
+        """Error that ended the run, if any."""
+        return self._run.error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the run and return whether it has ended. Raise its error if it failed."""
+        return self._run.wait(timeout)
+
+    def close(self) -> None:
+        """Stop the run after the current step. What is registered stays in the checkpoint."""
+        self._run.stop()
+        self._fail_waiting()
+        for feed in self._all_feeds():
+            feed.close()
+        self._session.close()
+
+    def kill(self) -> None:
+        """Kill Spark if this session started it, without waiting; call it before the process exits."""
+        self._session.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- changes -------------------------------------------------------------------------------------
+
+    def _apply(self, prepared: Prepared, followed: list[ResultFeed] | None = None) -> tuple[Answer, ...]:
+        """Apply a prepared text between two steps of the run; add a feed of its query to the list, if there is one."""
+        if not prepared.is_change and prepared.program.catalog == self._live.catalog and not prepared.dropped_streams:
+            return ()
+        dropped = prepared.dropped_streams
+        opened = {s: source for s, source in self._sources.items() if s not in dropped}
+        for each in prepared.compiled.values():
+            for stream in streams_read(each.physical) - opened.keys():
+                opened[stream] = open_source(source_stream_of(prepared.program.catalog, stream))
+                check_start(opened[stream], live=True, is_resumed=False)
+
+        def change() -> tuple[Answer, ...]:
+            after, answers = apply_change(self._live, prepared, self._run.moment())
+            added = {q.name for q in after.version.queries} - {q.name for q in self._live.version.queries}
+            _refuse_shared_sinks(after)
+            for name, sink in after.sinks().items():
+                if name in added:
+                    sink.clear()
+            self._sources = opened
+            self._commit(after, dropped)
+            if followed is not None:
+                followed.append(self._open_feed(prepared.program.queries[0].name))
+            return answers
+
+        return self._submit(change)
+
+    def _commit(self, after: LiveProgram, dropped: frozenset[str] = frozenset()) -> None:
+        """Record a version of the program, and go on with it; in the thread of the run."""
+        job = after.make_job(self._sources, self._run.job.buckets)
+        self._is_committing = True
+        self._checkpoint.write_program(after.version.version, to_json(after.version))
+        gone = {q.name for q in self._live.version.queries} - {q.name for q in after.version.queries}
+        self._live = after
+        self._run.swap_job(job, [query.name for query in after.version.queries], dropped)
+        StateStore(self._root).keep_stages(job.graph.numbers)
+        for name in gone:
+            self._run.progress.rows_out.pop(name, None)
+            for feed in self._feeds.pop(name, ()):
+                feed.close()
+        self._is_committing = False
+
+    def _between_steps(self) -> None:
+        """Apply the changes that wait, and end phases that are over; in the thread of the run."""
+        self._ready.wait()
+        while self._queue:
+            change, future = self._queue.popleft()
+            try:
+                future.set_result(change())
+            except Exception as error:
+                future.set_exception(error)
+                if self._is_committing:
+                    raise  # the version is recorded, and must run
+        # A text that is being prepared builds on the phases of now.
+        if (moment := self._run.moment()).flushed and self._changing.acquire(blocking=False):
+            try:
+                self._commit(end_phases(self._live, moment))
+                self._table.forget([n for n in self._table.owners() if n not in self._live.compiled])
+            finally:
+                self._changing.release()
+
+    def _submit(self, change: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+        """Run a change between two steps, and wait for it."""
+        future: Future[object] = Future()
+        self._queue.append((change, future))
+        self._run.wake()
+        while True:
+            with suppress(TimeoutError):
+                return future.result(_SECONDS_BETWEEN_LOOKS)  # type: ignore[return-value]
+            self._check_running()
+
+    def _fail_waiting(self) -> None:
+        while self._queue:
+            _, future = self._queue.popleft()
+            future.set_exception(QueryError("Q312", "the session is closed"))
+
+    def _check_running(self) -> None:
+        if (error := self.error) is not None:
+            raise QueryError("Q320", f"the run has failed: {error}", hint="start the session again") from error
+        if self.state is not QueryState.RUNNING:
+            raise QueryError("Q312", "the session is closed", hint="open another one over the same checkpoint")
+
+    def _refuse_paths(self, program: Program) -> None:
+        """Refuse new sources and sinks outside of the allowed paths."""
+        for stream in program.catalog:
+            if isinstance(stream, SourceStream) and self._live.catalog.find(stream.name) is not stream:
+                refuse_outside(stream.location, self.allowed_paths)
+        for query in program.queries:
+            if query.into is not None:
+                refuse_outside(query.into, self.allowed_paths)
+
+    # --- results -------------------------------------------------------------------------------------
+
+    def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
+        for feed in self._feeds.get(name, ()):
+            feed.add(rows)
+
+    def _all_feeds(self) -> Iterator[ResultFeed]:
+        return (feed for feeds in list(self._feeds.values()) for feed in feeds)
+
+    # --- the start -----------------------------------------------------------------------------------
+
+    def _recover(self) -> LiveProgram:
+        """Return the program of the newest version, and open its sources."""
+        content = self._checkpoint.last_program()
+        self.is_resumed = content is not None
+        live = recover_program(from_json(ProgramVersion, content) if content else ProgramVersion(), self._table)
+        streams = {s for each in live.running_phases() for s in streams_read(live.compiled[each.number].physical)}
+        for stream in sorted(streams):
+            self._sources[stream] = open_source(source_stream_of(live.catalog, stream))
+            check_start(self._sources[stream], live=True, is_resumed=True)
+        return live
+
+    def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
+        job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
+        StateStore(self._root).keep_stages(job.graph.numbers)
+        forgotten = self._live.version.forgotten
+        if self._session.runtime == "embedded":
+            return LiveEmbeddedRun(
+                job, on_rows=self._on_rows, checkpoint=self._root, between=self._between_steps, forgotten=forgotten
+            )
+        from tidegate.runtime.spark.live_runner import LiveSparkRun
+        from tidegate.runtime.spark.session import check_workers
+
+        check_workers(self._session.spark)
+        return LiveSparkRun(
+            job,
+            self._session.spark,
+            on_rows=self._on_rows,
+            checkpoint=self._root,
+            between=self._between_steps,
+            forgotten=forgotten,
+        )
+
+
+def _refuse_shared_sinks(live: LiveProgram) -> None:
+    """Refuse a query that would write to the folder of another one."""
+    writers: dict[str, str] = {}
+    for name, sink in live.sinks().items():
+        if (other := writers.setdefault(sink.folder, name)) != name:
+            raise QueryError("Q321", f"queries '{other}' and '{name}' would write to the same folder {sink.folder}")
+
+
+def _definition_answers(live: LiveProgram, program: Program) -> tuple[Answer, ...]:
+    """Return an answer for each stream or table that a text created or dropped."""
+    before, after = live.catalog.streams, program.catalog.streams
+    created = [after[key] for key in after if before.get(key) is not after[key]]
+    return (
+        *(Answer(f"created {_kind_text(each)} {each.name}") for each in created),
+        *(Answer(f"dropped {_kind_text(before[key])} {before[key].name}") for key in before if key not in after),
+    )
+
+
+def _kind_text(stream: object) -> str:
+    return "table" if isinstance(stream, SourceStream) and stream.is_table else "stream"

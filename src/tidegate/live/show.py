@@ -1,0 +1,67 @@
+"""Answers to SHOW, DESCRIBE and EXPLAIN in a live session, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidegate.catalog.catalog import Command, Explain, Program, Query, ShowQueries
+from tidegate.live.answers import Answer
+from tidegate.live.exactness import operators_with_state
+from tidegate.live.state import LiveProgram, compile_live
+from tidegate.optimizer.sharing import SubplanTable
+from tidegate.runtime.commands import answer_commands, findings_of_runs
+from tidegate.runtime.job import Progress
+from tidegate.runtime.shedding import shedding_of_runs
+from tidegate.schema import Type
+from tidegate.session import Session
+from tidegate.time import EARLIEST
+
+
+def answer_command(
+    command: Command, live: LiveProgram, program: Program, table: SubplanTable, progress: Progress
+) -> Answer:
+    """Answer SHOW, DESCRIBE or EXPLAIN."""
+    if isinstance(command, ShowQueries):
+        return _show_queries(live)
+    with Session(runtime="embedded") as session:
+        text = answer_commands(
+            replace(program, commands=(command,)),
+            findings_of_runs([progress.control]),
+            shedding_of_runs([progress.control]),
+            measure=session.measure,
+        )
+    lines = text.splitlines()
+    if isinstance(command, Explain):
+        lines += ["", "live graph", *(f"  {line}" for line in _describe_sharing(command.query, live, program, table))]
+    return Answer(f"{len(lines)} lines", table=pa.table({"text": pa.array(lines, pa.string())}))
+
+
+def _show_queries(live: LiveProgram) -> Answer:
+    queries = live.version.queries
+    instants = [None if q.exact_from <= EARLIEST else q.exact_from for q in queries]
+    table = pa.table(
+        {
+            "name": pa.array([q.name for q in queries], pa.string()),
+            "state": pa.array([q.state for q in queries], pa.string()),
+            "exact_from": pa.array(instants, Type.TIMESTAMP.arrow),
+            "statement": pa.array([q.statement for q in queries], pa.string()),
+        }
+    )
+    return Answer(f"{len(queries)} queries", table=table)
+
+
+def _describe_sharing(query: Query, live: LiveProgram, program: Program, table: SubplanTable) -> list[str]:
+    """Say of each operator with state of a query whether it runs already, and in which stage."""
+    number = live.version.next_phase
+    try:
+        plan = compile_live(program, query, table, number).physical
+    finally:
+        table.forget([number])
+    running = live.running_operators()
+    shown = [
+        f"{part.operator.describe()}: " + (f"shared, stage {running[part]}" if part in running else "new")
+        for part in operators_with_state(plan)
+    ]
+    return shown or ["no operator keeps state"]

@@ -1,0 +1,185 @@
+"""The program of a live graph in memory: a version, what its texts mean, and its compiled phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+
+from tidegate.algebra.plan import Scan
+from tidegate.catalog.catalog import AlterQuery, Catalog, Program, Query
+from tidegate.connectors.ranges import Source
+from tidegate.connectors.sinks import FileSink, open_sink
+from tidegate.errors import DataError
+from tidegate.language.bind.program import bind
+from tidegate.live.exactness import operators_with_state, settling_margin, streams_read
+from tidegate.live.program import RUNNING, Phase, ProgramText, ProgramVersion
+from tidegate.optimizer.sharing import SubplanTable
+from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.physical.stateless.validities import ClipOperator
+from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
+from tidegate.runtime.cut_stages import StageKey
+from tidegate.runtime.job import Job
+from tidegate.runtime.live_run import EndingPhase
+from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
+from tidegate.runtime.program_differences import describe_differences
+from tidegate.schema import Schema
+from tidegate.time import FOREVER
+from tidegate.values import value
+
+IDENTITY: Mapping[str, object] = {"live": True}
+"""What the checkpoint of a live graph knows of its program. The program itself has versions."""
+
+
+@value
+class CompiledPhase:
+    """The plan of a phase before it is clipped, and the phases that it has names from."""
+
+    query: Query
+    physical: PhysicalPlan
+    identity: str
+    used: frozenset[int]
+
+
+@value
+class LiveProgram:
+    """A version of the program with all that follows from it."""
+
+    version: ProgramVersion = field(default_factory=ProgramVersion)
+    catalog: Catalog = field(default_factory=Catalog)
+    bound: Mapping[int, Program] = field(default_factory=dict)
+    """The meaning of the texts, by number."""
+    compiled: Mapping[int, CompiledPhase] = field(default_factory=dict)
+    """The compiled phases, by number."""
+
+    def query(self, name: str) -> Query:
+        """Return the bound query of a name."""
+        known = self.version.query(name)
+        found = defined_queries(self.bound[known.definition.text])[known.definition.position]
+        return replace(found, name=name, into=known.into)
+
+    def queries(self) -> tuple[Query, ...]:
+        return tuple(self.query(query.name) for query in self.version.queries)
+
+    def running_phases(self) -> Iterator[Phase]:
+        return (phase for phase in self.version.phases if not phase.is_over)
+
+    def live_plan(self, phase: Phase) -> LivePlan:
+        compiled = self.compiled[phase.number]
+        return clipped_plan(phase.number, compiled, phase.begin, phase.end, phase.query)
+
+    def stage_numbers(self) -> dict[StageKey, int]:
+        """Return the numbers of the stages that run."""
+        numbers: dict[StageKey, int] = {}
+        for phase in self.running_phases():
+            numbers |= dict(zip(stage_keys(self.live_plan(phase)), phase.stages, strict=True))
+        return numbers
+
+    def running_operators(self) -> dict[PhysicalPlan, int]:
+        """Return the parts of plans that end with an operator with state, and run, with the numbers of their stages."""
+        numbers = self.stage_numbers()
+        plans = [self.compiled[phase.number].physical for phase in self.running_phases()]
+        return {part: numbers[part, -1] for plan in plans for part in operators_with_state(plan)}
+
+    def needed(self) -> LiveProgram:
+        """Return the program without texts and phases that nothing needs any more."""
+        kept = {phase.number for phase in self.running_phases()}
+        waiting = list(kept)
+        while waiting:
+            new = self.compiled[waiting.pop()].used - kept
+            kept |= new
+            waiting += new
+        phases = tuple(phase for phase in self.version.phases if phase.number in kept)
+        used = {phase.definition.text for phase in phases}
+        used |= {query.definition.text for query in self.version.queries}
+        texts = tuple(text for text in self.version.texts if text.makes_catalog or text.number in used)
+        numbers = {number for phase in phases if not phase.is_over for number in phase.stages}
+        exact = {number: each for number, each in self.version.exact_stages.items() if number in numbers}
+        return replace(
+            self,
+            version=replace(self.version, phases=phases, texts=texts, exact_stages=exact),
+            bound={text.number: self.bound[text.number] for text in texts},
+            compiled={number: self.compiled[number] for number in sorted(kept)},
+        )
+
+    def make_job(self, sources: Mapping[str, Source], buckets: int) -> Job:
+        """Return the job that runs all phases."""
+        numbers, plans = self.stage_numbers(), {p.number: self.live_plan(p) for p in self.running_phases()}
+        streams = frozenset(stream for plan in plans.values() for stream in streams_read(plan.physical))
+        declared = {s: frozenset(source_stream_of(self.catalog, s).schema.names) for s in streams}
+        graph = cut_live_stages(list(plans.values()), numbers, declared)
+        endings = {
+            phase.number: EndingPhase(
+                cut_live_stages([plans[phase.number]], numbers, declared),
+                self._settled_at(plans[phase.number].physical, phase.end),
+            )
+            for phase in self.running_phases()
+            if phase.end < FOREVER
+        }
+        opened = {stream: sources[stream] for stream in graph.streams}
+        return Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
+
+    def _settled_at(self, plan: PhysicalPlan, end: int) -> dict[str, int]:
+        streams = (stream for stream in streams_read(plan) if not source_stream_of(self.catalog, stream).is_table)
+        return dict.fromkeys(streams, end + settling_margin(plan))
+
+    def sinks(self) -> dict[str, FileSink]:
+        """Return the sinks of the queries that run."""
+        running = {query.name for query in self.version.queries if query.state == RUNNING}
+        return {q.name: open_sink(q.into) for q in self.queries() if q.into is not None and q.name in running}
+
+
+def clipped_plan(number: int, compiled: CompiledPhase, begin: int, end: int, query: str) -> LivePlan:
+    """Return the plan of a phase, clipped to its interval."""
+    physical = compiled.physical
+    return LivePlan(f"phase {number}", query, Apply(ClipOperator(physical.schema, begin, end), (physical,)))
+
+
+def defined_queries(program: Program) -> tuple[Query, ...]:
+    """Return the queries that a text defines: those that run, and those that others become."""
+    altered = (command.query for command in program.commands if isinstance(command, AlterQuery))
+    # A derived stream runs only when a query reads it; an alert runs at once.
+    asked = (q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
+    return (*asked, *altered)
+
+
+def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
+    """Compile a query as a phase with a number."""
+    compiled, used = compile_phase(program, query, table, number)
+    return CompiledPhase(query, compiled.physical, query_identity(compiled), used)
+
+
+def recover_program(version: ProgramVersion, table: SubplanTable) -> LiveProgram:
+    """Return the program of a version: bind its texts in order, and compile its phases."""
+    program = LiveProgram(version)
+    catalog, bound = Catalog(), dict[int, Program]()
+    for text in version.texts:
+        bound[text.number] = bind(text.text, catalog, _placeholders(text, catalog, bound), live=True)
+        catalog = bound[text.number].catalog
+    program = replace(program, catalog=catalog, bound=bound)
+    compiled: dict[int, CompiledPhase] = {}
+    for phase in version.phases:
+        own = bound[phase.definition.text]
+        query = replace(defined_queries(own)[phase.definition.position], name=phase.query)
+        compiled[phase.number] = compile_live(own, query, table, phase.number)
+        _refuse_another_plan(phase, compiled[phase.number])
+    return replace(program, compiled=compiled)
+
+
+def _placeholders(text: ProgramText, catalog: Catalog, bound: Mapping[int, Program]) -> Iterable[Query]:
+    """Return the queries that a text could refer to; of those that are gone, only the names are known."""
+    known = {query.name: query for each in bound.values() for query in defined_queries(each)}
+    return [
+        known.get(name, Query(name, Scan(name, Schema(())), is_alert=catalog.find(name) is not None))
+        for name in text.running
+    ]
+
+
+def _refuse_another_plan(phase: Phase, compiled: CompiledPhase) -> None:
+    """Refuse a phase whose plan is not the one that its state belongs to, for example after an upgrade."""
+    if compiled.identity != phase.identity:
+        old, new = ({"queries": {phase.query: identity}} for identity in (phase.identity, compiled.identity))
+        shown = "\n   ".join(
+            [f"query '{phase.query}' is compiled to another plan than before", *describe_differences(old, new)]
+        )
+        hint = f"use the version of Tidegate that registered it to drop the query: DROP QUERY {phase.query}"
+        raise DataError("D309", shown, hint=hint)

@@ -1,0 +1,123 @@
+"""The embedded runtime of a live graph: queries come and go between its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import pyarrow as pa
+
+from tidegate.connectors.ranges import START, SourcePosition
+from tidegate.runtime.bucket_step import Outbox
+from tidegate.runtime.checkpoint import Intent, Record
+from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
+from tidegate.runtime.embedded.stream_input import StreamInput
+from tidegate.runtime.job import FINAL, Job, OnRows, find_published_labels
+from tidegate.runtime.live_run import Moment, fit_record, known_reaches, phases_to_flush
+from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
+
+
+class LiveEmbeddedRun(EmbeddedRun):
+    """A live graph that runs in a thread of this process.
+
+    `between` is called in that thread before each step; it may replace the job. `forgotten` has the streams that were
+    dropped, each with the last step before that.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        on_rows: OnRows,
+        checkpoint: str,
+        between: Callable[[], None],
+        forgotten: Mapping[str, int],
+        rows_per_step: int = ROWS_PER_STEP,
+    ) -> None:
+        self._between, self._forgotten = between, forgotten
+        self._other_positions: dict[str, SourcePosition] = {}
+        self._flushed: frozenset[int] = frozenset()
+        super().__init__(job, on_rows=on_rows, once=False, checkpoint=checkpoint, rows_per_step=rows_per_step)
+
+    # --- changes -------------------------------------------------------------------------------------
+
+    def moment(self) -> Moment:
+        read = {stream for stream, each in self._inputs.items() if each.position != START}
+        step = self._last.step if self._last else 0
+        known = frozenset(read | self._other_positions.keys())
+        return Moment(step, self.engine.watermarks, known, self.engine.reaches, self._flushed)
+
+    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
+        positions = {**self._other_positions, **{s: each.position for s, each in self._inputs.items()}}
+        positions = {s: position for s, position in positions.items() if s not in forgotten}
+        added = {name: sink for name, sink in job.sinks.items() if name not in self.job.sinks}
+        self._published |= find_published_labels(added)
+        self.engine = self.engine.with_job(job, forgotten)
+        self.engine.reaches = known_reaches(self.engine.reaches, job, queries)
+        self.tables = current_readings(job.graph, self.tables, forgotten)
+        inputs = {s: each for s, each in self._inputs.items() if self.job.sources[s] is job.sources.get(s)}
+        self.job = job
+        self._inputs = {
+            stream: inputs.get(stream) or StreamInput(source, positions.get(stream, START), job.graph.columns(stream))
+            for stream, source in job.sources.items()
+            if not source.stream.is_table
+        }
+        self._other_positions = {s: p for s, p in positions.items() if s not in self._inputs and p != START}
+        self._flushed &= job.endings.keys()
+        self._silence = job.track_silence(self.engine.watermarks)
+        self._watch_files(job.sources.values())
+
+    def wake(self) -> None:
+        self._wake()
+
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def _before_step(self) -> None:
+        self._between()
+
+    def _must_step(self) -> bool:
+        return bool(phases_to_flush(self.job, self._last, self._flushed))
+
+    def _is_time_counted(self, idle: Mapping[str, int]) -> bool:
+        return bool(self.job.endings.keys() - self._flushed)
+
+    def _step_engine(self, raw: Mapping[str, list[pa.RecordBatch]], intent: Intent) -> tuple[Outbox, int]:
+        again = [table for table in intent.tables if table in self.tables and table == table_of(table)]
+        tables = {table: self._read_table(table) for table in dict.fromkeys(map(table_of, intent.tables))}
+        self.tables = readings_after(self.job.graph, self.tables, intent.tables)
+        return self.engine.step({**raw, **tables}, intent.now, intent.idle, again, new_readers(intent.tables))
+
+    def _emit_flushed(self) -> None:
+        if self._label == FINAL:
+            return
+        over = phases_to_flush(self.job, self._last, self._flushed)
+        for ending in over.values():
+            self._emit_output(self.engine.flush(ending.graph))
+        self._flushed |= over.keys()
+
+    # --- records -------------------------------------------------------------------------------------
+
+    def _complete_record(self, record: Record) -> Record:
+        positions = {**self._other_positions, **record.positions}
+        known, flushed = dict(self.engine.reaches), tuple(sorted(self._flushed))
+        return Record(
+            record.step,
+            record.watermarks,
+            record.state,
+            positions,
+            record.tables,
+            record.arrived,
+            record.control,
+            known,
+            flushed,
+        )
+
+    def _last_record(self) -> Record | None:
+        record = super()._last_record()
+        if record is None:
+            return None
+        record = fit_record(record, self.job, self._forgotten)
+        streams = (stream for stream, source in self.job.sources.items() if not source.stream.is_table)
+        reading = frozenset(streams)
+        self._other_positions = {s: p for s, p in record.positions.items() if s not in reading}
+        self._flushed = frozenset(record.flushed)
+        return record

@@ -1,0 +1,68 @@
+"""Cut the plans of a live graph into stages whose numbers stay for life.
+
+The cut is canonical: what a stage holds follows from the plan below it alone. Every operator with state ends its
+stage, whether or not it has several readers, and its partitioning does not depend on its readers. So a stage holds one
+operator with state, whose number within the stage does not change. When readers come and go, only outlets change;
+state and control records, which are kept by stage, stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidegate.errors import deep_recursion
+from tidegate.physical.common.operator import PartitionKeys
+from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.runtime.cut_stages import Fragment, StageCutter, StageKey, choose_key_positions
+from tidegate.runtime.stage import StageGraph
+from tidegate.values import value
+
+
+@value
+class LivePlan:
+    """The plan of one phase of a query. `phase` identifies it among the readers of stages."""
+
+    phase: str
+    query: str
+    physical: PhysicalPlan
+
+
+@deep_recursion()
+def cut_live_stages(
+    plans: Sequence[LivePlan], numbers: Mapping[StageKey, int], declared: Mapping[str, frozenset[str]]
+) -> StageGraph:
+    """Cut the plans of a live graph into stages with known numbers; see `stage_keys`."""
+    cutter = _LiveCutter(numbers.__getitem__)
+    for plan in plans:
+        cutter.add_query(plan.phase, plan.query, plan.physical)
+    return StageGraph(tuple(cutter.link_stages()), declared)
+
+
+@deep_recursion()
+def stage_keys(plan: LivePlan) -> tuple[StageKey, ...]:
+    """Return the keys of the stages that a phase reads, in the order in which they are closed."""
+    keys: list[StageKey] = []
+
+    def note_key(key: StageKey) -> int:
+        keys.append(key)
+        return len(keys) - 1
+
+    _LiveCutter(note_key).add_query(plan.phase, plan.query, plan.physical)
+    return tuple(keys)
+
+
+class _LiveCutter(StageCutter):
+    """Cutter for which every operator with state ends its stage."""
+
+    def __init__(self, number_of: Callable[[StageKey], int]) -> None:
+        super().__init__(frozenset())
+        self.number_of = number_of
+
+    def is_shared(self, plan: PhysicalPlan) -> bool:
+        return isinstance(plan, Apply) and plan.operator.partition_keys is not None
+
+    def number_stage(self, key: StageKey) -> int:
+        return self.number_of(key)
+
+    def key_positions(self, sides: list[list[Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
+        return choose_key_positions(sides, keys)

@@ -1,0 +1,83 @@
+"""A live session whose steps are run one by one, in the thread of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.live.answers import Answer
+from tidegate.live.session import LiveSession
+from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
+from tidegate.time import BEGINNING, FOREVER
+
+Row = tuple[int, int, tuple[object, ...]]
+
+
+class SteppedRun(LiveEmbeddedRun):
+    """A run without a thread."""
+
+    def _begin(self) -> None:
+        pass
+
+    def repeat_interrupted(self) -> None:
+        if self._interrupted is not None:
+            self._repeat_step(self._interrupted)
+
+    def step(self) -> bool:
+        self._before_step()
+        return self._read_and_step(growing=True)
+
+    def intend_only(self) -> bool:
+        """Write the intent of the next step, if there is anything to read, and go no further."""
+        self._before_step()
+        tables = self.job.tables_to_read(self.tables)
+        found = {s: each.read_next(self.rows_per_step, growing=True) for s, each in self._inputs.items()}
+        if not tables and not any(each.batches for each in found.values()):
+            return False
+        self._intend_step(found, tables)
+        return True
+
+    def abandon(self) -> None:
+        """Leave everything as it is, as if the process were gone."""
+        self._release_lock()
+        assert self._events is not None
+        self._events.close()
+
+
+class SteppedSession(LiveSession):
+    """A live session that runs a step when the test asks for it, and collects all results."""
+
+    def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
+        self.results = results
+        super().__init__(checkpoint=str(checkpoint), buckets=buckets)
+        self._run.repeat_interrupted()
+
+    def _start_run(self) -> SteppedRun:
+        job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
+        return SteppedRun(
+            job,
+            on_rows=self._on_rows,
+            checkpoint=self._root,
+            between=self._between_steps,
+            forgotten=self._live.version.forgotten,
+        )
+
+    def _submit(self, change: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+        return change()
+
+    def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
+        start = rows.column(0).cast(pa.int64()).fill_null(BEGINNING).to_pylist()
+        end = rows.column(1).cast(pa.int64()).fill_null(FOREVER).to_pylist()
+        values = zip(*(column.to_pylist() for column in rows.columns[2:]), strict=True)
+        self.results.setdefault(name, []).extend(zip(start, end, values, strict=True))
+
+    def step(self) -> bool:
+        return self._run.step()
+
+    def abandon(self, *, in_step: bool = False) -> None:
+        if in_step:
+            self._run.intend_only()
+        self._run.abandon()
+        self._session.close()
