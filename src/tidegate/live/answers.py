@@ -21,6 +21,8 @@ class Answer:
     table: pa.Table | None = None
     """The answer to SHOW, DESCRIBE and EXPLAIN (one column of text), or to a snapshot query."""
     warnings: tuple[TidegateWarning, ...] = ()
+    instant: int | None = None
+    """Of a snapshot query: the instant of its rows, in microseconds."""
 
 
 @value

@@ -15,6 +15,7 @@ from tidegate.live.exactness import operators_with_state, settling_margin, strea
 from tidegate.live.program import RUNNING, Phase, ProgramText, ProgramVersion
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
@@ -129,16 +130,19 @@ class LiveProgram:
 
 
 def clipped_plan(number: int, compiled: CompiledPhase, begin: int, end: int, query: str) -> LivePlan:
-    """Return the plan of a phase, clipped to its interval."""
+    """Return the plan of a phase, clipped to its interval; that of a view keeps its rows."""
     physical = compiled.physical
-    return LivePlan(f"phase {number}", query, Apply(ClipOperator(physical.schema, begin, end), (physical,)))
+    clipped = Apply(ClipOperator(physical.schema, begin, end), (physical,))
+    if (history := compiled.query.history) is not None:
+        clipped = Apply(ViewOperator(physical.schema, history), (clipped,))
+    return LivePlan(f"phase {number}", query, clipped)
 
 
 def defined_queries(program: Program) -> tuple[Query, ...]:
     """Return the queries that a text defines: those that run, and those that others become."""
     altered = (command.query for command in program.commands if isinstance(command, AlterQuery))
-    # A derived stream runs only when a query reads it; an alert runs at once.
-    asked = (q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
+    # A derived stream runs only when a query reads it; an alert and a view run at once.
+    asked = (q for q in program.queries if q.is_derived or program.catalog.find(q.name) is None)
     return (*asked, *altered)
 
 

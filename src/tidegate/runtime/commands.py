@@ -15,6 +15,7 @@ from tidegate.catalog.catalog import (
     ResumeQuery,
     ShowConstraints,
     ShowShedding,
+    SnapshotQuery,
     SourceStream,
 )
 from tidegate.catalog.constraints import ConstraintFinding
@@ -70,7 +71,7 @@ def answer_commands(
                 answers.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
                 answers.append(explain_program(replace(program, queries=(query,))))
-            case DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
+            case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
                 pass
             case _:
                 answers.append(answer(command, found, shed))

@@ -20,6 +20,7 @@ from tidegate.catalog.catalog import (
     Query,
     QueryChange,
     ResumeQuery,
+    SnapshotQuery,
 )
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
@@ -39,6 +40,13 @@ from tidegate.language.bind.shedding.statement import (
     refuse_in_derived,
     without_run_clauses,
 )
+from tidegate.language.bind.views import (
+    history_of,
+    is_snapshot,
+    refuse_run_clauses,
+    with_limit,
+    with_views_as_tables,
+)
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
     AnyAlert,
@@ -47,6 +55,7 @@ from tidegate.language.syntax import (
     CreateQuery,
     CreateSource,
     CreateTotalAlert,
+    CreateView,
     Insert,
     Name,
     QueryStatement,
@@ -55,8 +64,12 @@ from tidegate.language.syntax import (
 
 EMPTY = Catalog()
 
+_LIVE = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
 _RESERVED = ("valid_from", "valid_to")
-_QUERIES = (QueryStatement, CreateQuery, Insert, CreateDerived, CreateAlert, CreateTotalAlert, syntax.ExplainStatement)
+_QUERIES = (
+    *(QueryStatement, CreateQuery, CreateView, Insert, CreateDerived, CreateAlert, CreateTotalAlert),
+    syntax.ExplainStatement,
+)
 
 
 def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = (), *, live: bool = False) -> Program:
@@ -141,6 +154,12 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.catalog = draft.catalog.with_stream(alert)
             query = _make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
+        case CreateView():
+            view, query = _view(statement, draft, around, known)
+            draft.catalog = draft.catalog.with_stream(view)
+            draft.queries.append(query)
+        case QueryStatement(query=query) if draft.live and is_snapshot(query, streams_of_query(query), draft.catalog):
+            draft.commands.append(_snapshot_query(query, around))
         case QueryStatement(query=query) | Insert(query=query):
             taken = (*_names_created_by(statements), *draft.catalog.streams, *(query.name for query in draft.running))
             name_of = unique_name(f"query_{_query_number(before)}", taken)
@@ -155,7 +174,7 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
                 refuse_after_query(statement)
             draft.catalog = with_setting(draft.catalog, statement)
         case syntax.ExplainStatement(query=query, analyze=analyze):
-            draft.commands.append(Explain(_query_to_explain(query, around, known), analyze))
+            draft.commands.append(_explain(query, draft, around, known, analyze=analyze))
         case syntax.ShowStatement(kind=kind):
             draft.commands.append(bind_show(kind, draft.catalog, known))
         case syntax.DescribeStatement(name=name):
@@ -165,8 +184,20 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
         case syntax.DropStatement(kind=kind, name=name):
             others = [query for query in known if not is_same_name(query.name, name.text)]
             draft.catalog = drop_from(draft.catalog, kind, name, others)
-            if not _remove_query(draft, name) and kind is syntax.ObjectKind.ALERT and _is_known(name, draft.running):
+            runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and _is_known(name, draft.running)
+            if not _remove_query(draft, name) and runs:
                 draft.commands.append(DropQuery(name.text))
+
+
+def _explain(
+    query: syntax.Query | AnyAlert, draft: _Draft, around: BindContext, known: Sequence[Query], *, analyze: bool
+) -> Explain:
+    if isinstance(query, AnyAlert) or not (
+        draft.live and is_snapshot(query, streams_of_query(query), draft.catalog) and not analyze
+    ):
+        return Explain(_query_to_explain(query, around, known), analyze)
+    snapshot = _snapshot_query(query, around)
+    return Explain(snapshot.query, views=snapshot.views)
 
 
 def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known: Sequence[Query]) -> Query:
@@ -206,9 +237,8 @@ def _query_change(
 ) -> QueryChange:
     name = statement.name
     if not draft.live:
-        hint = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
         message = "ALTER, PAUSE and RESUME need a live session: here, queries run until their text ends"
-        raise QueryError("Q317", message, statement.span, hint=hint)
+        raise QueryError("Q317", message, statement.span, hint=_LIVE)
     found = next((query for query in known if is_same_name(query.name, name.text)), None)
     if found is None or not found.is_alert:
         refuse_unknown_query(name, draft.catalog, known)
@@ -232,6 +262,33 @@ def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, kno
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
     return _standalone_query(name.text, statement.query, around)
+
+
+def _view(
+    statement: CreateView, draft: _Draft, around: BindContext, known: Sequence[Query]
+) -> tuple[DerivedStream, Query]:
+    """Return a materialized view, as a stream that others can read and as the query that runs."""
+    name = statement.name
+    if not draft.live:
+        message = "CREATE MATERIALIZED VIEW needs a live session: only there can a view be read"
+        raise QueryError("Q317", message, statement.span, hint=_LIVE)
+    refuse_known(name, draft.catalog)
+    if _is_known(name, known):
+        raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
+    refuse_run_clauses(statement)
+    plan = _bind_plan(statement.query, replace(around, making=name.text))
+    view = DerivedStream(name.text, plan, streams_of_query(statement.query), is_view=True)
+    query = _make_query(view.name, plan, view.reads, NO_SHEDDING)
+    return view, replace(query, history=history_of(statement.options))
+
+
+def _snapshot_query(query: syntax.Query, around: BindContext) -> SnapshotQuery:
+    """Return a query over the rows that views and tables have at one instant."""
+    reads = streams_of_query(query)
+    catalog = with_views_as_tables(around.catalog)
+    plan = _bind_plan(with_limit(query), replace(around, catalog=catalog))
+    views = tuple(s.name for s in around.catalog if isinstance(s, DerivedStream) and s.is_view and s.name.lower() in reads)
+    return SnapshotQuery(_make_query("snapshot", plan, reads, NO_SHEDDING), views, catalog)
 
 
 def _remove_query(draft: _Draft, name: Name) -> bool:
@@ -319,7 +376,7 @@ def _query_number(before: Sequence[Statement]) -> int:
 def _names_created_by(statements: Sequence[Statement]) -> Iterator[str]:
     """Yield the names of the streams that the statements create, in lower case."""
     for statement in statements:
-        if isinstance(statement, (CreateSource, CreateDerived, CreateQuery, AnyAlert)):
+        if isinstance(statement, (CreateSource, CreateDerived, CreateQuery, CreateView, AnyAlert)):
             yield statement.name.text.lower()
 
 
@@ -330,7 +387,9 @@ def _is_read(name: Name, later: Sequence[frozenset[str]]) -> bool:
 def _streams_of_statement(statement: Statement) -> frozenset[str]:
     """Return the streams that a statement reads when it runs."""
     match statement:
-        case CreateDerived(query=query) | CreateQuery(query=query) | QueryStatement(query=query) | Insert(query=query):
+        case CreateDerived(query=query) | CreateQuery(query=query) | CreateView(query=query):
+            return streams_of_query(query)
+        case QueryStatement(query=query) | Insert(query=query):
             return streams_of_query(query)
         case CreateAlert() | CreateTotalAlert():
             return streams_of_query(statement)

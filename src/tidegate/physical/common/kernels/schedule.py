@@ -72,6 +72,18 @@ class Schedule:
         left = (replace(run, consumed=end) for run, end in zip(self.runs, ends, strict=True))
         return replace(self, runs=tuple(run for run in left if run.waiting_count)), due
 
+    def without_gaps(self) -> Schedule:
+        """Rewrite the runs of which most rows are gone, so that the rows that wait bound the size."""
+        if all(2 * run.waiting_count >= run.rows.num_rows for run in self.runs):
+            return self
+        after = replace(self, runs=())
+        for run in self.runs:
+            if 2 * run.waiting_count >= run.rows.num_rows:
+                after = replace(after, runs=(*after.runs, run))
+            else:
+                after = after._with_run(after.runs, [run.waiting_rows()])
+        return after
+
     def _with_run(self, runs: Iterable[ScheduleRun], parts: Sequence[pa.RecordBatch]) -> Schedule:
         run = ScheduleRun(f"{self.name}.{self.made}", _sort_by_time(pa.concat_batches(parts)))
         return replace(self, runs=(*runs, run), made=self.made + 1)

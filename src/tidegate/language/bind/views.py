@@ -1,0 +1,81 @@
+"""Materialized views, and the queries that are answered at once from what views keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.algebra.plan import Validity
+from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
+from tidegate.errors import QueryError
+from tidegate.language import syntax
+from tidegate.language.bind.shedding.statement import without_run_clauses
+from tidegate.time import LATEST, parse_duration
+
+HISTORY = 10_000_000
+"""For how many microseconds a view keeps rows after their end, unless it says otherwise.
+
+Views over several streams are never at the same instant. A query over them needs an instant that all of them keep.
+"""
+
+_TIMED = (syntax.WindowClause, syntax.RowsClause, syntax.GranularityClause, syntax.ChangesOf)
+
+
+def is_snapshot(query: syntax.Query, reads: frozenset[str], catalog: Catalog) -> bool:
+    """Return whether a query is answered at once: it reads only views and tables, and says nothing about time."""
+    if isinstance(query, syntax.QueryWithOptions) or not reads:
+        return False
+    if not all(_is_kept(catalog.find(name)) for name in reads):
+        return False
+    return not any(isinstance(node, _TIMED) for node in syntax.walk(query))
+
+
+def _is_kept(stream: object) -> bool:
+    match stream:
+        case SourceStream(is_table=is_table):
+            return is_table
+        case DerivedStream(is_view=is_view):
+            return is_view
+    return False
+
+
+def with_views_as_tables(catalog: Catalog) -> Catalog:
+    """Return the catalog in which each view is a table: at one instant, both are bags of rows."""
+    for stream in catalog:
+        if isinstance(stream, DerivedStream) and stream.is_view:
+            kept = SourceStream(stream.name, stream.schema, f"view://{stream.name}", None, validity=Validity.RELATION)
+            catalog = catalog.with_stream(kept)
+    return catalog
+
+
+def with_limit(query: syntax.Query) -> syntax.Query:
+    """Return the query with a LIMIT that all rows pass, if it has an ORDER BY alone: its answer is a table in order."""
+    match query:
+        case syntax.OrderedQuery(limit=None, span=span):
+            return replace(query, limit=syntax.LimitClause(LATEST, 0, (), ties=False, span=span))
+        case syntax.WithQuery(query=below):
+            return replace(query, query=with_limit(below))
+    return query
+
+
+def history_of(options: syntax.QueryOptions | None) -> int:
+    """Return for how many microseconds a view keeps rows after their end."""
+    history = HISTORY
+    for option in () if options is None else options.given:
+        if option.name.text.lower() != "history":
+            hint = "the option of a view is history, for example WITH (history = '1 minute')"
+            raise QueryError("Q126", f"a view has no option '{option.name.text}'", option.name.span, hint=hint)
+        try:
+            history = parse_duration(option.value.text)
+        except QueryError:
+            history = -1
+        if not 0 <= history <= LATEST:
+            message = f"history cannot be '{option.value.text}'"
+            raise QueryError("Q126", message, option.value.span, hint="write a time, for example '1 minute'") from None
+    return history
+
+
+def refuse_run_clauses(statement: syntax.CreateView) -> None:
+    """Refuse WITH (…), EMIT EARLY and UTILITY BY after the query of a view: a view keeps exactly what is valid."""
+    if without_run_clauses(statement.query) != statement.query:
+        message = "the query of a view has no WITH (…), EMIT EARLY or UTILITY BY: the view keeps exactly what is valid"
+        raise QueryError("Q126", message, statement.query.span, hint="remove the clause")
