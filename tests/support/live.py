@@ -10,6 +10,7 @@ import pyarrow as pa
 from tidegate.live.answers import Answer
 from tidegate.live.session import LiveSession
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.time import BEGINNING, FOREVER
 
 Row = tuple[int, int, tuple[object, ...]]
@@ -68,6 +69,8 @@ class SteppedSession(LiveSession):
         return change()
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
+        if name == DEAD_LETTERS:
+            return
         start = rows.column(0).cast(pa.int64()).fill_null(BEGINNING).to_pylist()
         end = rows.column(1).cast(pa.int64()).fill_null(FOREVER).to_pylist()
         values = zip(*(column.to_pylist() for column in rows.columns[2:]), strict=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from tidegate.errors import TidegateWarning
+from tidegate.errors import QueryError, TidegateWarning
 from tidegate.values import value
 
 
@@ -23,6 +25,17 @@ class Answer:
     warnings: tuple[TidegateWarning, ...] = ()
     instant: int | None = None
     """Of a snapshot query: the instant of its rows, in microseconds."""
+
+
+def snapshot_table(answers: Sequence[Answer]) -> pa.Table:
+    """Return the table of the only answer, with its instant as metadata."""
+    if len(answers) != 1 or answers[0].table is None:
+        hint = "write one SELECT whose FROM names materialized views and tables only"
+        raise QueryError("Q325", "this is not a snapshot query", hint=hint)
+    (answer,) = answers
+    if answer.instant is None:
+        return answer.table
+    return answer.table.replace_schema_metadata({"instant": str(answer.instant)})
 
 
 @value

@@ -29,7 +29,7 @@ from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.program import bind
-from tidegate.live.answers import Answer, QueryStatus
+from tidegate.live.answers import Answer, QueryStatus, snapshot_table
 from tidegate.live.changes import Prepared, apply_change, end_phases, find_query, prepare
 from tidegate.live.exactness import streams_read
 from tidegate.live.feeds import ResultFeed
@@ -170,8 +170,18 @@ class LiveSession:
                 if query is None:
                     hint = suggest_name(name, [q.name for q in self._live.version.queries])
                     raise QueryError("Q301", f"there is no query '{name}'", hint=hint)
+                if self._live.query(query.name).is_view:
+                    hint = f"read it with SELECT … FROM {query.name}, or follow CREATE QUERY name AS SELECT … FROM it"
+                    raise QueryError("Q324", f"'{query.name}' is a materialized view: it reports no results", hint=hint)
                 return self._open_feed(query.name)
             return self._add_feed(name, feed)
+
+    def snapshot(self, text: str) -> pa.Table:
+        """Return the rows of a query over materialized views and tables, as they are now.
+
+        The metadata of the table's schema has the `instant`, in microseconds, if the rows depend on one.
+        """
+        return snapshot_table(self.execute(text))
 
     def _view_states(self, views: Sequence[str]) -> list[ViewState]:
         """Return what views keep, all of them between the same two steps."""
