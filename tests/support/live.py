@@ -50,7 +50,7 @@ class SteppedSession(LiveSession):
     """A live session that runs a step when the test asks for it, and collects all results."""
 
     def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
-        self.results = results
+        self.results, self._is_abandoned = results, False
         super().__init__(checkpoint=str(checkpoint), buckets=buckets)
         self._run.repeat_interrupted()
 
@@ -77,6 +77,9 @@ class SteppedSession(LiveSession):
         return self._run.step()
 
     def abandon(self, *, in_step: bool = False) -> None:
+        if self._is_abandoned:
+            return
+        self._is_abandoned = True
         if in_step:
             self._run.intend_only()
         self._run.abandon()
