@@ -22,17 +22,13 @@ class ResultFeed:
         self._most_rows, self._waiting_rows = most_rows, 0
         self._batches: deque[pa.RecordBatch] = deque()
         self._changed = threading.Condition()
-        self._is_closed = False
-
-    @property
-    def closed(self) -> bool:
+        self.closed = False
         """Whether no more rows come. Rows that wait can still be read."""
-        return self._is_closed
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; called by the run."""
         with self._changed:
-            if self._is_closed:
+            if self.closed:
                 return
             self._batches.append(rows)
             self._waiting_rows += rows.num_rows
@@ -45,7 +41,7 @@ class ResultFeed:
     def next(self, timeout: float | None = None) -> pa.RecordBatch | None:
         """Return the next batch; None if nothing comes within the timeout, or the feed is closed and empty."""
         with self._changed:
-            self._changed.wait_for(lambda: self._batches or self._is_closed, timeout)
+            self._changed.wait_for(lambda: self._batches or self.closed, timeout)
             if not self._batches:
                 return None
             batch = self._batches.popleft()
@@ -55,7 +51,7 @@ class ResultFeed:
     def close(self) -> None:
         """Stop the feed."""
         with self._changed:
-            self._is_closed = True
+            self.closed = True
             self._changed.notify_all()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
