@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -166,7 +167,7 @@ def stories(draw):
         st.tuples(st.sampled_from(["drop", "pause", "resume"]), st.integers(0, 5)),
         st.tuples(st.just("restart"), st.booleans()),
     )
-    actions = [("register", draw(texts))]
+    actions: list[tuple[Any, ...]] = [("register", draw(texts))]
     for _ in range(draw(st.integers(2, 8))):
         actions += [("rows", stream, draw(ROWS)) for stream in draw(st.sampled_from(["a", "b", "ab", "ab"]))]
         actions += [("step",)] * draw(st.sampled_from([0, 1, 1, 1]))

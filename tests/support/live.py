@@ -49,6 +49,7 @@ class SteppedSession(LiveSession):
 
     def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
         self.results, self._is_abandoned = results, False
+        self._run: SteppedRun
         super().__init__(checkpoint=str(checkpoint), buckets=buckets)
         self._run.repeat_interrupted()
 

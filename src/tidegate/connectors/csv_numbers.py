@@ -21,7 +21,7 @@ SKIPPED, WHOLE, DOUBLE, TEXT = 0, 1, 2, 3
 
 _MINUS, _POINT, _ZERO, _RETURN = ord("-"), ord("."), ord("0"), ord("\r")
 _MOST_DIGITS = 18
-"""Whole numbers of so many digits fit into 64 bits."""
+"""Whole numbers up to this length fit into 64 bits."""
 _EXACT = 1 << 53
 """Whole numbers up to this are doubles."""
 _POWERS: Floats = np.float64(10) ** np.arange(23)

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.live import SteppedSession
+from support.live import Row, SteppedSession
 
 from tidegate.errors import DataError, QueryError
 from tidegate.language.bind.program import bind
-from tidegate.live.feeds import ResultFeed
 from tidegate.live.paths import refuse_outside
 from tidegate.live.session import LiveSession
 from tidegate.physical.common.batch import Batch
@@ -111,7 +110,7 @@ def test_a_stream_that_is_dropped_and_created_again_is_read_from_its_beginning(s
         f"DROP QUERY one; DROP STREAM a;CREATE STREAM a (t BIGINT, k INT, v INT) FROM '{tmp_path}/a.csv' TIMESTAMP BY t"
     )
     session.abandon()
-    results: dict[str, list[object]] = {}
+    results: dict[str, list[Row]] = {}
     again = SteppedSession(tmp_path / "checkpoint", results)
     assert again.execute("CREATE QUERY two AS SELECT k FROM a")[0].exact_from is None
     again.step()
@@ -190,13 +189,3 @@ def test_a_session_refuses_paths_outside(tmp_path):
         session.execute(f"CREATE STREAM a (t BIGINT) FROM '{tmp_path}/in/*.csv' TIMESTAMP BY t")
         with pytest.raises(QueryError, match="outside"):
             session.execute(f"INSERT INTO '{tmp_path}/out' SELECT t FROM a")
-
-
-def test_a_feed_drops_the_oldest_rows():
-    feed = ResultFeed(pa.schema([("k", pa.int32())]), most_rows=3)
-    for number in range(3):
-        feed.add(pa.RecordBatch.from_pydict({"k": pa.array([number] * 2, pa.int32())}))
-    assert feed.dropped == 4
-    feed.close()
-    assert [batch.column(0).to_pylist() for batch in feed] == [[2, 2]]
-    assert feed.closed
