@@ -19,8 +19,8 @@ from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
+from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import Job
-from tidegate.runtime.live_run import EndingPhase
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.schema import Schema
@@ -81,7 +81,7 @@ class LiveProgram:
         plans = [self.compiled[phase.number].physical for phase in self.running_phases()]
         return {part: numbers[part, -1] for plan in plans for part in operators_with_state(plan)}
 
-    def needed(self) -> LiveProgram:
+    def without_unused(self) -> LiveProgram:
         """Return the program without texts and phases that nothing needs any more."""
         kept = {phase.number for phase in self.running_phases()}
         waiting = list(kept)

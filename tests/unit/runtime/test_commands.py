@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
-from tidegate.catalog.catalog import DropQuery, Explain, Program
+from tidegate.catalog.catalog import DropQuery, Explain, Program, QueryChange
 from tidegate.catalog.show import answer
 from tidegate.cli.main import app
 from tidegate.errors import QueryError
@@ -30,7 +30,8 @@ def said(commands: str) -> list[str]:
 
 
 def answers(program: Program) -> list[str]:
-    return [answer(command) for command in program.commands if not isinstance(command, Explain | DropQuery)]
+    others = Explain | DropQuery | QueryChange
+    return [answer(command) for command in program.commands if not isinstance(command, others)]
 
 
 def test_show_has_a_line_for_each_thing_and_its_columns():
