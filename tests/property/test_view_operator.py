@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ def batch_of(elements: list[tuple[int, int, int]]) -> Batch:
 def pieces(elements: list[tuple[int, int, int]], watermarks: list[int]) -> list[tuple[int, int, int]]:
     """Cut elements at watermarks, as operators below a view do."""
     cuts = [[start, *(w for w in sorted(set(watermarks)) if start < w < end), end] for start, end, _ in elements]
-    return [(s, e, v) for points, (_, _, v) in zip(cuts, elements, strict=True) for s, e in zip(points, points[1:])]
+    return [(s, e, v) for points, (_, _, v) in zip(cuts, elements, strict=True) for s, e in pairwise(points)]
 
 
 @example([(0, 1, 0)] * 5 + [(0, 5, 0)], [1, 3], 0, False)  # most rows of a run are gone

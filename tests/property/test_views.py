@@ -55,9 +55,9 @@ class ViewStory(Story):
         try:
             (answer,) = self.session.execute(text)
         except QueryError as error:
-            assert error.code == "Q323", error
-            assert len(read) > 1 or self.begins[x] > BEGINNING
-            return
+            if error.code == "Q323" and (len(read) > 1 or self.begins[x] > BEGINNING):
+                return
+            raise
         self.check_answer(answer, self.plan_of(text), max(self.begins[name] for name in read))
 
     def plan_of(self, text: str) -> Plan:
@@ -76,7 +76,7 @@ class ViewStory(Story):
 @st.composite
 def view_stories(draw):
     texts = st.sampled_from(draw(st.lists(st.sampled_from(QUERIES), min_size=1, max_size=3)))
-    actions = []
+    actions: list[tuple[object, ...]] = []
     for number in range(draw(st.integers(2, 7))):
         if number < 2 or draw(st.booleans()):
             actions += [("create", draw(texts), draw(st.sampled_from([0, 0, 2, 1_000])))]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
-from tidegate.live.answers import Answer
 from tidegate.live.session import LiveSession
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.time import BEGINNING, FOREVER
 
+T = TypeVar("T")
 Row = tuple[int, int, tuple[object, ...]]
 
 
@@ -64,7 +65,7 @@ class SteppedSession(LiveSession):
             forgotten=self._live.version.forgotten,
         )
 
-    def _submit(self, change: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+    def _submit(self, change: Callable[[], T]) -> T:
         return change()
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:

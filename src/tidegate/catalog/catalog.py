@@ -241,7 +241,7 @@ class SnapshotQuery:
 
 @value
 class DropQuery:
-    """DROP QUERY, DROP ALERT or DROP VIEW of a query that is not in this text; the session that runs the query stops it."""
+    """DROP QUERY, ALERT or VIEW of a query that is not in this text; the session that runs the query stops it."""
 
     name: str
 

@@ -29,13 +29,12 @@ class Answer:
 
 def snapshot_table(answers: Sequence[Answer]) -> pa.Table:
     """Return the table of the only answer, with its instant as metadata."""
-    if len(answers) != 1 or answers[0].table is None:
+    table = answers[0].table if len(answers) == 1 else None
+    if table is None:
         hint = "write one SELECT whose FROM names materialized views and tables only"
         raise QueryError("Q325", "this is not a snapshot query", hint=hint)
-    (answer,) = answers
-    if answer.instant is None:
-        return answer.table
-    return answer.table.replace_schema_metadata({"instant": str(answer.instant)})
+    instant = answers[0].instant
+    return table if instant is None else table.replace_schema_metadata({"instant": str(instant)})
 
 
 @value

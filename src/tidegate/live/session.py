@@ -171,7 +171,7 @@ class LiveSession:
                     hint = suggest_name(name, [q.name for q in self._live.version.queries])
                     raise QueryError("Q301", f"there is no query '{name}'", hint=hint)
                 if self._live.query(query.name).is_view:
-                    hint = f"read it with SELECT … FROM {query.name}, or follow CREATE QUERY name AS SELECT … FROM it"
+                    hint = "ask it with SELECT, or follow CREATE QUERY name AS SELECT … over it"
                     raise QueryError("Q324", f"'{query.name}' is a materialized view: it reports no results", hint=hint)
                 return self._open_feed(query.name)
             return self._add_feed(name, feed)

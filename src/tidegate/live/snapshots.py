@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.algebra.plan import Limit, Map, Order, Plan
-from tidegate.catalog.catalog import Program, Query, SnapshotQuery
+from tidegate.catalog.catalog import Program, SnapshotQuery
 from tidegate.connectors.memory import MemorySource
 from tidegate.errors import QueryError
 from tidegate.expressions.parse.times import instant_text
@@ -22,7 +22,7 @@ from tidegate.physical.relation.view import KeptRows, kept_rows
 from tidegate.runtime.compile import compile_job, source_stream_of
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.job import DEAD_LETTERS
-from tidegate.time import BEGINNING, EARLIEST, FOREVER, LATEST
+from tidegate.time import EARLIEST, FOREVER, LATEST
 from tidegate.values import value
 
 

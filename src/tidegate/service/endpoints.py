@@ -137,8 +137,8 @@ class Endpoints:
         raise Refusal(503, error)
 
 
-_KINDS = {("CREATE", "ALERT"): "ALERT", ("CREATE", "ALERTS"): "ALERT", ("CREATE", "MATERIALIZED"): "VIEW"}
-"""Kinds of objects other than queries, by the first words of the statements that create them."""
+_KINDS = {"ALERT": "ALERT", "ALERTS": "ALERT", "MATERIALIZED": "VIEW"}
+"""Kinds of objects other than queries, by the second words of the statements that create them."""
 
 
 def drop_statement(status: QueryStatus) -> str:
@@ -149,6 +149,7 @@ def drop_statement(status: QueryStatus) -> str:
     >>> drop_statement(QueryStatus('a"b', "SELECT 1", "running", None, 0))
     'DROP QUERY "a""b"'
     """
-    kind = _KINDS.get(tuple(status.text.upper().split()[:2]), "QUERY")
+    first, second = [*status.text.upper().split(), "", ""][:2]
+    kind = _KINDS.get(second, "QUERY") if first == "CREATE" else "QUERY"
     quoted = status.name.replace('"', '""')
     return f'DROP {kind} "{quoted}"'

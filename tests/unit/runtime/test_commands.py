@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
-from tidegate.catalog.catalog import DropQuery, Explain, Program, QueryChange
+from tidegate.catalog.catalog import DropQuery, Explain, Program, QueryChange, SnapshotQuery
 from tidegate.catalog.show import answer
 from tidegate.cli.main import app
 from tidegate.errors import QueryError
@@ -30,7 +30,7 @@ def said(commands: str) -> list[str]:
 
 
 def answers(program: Program) -> list[str]:
-    others = Explain | DropQuery | QueryChange
+    others = Explain | SnapshotQuery | DropQuery | QueryChange
     return [answer(command) for command in program.commands if not isinstance(command, others)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import (
@@ -20,7 +19,6 @@ from tidegate.catalog.catalog import (
     Query,
     QueryChange,
     ResumeQuery,
-    SnapshotQuery,
 )
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
@@ -30,23 +28,15 @@ from tidegate.language.bind.constraints.declared import check_references, refuse
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
 from tidegate.language.bind.names import is_same_name, unique_name
-from tidegate.language.bind.plan_limits import refuse_too_large
-from tidegate.language.bind.query.select import bind_query
+from tidegate.language.bind.queries import bind_plan, make_query, standalone_query, streams_of_query
 from tidegate.language.bind.settings import refuse_after_query, with_setting
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import (
     early_clause,
-    query_shedding,
     refuse_in_derived,
     without_run_clauses,
 )
-from tidegate.language.bind.views import (
-    history_of,
-    is_snapshot,
-    refuse_run_clauses,
-    with_limit,
-    with_views_as_tables,
-)
+from tidegate.language.bind.views import bind_snapshot, bind_view, is_snapshot
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
     AnyAlert,
@@ -65,7 +55,6 @@ from tidegate.language.syntax import (
 EMPTY = Catalog()
 
 _LIVE = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
-_RESERVED = ("valid_from", "valid_to")
 _QUERIES = (
     *(QueryStatement, CreateQuery, CreateView, Insert, CreateDerived, CreateAlert, CreateTotalAlert),
     syntax.ExplainStatement,
@@ -145,34 +134,30 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.catalog = draft.catalog.with_stream(stream)
             if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
-                query = _make_query(stream.name, stream.plan, stream.reads, shedding)
+                query = make_query(stream.name, stream.plan, stream.reads, shedding)
                 draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
             elif (early := early_clause(statement.query)) is not None:
                 draft.warnings.append(_idle_early_warning(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
-            query = _make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
+            query = make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
         case CreateView():
-            view, query = _view(statement, draft, around, known)
-            draft.catalog = draft.catalog.with_stream(view)
-            draft.queries.append(query)
-        case QueryStatement(query=query) if draft.live and is_snapshot(query, streams_of_query(query), draft.catalog):
-            draft.commands.append(_snapshot_query(query, around))
+            _add_view(draft, statement, around, known)
+        case QueryStatement(query=query) if draft.live and is_snapshot(query, draft.catalog):
+            draft.commands.append(bind_snapshot(query, around))
         case QueryStatement(query=query) | Insert(query=query):
             taken = (*_names_created_by(statements), *draft.catalog.streams, *(query.name for query in draft.running))
             name_of = unique_name(f"query_{_query_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
-            draft.queries.append(_standalone_query(name_of, query, around, into=into))
+            draft.queries.append(standalone_query(name_of, query, around, into=into))
         case CreateQuery():
             draft.queries.append(_named_query(statement, draft, around, known))
         case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement():
             draft.commands.append(_query_change(statement, draft, around, known))
         case syntax.SetStatement():
-            if any(isinstance(each, _QUERIES) for each in before):
-                refuse_after_query(statement)
-            draft.catalog = with_setting(draft.catalog, statement)
+            draft.catalog = _with_setting(draft.catalog, statement, before)
         case syntax.ExplainStatement(query=query, analyze=analyze):
             draft.commands.append(_explain(query, draft, around, known, analyze=analyze))
         case syntax.ShowStatement(kind=kind):
@@ -182,21 +167,30 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
         case syntax.DropStatement(kind=syntax.ObjectKind.QUERY, name=name):
             _drop_query(draft, name)
         case syntax.DropStatement(kind=kind, name=name):
-            others = [query for query in known if not is_same_name(query.name, name.text)]
-            draft.catalog = drop_from(draft.catalog, kind, name, others)
-            runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and _is_known(name, draft.running)
-            if not _remove_query(draft, name) and runs:
-                draft.commands.append(DropQuery(name.text))
+            _drop_object(draft, kind, name, known)
+
+
+def _with_setting(catalog: Catalog, statement: syntax.SetStatement, before: Sequence[Statement]) -> Catalog:
+    if any(isinstance(each, _QUERIES) for each in before):
+        refuse_after_query(statement)
+    return with_setting(catalog, statement)
+
+
+def _drop_object(draft: _Draft, kind: syntax.ObjectKind, name: Name, known: Sequence[Query]) -> None:
+    """Drop a stream, table, alert or view, and end the query of an alert or a view."""
+    others = [query for query in known if not is_same_name(query.name, name.text)]
+    draft.catalog = drop_from(draft.catalog, kind, name, others)
+    runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and _is_known(name, draft.running)
+    if not _remove_query(draft, name) and runs:
+        draft.commands.append(DropQuery(name.text))
 
 
 def _explain(
     query: syntax.Query | AnyAlert, draft: _Draft, around: BindContext, known: Sequence[Query], *, analyze: bool
 ) -> Explain:
-    if isinstance(query, AnyAlert) or not (
-        draft.live and is_snapshot(query, streams_of_query(query), draft.catalog) and not analyze
-    ):
+    if isinstance(query, AnyAlert) or not (draft.live and is_snapshot(query, draft.catalog) and not analyze):
         return Explain(_query_to_explain(query, around, known), analyze)
-    snapshot = _snapshot_query(query, around)
+    snapshot = bind_snapshot(query, around)
     return Explain(snapshot.query, views=snapshot.views)
 
 
@@ -205,7 +199,7 @@ def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known
         alert = _alert_stream(query, around, known)
         shedding = _alert_shedding(query, around)
         return Query(alert.name, alert.plan, None, alert.reads, is_alert=True, shedding=shedding)
-    return _standalone_query("explained", query, around)
+    return standalone_query("explained", query, around)
 
 
 def _is_known(name: Name, queries: Iterable[Query]) -> bool:
@@ -248,7 +242,7 @@ def _query_change(
             hint = f"write DROP ALERT {found.name}, then CREATE ALERT"
             raise QueryError("Q318", "an alert cannot be altered", statement.span, hint=hint)
         case syntax.AlterStatement(query=query, span=span):
-            altered = _standalone_query(found.name, query, around, into=found.into)
+            altered = standalone_query(found.name, query, around, into=found.into)
             return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
         case syntax.PauseStatement():
             return PauseQuery(found.name)
@@ -261,34 +255,20 @@ def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, kno
     refuse_known(name, draft.catalog)
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
-    return _standalone_query(name.text, statement.query, around)
+    return standalone_query(name.text, statement.query, around)
 
 
-def _view(
-    statement: CreateView, draft: _Draft, around: BindContext, known: Sequence[Query]
-) -> tuple[DerivedStream, Query]:
-    """Return a materialized view, as a stream that others can read and as the query that runs."""
+def _add_view(draft: _Draft, statement: CreateView, around: BindContext, known: Sequence[Query]) -> None:
     name = statement.name
     if not draft.live:
         message = "CREATE MATERIALIZED VIEW needs a live session: only there can a view be read"
-        raise QueryError("Q317", message, statement.span, hint=_LIVE)
+        raise QueryError("Q317", message, name.span, hint=f"{_LIVE}; or write CREATE STREAM {name.text} AS SELECT …")
     refuse_known(name, draft.catalog)
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
-    refuse_run_clauses(statement)
-    plan = _bind_plan(statement.query, replace(around, making=name.text))
-    view = DerivedStream(name.text, plan, streams_of_query(statement.query), is_view=True)
-    query = _make_query(view.name, plan, view.reads, NO_SHEDDING)
-    return view, replace(query, history=history_of(statement.options))
-
-
-def _snapshot_query(query: syntax.Query, around: BindContext) -> SnapshotQuery:
-    """Return a query over the rows that views and tables have at one instant."""
-    reads = streams_of_query(query)
-    catalog = with_views_as_tables(around.catalog)
-    plan = _bind_plan(with_limit(query), replace(around, catalog=catalog))
-    views = tuple(s.name for s in around.catalog if isinstance(s, DerivedStream) and s.is_view and s.name.lower() in reads)
-    return SnapshotQuery(_make_query("snapshot", plan, reads, NO_SHEDDING), views, catalog)
+    view, query = bind_view(statement, around)
+    draft.catalog = draft.catalog.with_stream(view)
+    draft.queries.append(query)
 
 
 def _remove_query(draft: _Draft, name: Name) -> bool:
@@ -301,26 +281,12 @@ def _remove_query(draft: _Draft, name: Name) -> bool:
 # ---- queries
 
 
-def _standalone_query(name: str, query: syntax.Query, around: BindContext, *, into: str | None = None) -> Query:
-    """Return a query that runs by itself."""
-    plan = _bind_plan(without_run_clauses(query), around)
-    made = _make_query(name, plan, streams_of_query(query), query_shedding(query, around), into=into)
-    return replace(made, early=early_clause(query) is not None)
-
-
-def _bind_plan(query: syntax.Query, around: BindContext) -> Plan:
-    plan = bind_query(query, around)
-    refuse_too_large(plan, query.span)
-    refuse_unsupported(plan)
-    return plan
-
-
 def _derived_stream(statement: CreateDerived, around: BindContext) -> DerivedStream:
     refuse_known(statement.name, around.catalog)
     refuse_in_derived(statement)
     around = replace(around, making=statement.name.text)
     return DerivedStream(
-        statement.name.text, _bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
+        statement.name.text, bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
     )
 
 
@@ -350,25 +316,6 @@ def _alert_shedding(statement: AnyAlert, around: BindContext) -> Shedding:
     )
 
 
-def _make_query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
-    for output, span in zip(plan.schema.names, _output_spans(plan), strict=True):
-        if output.lower() in _RESERVED:
-            hint = "every row of a result has its own valid_from and valid_to; give the column an alias"
-            raise QueryError("Q112", f"a result cannot have a column '{output}'", span, hint=hint)
-    return Query(name, plan, into, read, shedding=shedding)
-
-
-def _output_spans(plan: Plan) -> tuple[Span, ...]:
-    """Return the positions of the columns of a result in the text."""
-    match plan:
-        case Map(outputs=outputs):
-            return tuple(output.expression.span for output in outputs)
-        case Union(inputs=(source, *_)):
-            return _output_spans(source)
-    below = inputs(plan)
-    return _output_spans(below[0]) if len(below) == 1 else (plan.span,) * len(plan.schema)
-
-
 def _query_number(before: Sequence[Statement]) -> int:
     return 1 + sum(1 for statement in before if isinstance(statement, (QueryStatement, Insert)))
 
@@ -394,10 +341,3 @@ def _streams_of_statement(statement: Statement) -> frozenset[str]:
         case CreateAlert() | CreateTotalAlert():
             return streams_of_query(statement)
     return frozenset()
-
-
-def streams_of_query(query: syntax.Query | AnyAlert) -> frozenset[str]:
-    """Return the streams that a query reads anywhere, in lower case, without those that it defines itself."""
-    nodes = list(syntax.walk(query))
-    own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}
-    return frozenset(n.name.text.lower() for n in nodes if isinstance(n, syntax.StreamReference)) - own

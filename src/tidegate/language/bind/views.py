@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.plan import Validity
-from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
+from tidegate.algebra.similarity_join import NO_SHEDDING
+from tidegate.catalog.catalog import Catalog, DerivedStream, Query, SnapshotQuery, SourceStream, Stream
 from tidegate.errors import QueryError
 from tidegate.language import syntax
+from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.queries import bind_plan, make_query, streams_of_query
 from tidegate.language.bind.shedding.statement import without_run_clauses
 from tidegate.time import LATEST, parse_duration
 
@@ -20,25 +23,44 @@ Views over several streams are never at the same instant. A query over them need
 _TIMED = (syntax.WindowClause, syntax.RowsClause, syntax.GranularityClause, syntax.ChangesOf)
 
 
-def is_snapshot(query: syntax.Query, reads: frozenset[str], catalog: Catalog) -> bool:
+def is_snapshot(query: syntax.Query, catalog: Catalog) -> bool:
     """Return whether a query is answered at once: it reads only views and tables, and says nothing about time."""
+    reads = streams_of_query(query)
     if isinstance(query, syntax.QueryWithOptions) or not reads:
         return False
-    if not all(_is_kept(catalog.find(name)) for name in reads):
+    if not all(_is_table(found) or _is_view(found) for found in map(catalog.find, reads)):
         return False
     return not any(isinstance(node, _TIMED) for node in syntax.walk(query))
 
 
-def _is_kept(stream: object) -> bool:
-    match stream:
-        case SourceStream(is_table=is_table):
-            return is_table
-        case DerivedStream(is_view=is_view):
-            return is_view
-    return False
+def _is_table(stream: Stream | None) -> bool:
+    return isinstance(stream, SourceStream) and stream.is_table
 
 
-def with_views_as_tables(catalog: Catalog) -> Catalog:
+def _is_view(stream: Stream | None) -> bool:
+    return isinstance(stream, DerivedStream) and stream.is_view
+
+
+def bind_view(statement: syntax.CreateView, around: BindContext) -> tuple[DerivedStream, Query]:
+    """Return a materialized view, as a stream that others can read and as the query that runs."""
+    name = statement.name
+    _refuse_run_clauses(statement)
+    plan = bind_plan(statement.query, replace(around, making=name.text))
+    view = DerivedStream(name.text, plan, streams_of_query(statement.query), is_view=True)
+    query = make_query(view.name, plan, view.reads, NO_SHEDDING)
+    return view, replace(query, history=_history_of(statement.options))
+
+
+def bind_snapshot(query: syntax.Query, around: BindContext) -> SnapshotQuery:
+    """Return a query over the rows that views and tables have at one instant."""
+    reads = streams_of_query(query)
+    catalog = _with_views_as_tables(around.catalog)
+    plan = bind_plan(_with_limit(query), replace(around, catalog=catalog))
+    views = tuple(s.name for s in around.catalog if s.name.lower() in reads and not _is_table(s))
+    return SnapshotQuery(make_query("snapshot", plan, reads, NO_SHEDDING), views, catalog)
+
+
+def _with_views_as_tables(catalog: Catalog) -> Catalog:
     """Return the catalog in which each view is a table: at one instant, both are bags of rows."""
     for stream in catalog:
         if isinstance(stream, DerivedStream) and stream.is_view:
@@ -47,17 +69,17 @@ def with_views_as_tables(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def with_limit(query: syntax.Query) -> syntax.Query:
+def _with_limit(query: syntax.Query) -> syntax.Query:
     """Return the query with a LIMIT that all rows pass, if it has an ORDER BY alone: its answer is a table in order."""
     match query:
         case syntax.OrderedQuery(limit=None, span=span):
             return replace(query, limit=syntax.LimitClause(LATEST, 0, (), ties=False, span=span))
         case syntax.WithQuery(query=below):
-            return replace(query, query=with_limit(below))
+            return replace(query, query=_with_limit(below))
     return query
 
 
-def history_of(options: syntax.QueryOptions | None) -> int:
+def _history_of(options: syntax.QueryOptions | None) -> int:
     """Return for how many microseconds a view keeps rows after their end."""
     history = HISTORY
     for option in () if options is None else options.given:
@@ -74,7 +96,7 @@ def history_of(options: syntax.QueryOptions | None) -> int:
     return history
 
 
-def refuse_run_clauses(statement: syntax.CreateView) -> None:
+def _refuse_run_clauses(statement: syntax.CreateView) -> None:
     """Refuse WITH (…), EMIT EARLY and UTILITY BY after the query of a view: a view keeps exactly what is valid."""
     if without_run_clauses(statement.query) != statement.query:
         message = "the query of a view has no WITH (…), EMIT EARLY or UTILITY BY: the view keeps exactly what is valid"
