@@ -19,7 +19,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, step_label
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
-from tidegate.runtime.figures import add_figures
+from tidegate.runtime.figures import OperatorPlace, add_figures
 from tidegate.runtime.job import (
     FINAL,
     Job,
@@ -33,7 +33,7 @@ from tidegate.runtime.job import (
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
-from tidegate.runtime.state import StateStore
+from tidegate.runtime.state import StateSize, StateStore
 from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
 
@@ -83,6 +83,9 @@ class EmbeddedRun(BackgroundRun):
             if not source.stream.is_table
         }
 
+    def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
+        return self.engine.state_sizes()
+
     def finish(self) -> None:
         self.once = True
         self._wake()
@@ -118,8 +121,10 @@ class EmbeddedRun(BackgroundRun):
 
     def _read_and_step(self, *, growing: bool) -> bool:
         """Run a step if there is anything to read; return whether there was."""
-        tables = self.job.tables_to_read(self.tables)
-        found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
+        self.engine.phases.take()
+        with self.engine.phases.measure("read"):
+            tables = self.job.tables_to_read(self.tables)
+            found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
         if not tables and not any(each.batches for each in found.values()) and not self._must_step():
             return False
         self._run_step(found, self._intend_step(found, tables))
@@ -139,12 +144,14 @@ class EmbeddedRun(BackgroundRun):
         now = self.job.arrival_time(self.engine.watermarks)
         intent = Intent(self.engine.step_number + 1, now, ranges, tables, idle)
         if self.checkpoint is not None:
-            self.checkpoint.intend(intent)
+            with self.engine.phases.measure("record"):
+                self.checkpoint.intend(intent)
         return intent
 
     def _repeat_step(self, intent: Intent) -> None:
         """Run a step that was interrupted, with the same input."""
-        found = {s: self._inputs[s].read_again(ranges, self.rows_per_step) for s, ranges in intent.ranges.items()}
+        with self.engine.phases.measure("read"):
+            found = {s: self._inputs[s].read_again(ranges, self.rows_per_step) for s, ranges in intent.ranges.items()}
         self._run_step(found, intent)
 
     def _run_step(self, found: Mapping[str, StepInput], intent: Intent) -> None:
@@ -158,7 +165,8 @@ class EmbeddedRun(BackgroundRun):
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
         seconds = perf_counter() - began
-        self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, rows, seconds))
+        took = StepTime(intent.step, time() - seconds, rows, seconds, self.engine.phases.take())
+        self.progress.note_step(took, {s: sum(b.num_rows for b in batches) for s, batches in raw.items()})
         # Files that are still being read are checked once they have been read to the end.
         unread = {each.reading for each in self._inputs.values()} - {None}
         reading = [
@@ -203,8 +211,10 @@ class EmbeddedRun(BackgroundRun):
     def _finish_step(self, out: Outbox, rows: int) -> None:
         if not self.progress.steps:
             remove_final_results(self.job.sinks)
-        self._deliver(out, rows)
-        self._write_record()
+        with self.engine.phases.measure("publish"):
+            self._deliver(out, rows)
+        with self.engine.phases.measure("record"):
+            self._write_record()
 
     def _warn(self, warnings: Iterable[TidegateWarning]) -> None:
         for warning in warnings:
@@ -212,7 +222,9 @@ class EmbeddedRun(BackgroundRun):
 
     def _read_table(self, table: str) -> list[pa.RecordBatch]:
         columns = self.job.graph.columns(table)
-        return [batch for batch, _ in read_all(self.job.sources[table], START, self.rows_per_step, columns=columns)]
+        rows_of = read_all(self.job.sources[table], START, self.rows_per_step, columns=columns)
+        with self.engine.phases.measure("read"):
+            return [batch for batch, _ in rows_of]
 
     def _open_outputs(self, label: str) -> None:
         """Begin the output of a step: set its label and get a token from each sink."""

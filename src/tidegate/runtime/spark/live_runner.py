@@ -13,7 +13,7 @@ from tidegate.physical.common.control import Directive
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
 from tidegate.runtime.job import Job, OnRows, find_published_labels
-from tidegate.runtime.live_run import EndingPhase, Moment, fit_record, known_reaches, phases_to_flush
+from tidegate.runtime.live_run import EndingPhase, Moment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
 from tidegate.runtime.spark.outcome import Outcome
@@ -59,6 +59,7 @@ class LiveSparkRun(SparkRun):
             last = fit_record(self._last, job, dict.fromkeys(forgotten, self._last.step))
             self._last = replace(last, reaches=known_reaches(last.reaches, job, queries))
         queues = {s: queue for s, queue in self._queues.items() if self.job.sources[s] is job.sources.get(s)}
+        keep_figures(self.progress, self.job, job)
         self.job = job
         self._queues = {
             stream: queues.get(stream) or RangeQueue(source, positions.get(stream, START))
