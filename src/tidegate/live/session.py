@@ -321,6 +321,9 @@ class LiveSession:
         for feed in self._feeds.get(name, ()):
             feed.add(rows)
 
+    def _has_reader(self, name: str) -> bool:
+        return any(not feed.closed for feed in self._feeds.get(name, ()))
+
     def _all_feeds(self) -> Iterator[ResultFeed]:
         return (feed for feeds in list(self._feeds.values()) for feed in feeds)
 
@@ -343,7 +346,12 @@ class LiveSession:
         forgotten = self._live.version.forgotten
         if self._session.runtime == "embedded":
             return LiveEmbeddedRun(
-                job, on_rows=self._on_rows, checkpoint=self._root, between=self._between_steps, forgotten=forgotten
+                job,
+                on_rows=self._on_rows,
+                checkpoint=self._root,
+                between=self._between_steps,
+                forgotten=forgotten,
+                is_wanted=self._has_reader,
             )
         from tidegate.runtime.spark.live_runner import LiveSparkRun
         from tidegate.runtime.spark.session import check_workers
@@ -356,6 +364,7 @@ class LiveSession:
             checkpoint=self._root,
             between=self._between_steps,
             forgotten=forgotten,
+            is_wanted=self._has_reader,
         )
 
 

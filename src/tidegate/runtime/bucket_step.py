@@ -132,8 +132,7 @@ def run_readers(
     for stage in graph.readers[stream]:
         if only is not None and stage.number not in only:
             continue
-        columns = batch.columns.select(list(stage.port_schemas[0].names))
-        step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
+        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0])
         outbox.send(stage, step, buckets)
     return outbox
 

@@ -155,6 +155,16 @@ OnRows = Callable[[str, pa.RecordBatch], None]
 """Callback that takes the name of an output (a query, `DEAD_LETTERS` or "shedding") and its rows."""
 
 
+IsWanted = Callable[[str], bool]
+"""Function that returns whether anybody reads the output of a name that has no sink."""
+
+
+def want_all(name: str) -> bool:
+    """Return True: by default, every output goes to the callback."""
+    del name
+    return True
+
+
 class StepTime(NamedTuple):
     """When a step began, how many raw rows it had, and how many seconds it took, from its intent to its record."""
 

@@ -11,7 +11,7 @@ from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
 from tidegate.runtime.embedded.stream_input import StreamInput
-from tidegate.runtime.job import FINAL, Job, OnRows, find_published_labels
+from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels, want_all
 from tidegate.runtime.live_run import Moment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 
@@ -32,11 +32,19 @@ class LiveEmbeddedRun(EmbeddedRun):
         between: Callable[[], None],
         forgotten: Mapping[str, int],
         rows_per_step: int = ROWS_PER_STEP,
+        is_wanted: IsWanted = want_all,
     ) -> None:
         self._between, self._forgotten = between, forgotten
         self._other_positions: dict[str, SourcePosition] = {}
         self._flushed: frozenset[int] = frozenset()
-        super().__init__(job, on_rows=on_rows, once=False, checkpoint=checkpoint, rows_per_step=rows_per_step)
+        super().__init__(
+            job,
+            on_rows=on_rows,
+            once=False,
+            checkpoint=checkpoint,
+            rows_per_step=rows_per_step,
+            is_wanted=is_wanted,
+        )
 
     # --- changes -------------------------------------------------------------------------------------
 

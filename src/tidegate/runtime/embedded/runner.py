@@ -22,6 +22,7 @@ from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import OperatorPlace, add_figures
 from tidegate.runtime.job import (
     FINAL,
+    IsWanted,
     Job,
     OnRows,
     QueryState,
@@ -30,6 +31,7 @@ from tidegate.runtime.job import (
     count_reasons,
     find_published_labels,
     remove_final_results,
+    want_all,
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
@@ -53,8 +55,10 @@ class EmbeddedRun(BackgroundRun):
         once: bool,
         checkpoint: str | None = None,
         rows_per_step: int = ROWS_PER_STEP,
+        is_wanted: IsWanted = want_all,
     ) -> None:
         super().__init__()
+        self._is_wanted = is_wanted
         self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.tables: dict[str, str] = {}
@@ -233,12 +237,18 @@ class EmbeddedRun(BackgroundRun):
 
     def _emit_output(self, out: Outbox) -> None:
         """Write output to its sinks, or pass it to the callback. Sinks publish it at the end of the step."""
-        self._write_outputs(list(output_rows(out, self.job.times)))
+        self._write_outputs(list(output_rows(self._wanted_part(out), self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
         add_figures(self.progress.operators, out.figures)
+
+    def _wanted_part(self, out: Outbox) -> Outbox:
+        """Return the output without results that nobody reads: to sort and convert them may take most of a step."""
+        names = dict.fromkeys(query for query, _ in out.results if query not in self._tokens)
+        unread = {query for query in names if not self._is_wanted(query)}
+        return Outbox(results=[each for each in out.results if each[0] not in unread], dead=out.dead)
 
     def _write_outputs(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         for name, output in leaving:

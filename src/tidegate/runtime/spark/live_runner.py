@@ -12,7 +12,7 @@ from tidegate.errors import deep_recursion
 from tidegate.physical.common.control import Directive
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
-from tidegate.runtime.job import Job, OnRows, find_published_labels
+from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels, want_all
 from tidegate.runtime.live_run import EndingPhase, Moment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
@@ -35,7 +35,9 @@ class LiveSparkRun(SparkRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
+        is_wanted: IsWanted = want_all,
     ) -> None:
+        self._is_wanted = is_wanted
         self._between, self._forgotten = between, forgotten
         self._other_positions: dict[str, SourcePosition] = {}
         self._flushed: frozenset[int] = frozenset()
@@ -84,6 +86,11 @@ class LiveSparkRun(SparkRun):
 
     def _must_step(self) -> bool:
         return bool(phases_to_flush(self.job, self._last, self._flushed))
+
+    def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:
+        named = (name for name in self.setup.outputs if name not in self.job.sinks)
+        unread = frozenset(name for name in named if not self._is_wanted(name))
+        return replace(super()._direct_step(before, intent, label), unread=unread)
 
     def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:
         only = new_readers(intent.tables)

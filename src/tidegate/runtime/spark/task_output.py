@@ -168,7 +168,8 @@ class TaskOutput:
 
     def _deliver_output(self, bucket: int) -> Iterator[Row]:
         """Write the output of file sinks; yield the other output as rows for the driver."""
-        for name, rows in output_rows(self.outbox, self.setup.times):
+        read = [each for each in self.outbox.results if each[0] not in self.directive.unread]
+        for name, rows in output_rows(Outbox(results=read, dead=self.outbox.dead), self.setup.times):
             if name in self.setup.sinks:
                 self._write(name, rows)
             else:
