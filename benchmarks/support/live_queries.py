@@ -33,20 +33,20 @@ class Shape:
 _LAST = "FROM reading WINDOW(RANGE {size})"
 
 
-def _aggregate(selected: str, size: str, having: str, first: float, step: float, keys: str = "room") -> Shape:
+def _aggregate(selected: str, size: str, having: str, constants: tuple[float, float], keys: str = "room") -> Shape:
     source = _LAST.format(size=size)
     grouped = f" GROUP BY {keys}" if keys else ""
-    return Shape(f"SELECT {selected} {source}{grouped} HAVING {having} {{}}", first, step)
+    return Shape(f"SELECT {selected} {source}{grouped} HAVING {having} {{}}", *constants)
 
 
 SHAPES = (
-    _aggregate("room, AVG(celsius) AS a", "3 SECONDS", "AVG(celsius) >", 20.4, 0.002),
-    _aggregate("room, MAX(celsius) AS a", "5 SECONDS", "MAX(celsius) <", 39.95, 0.0001),
-    _aggregate("sensor, COUNT(*) AS n", "2 SECONDS", "COUNT(*) >", 120, 0.2, "sensor"),
-    _aggregate("room, SUM(watt) AS w", "2 SECONDS", "SUM(watt) >", 41_000, 5),
-    _aggregate("MIN(celsius) AS a", "1 SECOND", "MIN(celsius) >", 0.003, 0.00001, ""),
-    _aggregate("room, AVG(celsius) AS a, AVG(watt) AS w", "2 SECONDS", "AVG(celsius) >", 20.5, 0.002),
-    _aggregate("room, sensor, MAX(watt) AS w", "1 SECOND", "MAX(watt) >", 39.6, 0.003, "room, sensor"),
+    _aggregate("room, AVG(celsius) AS a", "3 SECONDS", "AVG(celsius) >", (20.4, 0.002)),
+    _aggregate("room, MAX(celsius) AS a", "5 SECONDS", "MAX(celsius) <", (39.95, 0.0001)),
+    _aggregate("sensor, COUNT(*) AS n", "2 SECONDS", "COUNT(*) >", (120, 0.2), "sensor"),
+    _aggregate("room, SUM(watt) AS w", "2 SECONDS", "SUM(watt) >", (41_000, 5)),
+    _aggregate("MIN(celsius) AS a", "1 SECOND", "MIN(celsius) >", (0.003, 0.00001), ""),
+    _aggregate("room, AVG(celsius) AS a, AVG(watt) AS w", "2 SECONDS", "AVG(celsius) >", (20.5, 0.002)),
+    _aggregate("room, sensor, MAX(watt) AS w", "1 SECOND", "MAX(watt) >", (39.6, 0.003), "room, sensor"),
     Shape(
         "SELECT x.room, COUNT(*) AS n "
         "FROM reading WINDOW(RANGE 20 MILLISECONDS) x, reading WINDOW(RANGE 20 MILLISECONDS) y "

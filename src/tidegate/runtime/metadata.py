@@ -95,8 +95,8 @@ def _operator_rows(
         names = names_in_stage(graph, stage)
         read_marks = _marks_where_read(stage, observed.progress)
         used_by = users_of_operators(stage, users[stage.number])
-        for number, node in enumerate(stage.nodes):
-            described = make_readable(node.operator.describe(), names)
+        for number, description in enumerate(stage.descriptions):
+            described = make_readable(description, names)
             owner = query or (next(iter(used_by[number])) if len(used_by[number]) == 1 else None)
             for bucket in sorted(buckets.get((stage.number, number), {NO_BUCKET})):
                 place = OperatorPlace(stage.number, number, bucket)

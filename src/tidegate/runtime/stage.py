@@ -184,6 +184,11 @@ class Stage:
         known: set[int] | None = set() if len(self.outlets) > 1 else None
         return tuple(tuple(_collect_nodes(outlet.root, known)) for outlet in self.outlets)
 
+    @cached_property
+    def descriptions(self) -> tuple[str, ...]:
+        """The lines of all operators in EXPLAIN, by number."""
+        return tuple(node.operator.describe() for node in self.nodes)
+
     @property
     def is_single(self) -> bool:
         """Return whether all elements must be in one bucket."""
