@@ -192,6 +192,13 @@ class ShowShedding:
 
 
 @value
+class ShowMetadata:
+    """SHOW METADATA, of all queries that run, or of one."""
+
+    query: str | None
+
+
+@value
 class Describe:
     """DESCRIBE name, with the stream, table, alert or query of that name."""
 
@@ -204,6 +211,13 @@ class Explain:
 
     query: Query
     analyze: bool = False
+
+
+@value
+class ExplainRunning:
+    """EXPLAIN ANALYZE QUERY name: the stages of a query that runs, with their figures."""
+
+    name: str
 
 
 @value
@@ -244,8 +258,10 @@ Command = (
     | ShowAlerts
     | ShowConstraints
     | ShowShedding
+    | ShowMetadata
     | Describe
     | Explain
+    | ExplainRunning
     | DropQuery
     | QueryChange
 )

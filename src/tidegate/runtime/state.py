@@ -20,8 +20,10 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -59,19 +61,39 @@ class Version:
     chunks: Chunks = field(default_factory=lambda: NO_STATE)
     places: Mapping[str, ChunkPlace] = field(default_factory=dict)
 
-    @property
-    def bytes(self) -> int:
-        """Size of all chunks except the cold ones."""
-        return sum(p.length for n, p in self.places.items() if not is_cold(n))
+    def operator_sizes(self) -> dict[int, StateSize]:
+        """Return the size of the state of each operator, by number."""
+        sizes: dict[int, StateSize] = {}
+        for name, chunk in self.chunks.items():
+            number, is_in_memory = int(name.partition("/")[0]), not is_cold(name)
+            rows = chunk.num_rows if is_in_memory else 0
+            size = StateSize(chunk.nbytes, rows, 0) if is_in_memory else StateSize(0, 0, chunk.nbytes)
+            sizes[number] = size.plus(sizes.get(number, NO_SIZE))
+        return sizes
 
     @property
-    def cold_bytes(self) -> int:
-        return sum(p.length for n, p in self.places.items() if is_cold(n))
+    def size(self) -> StateSize:
+        """Size of the whole state."""
+        return add_sizes(self.operator_sizes().values())
 
-    @property
-    def rows(self) -> int:
-        """Number of rows of all chunks except the cold ones."""
-        return sum(chunk.num_rows for n, chunk in self.chunks.items() if not is_cold(n))
+
+class StateSize(NamedTuple):
+    """Bytes and rows of a state without its cold part, and the bytes of the cold part."""
+
+    bytes: int
+    rows: int
+    cold_bytes: int
+
+    def plus(self, more: StateSize) -> StateSize:
+        return StateSize(self.bytes + more.bytes, self.rows + more.rows, self.cold_bytes + more.cold_bytes)
+
+
+NO_SIZE = StateSize(0, 0, 0)
+
+
+def add_sizes(sizes: Iterable[StateSize]) -> StateSize:
+    """Return the size of several states together."""
+    return reduce(StateSize.plus, sizes, NO_SIZE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,14 @@ class ShowStatement:
 
 
 @value
+class ShowMetadataStatement:
+    """SHOW METADATA; `query` limits it to one query."""
+
+    query: Name | None
+    span: Span
+
+
+@value
 class DescribeStatement:
     name: Name
     span: Span
@@ -127,6 +135,14 @@ class ExplainStatement:
     query: Query | AnyAlert
     span: Span
     analyze: bool = False
+
+
+@value
+class ExplainRunningStatement:
+    """EXPLAIN ANALYZE QUERY name."""
+
+    name: Name
+    span: Span
 
 
 @value
@@ -151,7 +167,9 @@ Statement = (
     | Insert
     | DropStatement
     | ShowStatement
+    | ShowMetadataStatement
     | DescribeStatement
     | ExplainStatement
+    | ExplainRunningStatement
     | SetStatement
 )

@@ -13,8 +13,8 @@ from tidegate.physical.common.control import Directive
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
 from tidegate.runtime.ending_phase import EndingPhase
-from tidegate.runtime.job import Job, OnRows, find_published_labels
-from tidegate.runtime.live_run import RunMoment, fit_record, known_reaches, phases_to_flush
+from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels, want_all
+from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
 from tidegate.runtime.spark.outcome import Outcome
@@ -36,7 +36,9 @@ class LiveSparkRun(SparkRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
+        is_wanted: IsWanted = want_all,
     ) -> None:
+        self._is_wanted = is_wanted
         self._between, self._forgotten = between, forgotten
         self._other_positions: dict[str, SourcePosition] = {}
         self._flushed: frozenset[int] = frozenset()
@@ -60,6 +62,7 @@ class LiveSparkRun(SparkRun):
             last = fit_record(self._last, job, dict.fromkeys(forgotten, self._last.step))
             self._last = replace(last, reaches=known_reaches(last.reaches, job, queries))
         queues = {s: queue for s, queue in self._queues.items() if self.job.sources[s] is job.sources.get(s)}
+        keep_figures(self.progress, self.job, job)
         self.job = job
         self._queues = {
             stream: queues.get(stream) or RangeQueue(source, positions.get(stream, START))
@@ -82,6 +85,11 @@ class LiveSparkRun(SparkRun):
     def _before_step(self) -> bool:
         self._between()
         return bool(phases_to_flush(self.job, self._last, self._flushed))
+
+    def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:
+        named = (name for name in self.setup.outputs if name not in self.job.sinks)
+        unread = frozenset(name for name in named if not self._is_wanted(name))
+        return replace(super()._direct_step(before, intent, label), unread=unread)
 
     def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:
         only = new_readers(intent.tables)
