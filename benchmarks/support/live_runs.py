@@ -190,7 +190,7 @@ def _is_right(folder: Path, rows: int, found: pa.Table) -> bool:
     expected = collected()
     say(f"          the query that stayed: {found.num_rows:,} results, {expected.num_rows:,} alone")
     order = [(name, "ascending") for name in expected.column_names]
-    return expected.num_rows > 0 and found.sort_by(order).equals(expected.sort_by(order))
+    return bool(expected.num_rows > 0 and found.sort_by(order).equals(expected.sort_by(order)))
 
 
 # ---- (c) metadata

@@ -25,18 +25,16 @@ class SteppedRun(LiveEmbeddedRun):
         if self._interrupted is not None:
             self._repeat_step(self._interrupted)
 
-    def step(self) -> bool:
-        self._before_step()
-        return self._read_and_step(growing=True)
-
-    def intend_only(self) -> bool:
-        """Write the intent of the next step, if there is anything to read, and go no further."""
-        self._before_step()
+    def step(self, *, is_abandoned: bool = False) -> bool:
+        """Run the next step, as `_work` does, or write only its intent; return whether there was one."""
+        is_due = self._before_step()
         tables = self.job.tables_to_read(self.tables)
         found = {s: each.read_next(self.rows_per_step, growing=True) for s, each in self._inputs.items()}
-        if not tables and not any(each.batches for each in found.values()):
+        if not is_due and not tables and not any(each.batches for each in found.values()):
             return False
-        self._intend_step(found, tables)
+        intent = self._intend_step(found, tables)
+        if not is_abandoned:
+            self._run_step(found, intent)
         return True
 
     def abandon(self) -> None:
@@ -50,7 +48,8 @@ class SteppedSession(LiveSession):
     """A live session that runs a step when the test asks for it, and collects all results."""
 
     def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
-        self.results = results
+        self.results, self._is_abandoned = results, False
+        self._run: SteppedRun
         super().__init__(checkpoint=str(checkpoint), buckets=buckets)
         self._run.repeat_interrupted()
 
@@ -77,7 +76,10 @@ class SteppedSession(LiveSession):
         return self._run.step()
 
     def abandon(self, *, in_step: bool = False) -> None:
+        if self._is_abandoned:
+            return
+        self._is_abandoned = True
         if in_step:
-            self._run.intend_only()
+            self._run.step(is_abandoned=True)
         self._run.abandon()
         self._session.close()

@@ -20,6 +20,7 @@ import pyarrow.csv as arrow_csv
 
 from tidegate.arrays import Mask
 from tidegate.catalog.catalog import SourceStream
+from tidegate.connectors.csv_numbers import parse_plain_lines
 from tidegate.connectors.decode import (
     ParsedColumn,
     ParsedRows,
@@ -103,22 +104,35 @@ class CsvParser:
             texts, places = texts.slice(1), np.arange(1, len(texts))
         if not self._is_plain(raw, texts):
             return None
-        types = [field.type.arrow if field.type in _DIRECT else pa.string() for field in self.fields]
         try:
             texts.validate(full=True)  # UTF-8
-            table = self._read_columns(join_lines(texts), types)
+            columns = self._parse_numbers(texts) or self._parse_columns(texts)
         except pa.ArrowInvalid:
             return None
+        if columns is None:
+            return None
+        parsed = {}
+        for field, column in zip(self.fields, columns, strict=True):
+            if field.type in _DIRECT:
+                parsed[field.name] = ParsedColumn(column, np.zeros(len(column), np.bool_), column)
+            else:
+                parsed[field.name] = parse_texts(column, field.type, is_time=field.name in self.times)
+        return ParsedRows(texts, parsed, {}, places)
+
+    def _parse_numbers(self, texts: pa.Array) -> list[pa.Array] | None:
+        """Parse lines that are plainer still by a loop of our own."""
+        types = [field.type for field in self.fields]
+        if self.dialect.null or Type.REAL in types:
+            return None
+        return parse_plain_lines(texts, self.width, self.places, types, self.dialect.delimiter)
+
+    def _parse_columns(self, texts: pa.Array) -> list[pa.Array] | None:
+        """Let Arrow parse lines; return None if it finds another number of them."""
+        types = [field.type.arrow if field.type in _DIRECT else pa.string() for field in self.fields]
+        table = self._read_columns(join_lines(texts), types)
         if table.num_rows != len(texts):
             return None
-        columns = {}
-        for field, place in zip(self.fields, self.places, strict=True):
-            column = _single_array(table.column(str(place)))
-            if field.type in _DIRECT:
-                columns[field.name] = ParsedColumn(column, np.zeros(len(column), np.bool_), column)
-            else:
-                columns[field.name] = parse_texts(column, field.type, is_time=field.name in self.times)
-        return ParsedRows(texts, columns, {}, places)
+        return [_single_array(table.column(str(place))) for place in self.places]
 
     def _is_plain(self, raw: pa.RecordBatch, texts: pa.Array) -> bool:
         """Return whether Arrow's parser agrees with ours on these lines, if it can read them.

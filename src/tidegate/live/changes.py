@@ -11,12 +11,12 @@ from tidegate.expressions.parse.times import instant_text
 from tidegate.language.bind.names import is_same_name
 from tidegate.live.answers import Answer
 from tidegate.live.exactness import Exactness, stream_exact_from, streams_read
-from tidegate.live.program import PAUSED, RUNNING, Definition, LiveQuery, Phase, ProgramText, ProgramVersion
+from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.compile import source_stream_of
-from tidegate.runtime.live_run import Moment
+from tidegate.runtime.live_run import RunMoment
 from tidegate.time import BEGINNING, EARLIEST, FOREVER
 
 
@@ -79,9 +79,9 @@ def find_query(queries: Iterable[LiveQuery], name: str) -> LiveQuery | None:
     return next((query for query in queries if is_same_name(query.name, name)), None)
 
 
-def apply_change(live: LiveProgram, prepared: Prepared, moment: Moment) -> tuple[LiveProgram, tuple[Answer, ...]]:
+def apply_change(live: LiveProgram, prepared: Prepared, moment: RunMoment) -> tuple[LiveProgram, tuple[Answer, ...]]:
     """Return the program after a text, and an answer to each of its changes."""
-    draft = _Draft(live, prepared, moment)
+    draft = _VersionDraft(live, prepared, moment)
     for command in prepared.program.commands:
         if isinstance(command, DropQuery):
             draft.drop(command.name)
@@ -91,17 +91,17 @@ def apply_change(live: LiveProgram, prepared: Prepared, moment: Moment) -> tuple
     for command in prepared.program.commands:
         if isinstance(command, QueryChange):
             draft.change(command)
-    return draft.finish().needed(), tuple(draft.answers)
+    return draft.finish().without_unused(), tuple(draft.answers)
 
 
-def end_phases(live: LiveProgram, moment: Moment) -> LiveProgram:
+def end_phases(live: LiveProgram, moment: RunMoment) -> LiveProgram:
     """Return the program without the phases whose results were all emitted."""
     phases = tuple(replace(p, is_over=p.is_over or p.number in moment.flushed) for p in live.version.phases)
     version = replace(live.version, version=live.version.version + 1, after_step=moment.step, phases=phases)
-    return replace(live, version=version).needed()
+    return replace(live, version=version).without_unused()
 
 
-def running_exactness(live: LiveProgram, program: Program, streams: Iterable[str], moment: Moment) -> Exactness:
+def running_exactness(live: LiveProgram, program: Program, streams: Iterable[str], moment: RunMoment) -> Exactness:
     """Return what is exact for new readers of streams and of the operators that run."""
     known = {}
     for stream in streams:
@@ -117,12 +117,12 @@ def running_exactness(live: LiveProgram, program: Program, streams: Iterable[str
 
 
 @dataclass(slots=True)
-class _Draft:
+class _VersionDraft:
     """The next version under construction."""
 
     live: LiveProgram
     prepared: Prepared
-    moment: Moment
+    moment: RunMoment
     queries: list[LiveQuery] = field(init=False)
     phases: list[Phase] = field(init=False)
     answers: list[Answer] = field(default_factory=list)
@@ -156,8 +156,8 @@ class _Draft:
     def end_query(self, name: str) -> None:
         self.phases = [replace(p, is_over=True) if p.query == name else p for p in self.phases]
 
-    def definition(self, position: int) -> Definition:
-        return Definition(self.live.version.next_text, position)
+    def definition(self, position: int) -> QueryDefinition:
+        return QueryDefinition(self.live.version.next_text, position)
 
     def register(self, position: int, query: Query) -> None:
         number = self.prepared.of_definition[position]
@@ -228,7 +228,7 @@ class _Draft:
         message = f"query '{name}' cannot be changed: some of its results are valid for ever"
         raise QueryError("Q319", message, hint=f"write DROP QUERY {name}, then CREATE QUERY with another name")
 
-    def add_phase(self, number: int, query: str, definition: Definition, begin: int) -> None:
+    def add_phase(self, number: int, query: str, definition: QueryDefinition, begin: int) -> None:
         compiled = self.prepared.compiled[number]
         for key in compiled.keys:
             if key not in self.stages:

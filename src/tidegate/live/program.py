@@ -28,7 +28,7 @@ class ProgramText:
 
 
 @value
-class Definition:
+class QueryDefinition:
     """Where a query is defined: a text, and the position of the query in it."""
 
     text: int
@@ -41,7 +41,7 @@ class LiveQuery:
 
     name: str
     statement: str
-    definition: Definition
+    definition: QueryDefinition
     state: str = RUNNING
     exact_from: int = BEGINNING
     into: str | None = None
@@ -54,7 +54,7 @@ class Phase:
 
     number: int
     query: str
-    definition: Definition
+    definition: QueryDefinition
     begin: int
     stages: tuple[int, ...]
     """Numbers of its stages, in the order in which `stage_keys` returns them."""

@@ -61,7 +61,7 @@ def _show_queries(live: LiveProgram) -> Answer:
             "name": pa.array([q.name for q in queries], pa.string()),
             "state": pa.array([q.state for q in queries], pa.string()),
             "exact_from": pa.array(instants, Type.TIMESTAMP.arrow),
-            "statement": pa.array([q.statement for q in queries], pa.string()),
+            "statement": pa.array([" ".join(q.statement.split()) for q in queries], pa.string()),
         }
     )
     return Answer(f"{len(queries)} queries", table=table)

@@ -18,8 +18,8 @@ from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
+from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import Job
-from tidegate.runtime.live_run import EndingPhase
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.schema import Schema
@@ -86,7 +86,7 @@ class LiveProgram:
         running = (self.compiled[phase.number] for phase in self.running_phases())
         return {part: numbers[part, -1] for each in running for part in each.parts}
 
-    def needed(self) -> LiveProgram:
+    def without_unused(self) -> LiveProgram:
         """Return the program without texts and phases that nothing needs any more."""
         kept = {phase.number for phase in self.running_phases()}
         waiting = list(kept)

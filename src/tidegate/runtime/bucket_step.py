@@ -7,7 +7,7 @@ watermark of one sender). This module creates and consumes them; a runtime moves
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,8 +84,8 @@ class Outbox:
     figures: FiguresByPlace = field(default_factory=dict)
     pairs: int = 0
     """The largest number of pairs that one operator made."""
-    reaches: dict[str, int] = field(default_factory=dict)
-    """The largest end of an element, by giver: a stage by number, or a query by name."""
+    reaches: list[tuple[str, int]] = field(default_factory=list)
+    """The largest end of an element that a stage or a query gave, for each of its outputs."""
 
     def send(self, stage: Stage, step: StageStep, buckets: int, bucket: int = NO_BUCKET) -> None:
         """Add the outputs of a stage, addressed to the targets of its outlets, and its dead letters."""
@@ -94,19 +94,16 @@ class Outbox:
                 case ToQuery(query=query):
                     if len(output):
                         self.results.append((query, output))
-                        self.note_reach(reach_of_query(query), int(output.end.max()))
+                        self.reaches.append((f"query {query}", int(output.end.max())))
                 case ToStage(stage=reader, port=port, keys=keys):
                     parts = split_by_bucket(output, keys, buckets)
                     self.parcels.extend(Parcel((reader, port), to, part) for to, part in parts)
         if step.dead.num_rows:
             self.dead.append(step.dead)
         if step.reach > BEGINNING:
-            self.note_reach(reach_of_stage(stage.number), step.reach)
+            self.reaches.append((f"stage {stage.number}", step.reach))
         number = stage.number
         add_figures(self.figures, {OperatorPlace(number, n, bucket): each for n, each in step.figures.items()})
-
-    def note_reach(self, giver: str, end: int) -> None:
-        self.reaches[giver] = max(end, self.reaches.get(giver, end))
 
 
 def reach_of_stage(number: int) -> str:
@@ -119,9 +116,12 @@ def reach_of_query(query: str) -> str:
     return f"query {query}"
 
 
-def merge_reaches(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """Return the larger reach of each giver."""
-    return {giver: max(known.get(giver, BEGINNING), more.get(giver, BEGINNING)) for giver in {**known, **more}}
+def merge_reaches(known: Mapping[str, int], more: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the largest reach of each giver."""
+    merged = dict(known)
+    for giver, end in more:
+        merged[giver] = max(end, merged.get(giver, end))
+    return merged
 
 
 def run_readers(

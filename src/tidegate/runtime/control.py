@@ -139,13 +139,13 @@ def _decide_for_operator(
     decided = _operator_at(graph, place).decide(record, reports, seconds)
     if decided is None:
         return None
-    query = graph.stage(_split_place(place)[0]).query
+    query = graph.by_number[_split_place(place)[0]].query
     return as_recorded(replace(decided, shed=tuple(replace(shed, query=query) for shed in decided.shed)))
 
 
 def _operator_at(graph: StageGraph, place: str) -> Steered[Directive, Report, ControlRecord]:
     stage, number = _split_place(place)
-    operator = graph.stage(stage).nodes[number].operator
+    operator = graph.by_number[stage].nodes[number].operator
     assert isinstance(operator, Steered)
     return cast("Steered[Directive, Report, ControlRecord]", operator)
 

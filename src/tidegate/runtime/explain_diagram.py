@@ -78,7 +78,7 @@ class _StageDrawer:
             case FromStream(stream=stream):
                 self.drawn.add_arrow(self.outside_box(Form.SOURCE, stream), port)
             case FromStage():
-                way = _arrow_label(self.graph.stage(feed.stage).outlets[feed.outlet])
+                way = _arrow_label(self.graph.by_number[feed.stage].outlets[feed.outlet])
                 self.drawn.add_arrow(self.tops[feed], port, make_readable(way, self.names))
 
     def outside_box(self, form: Form, name: str) -> int:

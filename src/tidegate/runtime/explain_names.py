@@ -103,4 +103,4 @@ def _stage_maps(graph: StageGraph, stage: Stage) -> Iterator[Sequence[Output]]:
     yield from (node.operator.outputs for node in stage.nodes if isinstance(node.operator, MapOperator))
     for feed in stage.feeds:
         if isinstance(feed, FromStage):
-            yield from _stage_maps(graph, graph.stage(feed.stage))
+            yield from _stage_maps(graph, graph.by_number[feed.stage])

@@ -60,7 +60,7 @@ def carry_figures(
     """
     numbers: dict[int, Mapping[int, int]] = {}
     for number in before.numbers & after.numbers:
-        numbers[number] = _matching_operators(before.stage(number), after.stage(number))
+        numbers[number] = _matching_operators(before.by_number[number], after.by_number[number])
     return {
         OperatorPlace(place.stage, numbers[place.stage][place.operator], place.bucket): each
         for place, each in figures.items()

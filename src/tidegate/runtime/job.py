@@ -21,8 +21,8 @@ from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.control import Losses
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, total_losses
+from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, StepPhases
-from tidegate.runtime.live_run import EndingPhase
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable

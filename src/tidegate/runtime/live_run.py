@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import records_of_stages
+from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.graph_parts import carry_figures
+from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.live_tables import current_readings
-from tidegate.runtime.stage import StageGraph
 from tidegate.values import value
-
-if TYPE_CHECKING:
-    from tidegate.runtime.job import Job, Progress
-
 
 T = TypeVar("T")
 
 
 @value
-class EndingPhase:
-    """A phase that ends at an instant: its stages, and the watermarks at which all its results are known."""
-
-    graph: StageGraph
-    settled_at: Mapping[str, int]
-
-    def is_over(self, watermarks: Mapping[str, int]) -> bool:
-        return all(watermarks.get(stream, at - 1) >= at for stream, at in self.settled_at.items())
-
-
-@value
-class Moment:
+class RunMoment:
     """What a change sees of a run between two steps."""
 
     step: int
@@ -49,7 +35,7 @@ class Moment:
 class LiveRun(Protocol):
     """A run whose job can be replaced between steps."""
 
-    def moment(self) -> Moment:
+    def moment(self) -> RunMoment:
         """Return the state between two steps; only the thread of the run calls it."""
         ...
 

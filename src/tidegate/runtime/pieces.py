@@ -20,7 +20,6 @@ from tidegate.runtime.bucket_step import (
     Outbox,
     Parcel,
     PortWatermark,
-    merge_reaches,
     run_stage,
     runs_in,
 )
@@ -150,7 +149,7 @@ def _collect_output(out: Outbox, made: Outbox) -> None:
     out.reports += made.reports
     add_figures(out.figures, made.figures)
     out.pairs = max(out.pairs, made.pairs)
-    out.reaches = merge_reaches(out.reaches, made.reaches)
+    out.reaches += made.reaches
 
 
 def out_of_memory_error(

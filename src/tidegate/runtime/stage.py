@@ -325,17 +325,14 @@ class StageGraph:
     In a live graph these are all columns: which rows are bad must not depend on what else runs.
     """
 
-    def stage(self, number: int) -> Stage:
-        """Return the stage with a number. In a live graph, numbers have gaps."""
-        return self._by_number[number]
-
     @cached_property
-    def _by_number(self) -> Mapping[int, Stage]:
+    def by_number(self) -> Mapping[int, Stage]:
+        """The stages by number. In a live graph, numbers have gaps."""
         return {stage.number: stage for stage in self.stages}
 
     @property
     def numbers(self) -> frozenset[int]:
-        return frozenset(self._by_number)
+        return frozenset(self.by_number)
 
     def stages_at(self, level: int) -> tuple[Stage, ...]:
         return tuple(s for s in self.stages if s.level == level)

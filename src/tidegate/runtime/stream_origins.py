@@ -19,7 +19,7 @@ def origins_by_port(graph: StageGraph) -> dict[Address, frozenset[str]]:
                 case FromStream(stream=stream):
                     found[stage.number, port] = frozenset([stream])
                 case FromStage(stage=number):
-                    below = range(len(graph.stage(number).feeds))
+                    below = range(len(graph.by_number[number].feeds))
                     found[stage.number, port] = frozenset().union(*(found[number, p] for p in below))
     return found
 

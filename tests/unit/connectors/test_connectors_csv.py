@@ -389,6 +389,47 @@ def test_what_arrow_parses_at_once_is_what_careful_parsing_gives(lines, end, hea
             assert column.values.type == quick.columns[name].values.type
 
 
+NUMBERS = st.one_of(
+    st.sampled_from(["", "0", "-0", "-0.0", "007", "-", ".", "5.", ".5", "-.5", "1e2", "0.1", "1.10", "é", "+1", " 1"]),
+    st.integers(-(10**19), 10**19).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.tuples(st.integers(0, 2**53 + 2), st.integers(0, 17)).map(
+        lambda d: f"{d[0] // 10 ** d[1]}.{d[0] % 10 ** d[1]:0{d[1]}}"
+    ),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, st.text("aé. ", max_size=2)).map(",".join), min_size=1, max_size=5),
+    st.integers(0, 2),
+)
+def test_plain_numbers_are_what_arrow_makes_of_them(lines, skipped):
+    fields = (Field("n", Type.BIGINT), Field("i", Type.INT), Field("d", Type.DOUBLE), Field("s", Type.STRING))
+    kept = [place for place in range(4) if place != skipped]
+    parser = CsvParser(Dialect(), None, 4, tuple(fields[p] for p in kept), tuple(kept), frozenset())
+    texts = pa.array(["left out", *lines]).slice(1)
+    own = parser._parse_numbers(texts)
+    if own is not None:
+        assert [column.to_pylist() for column in own] == [c.to_pylist() for c in parser._parse_columns(texts)]
+        assert [str(column) for column in own] == [str(c) for c in parser._parse_columns(texts)]  # also the sign of 0
+
+
+def test_common_numbers_are_plain():
+    fields = (Field("n", Type.BIGINT), Field("i", Type.INT), Field("d", Type.DOUBLE), Field("s", Type.STRING))
+    parser = CsvParser(Dialect(), None, 4, fields, (0, 1, 2, 3), frozenset())
+    own = parser._parse_numbers(pa.array(["1767225600000000,-7,0.123456789,AXP", ",,,"]))
+    assert own is not None
+    assert [column.to_pylist() for column in own] == [
+        [1767225600000000, None],
+        [-7, None],
+        [0.123456789, None],
+        ["AXP", None],
+    ]
+    for line in ("1,2147483648,1,", "1,2,3", "1,2,3,4,5", "1,2,1e2,", "1,2,0.12345678901234567,", "x,1,1,"):
+        assert parser._parse_numbers(pa.array([line])) is None
+
+
 def test_plain_rows_are_parsed_at_once():
     fields = (Field("t", Type.BIGINT), Field("name", Type.STRING), Field("price", Type.DOUBLE))
     parser = CsvParser(Dialect(), "t,name,price", 3, fields, (0, 1, 2), frozenset({"t"}))

@@ -41,7 +41,7 @@ def test_kernels_are_compiled_again_only_if_they_have_changed(tmp_path, monkeypa
 
 def test_an_environment_that_cannot_be_written_to_uses_the_cache_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cache_folders.sys, "prefix", str(tmp_path / "gone"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "gone"))
     assert cache_folders.environment_cache() == tmp_path / "tidegate"
 
 

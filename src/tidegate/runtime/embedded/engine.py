@@ -161,7 +161,8 @@ class Engine:
         self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
         self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks
-        self.reaches = merge_reaches(self.reaches, boxes.out.reaches)
+        if self.job.is_live:
+            self.reaches = merge_reaches(self.reaches, boxes.out.reaches)
         if boxes.reports:
             self.control = decide_after_step(self.job.graph, self.control, boxes.reports, perf_counter() - began)
         return boxes.out
@@ -178,7 +179,7 @@ class Engine:
 
     def _forget_tables(self, again: Collection[str]) -> None:
         for (number, bucket), version in self.state.items():
-            stage = self.job.graph.stage(number)
+            stage = self.job.graph.by_number[number]
             chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
             self.state[number, bucket] = replace(version, chunks=chunks)
 
@@ -279,7 +280,7 @@ class _StepBoxes:
         self.out.results.extend(outbox.results)
         self.out.dead.extend(outbox.dead)
         add_figures(self.out.figures, outbox.figures)
-        self.out.reaches = merge_reaches(self.out.reaches, outbox.reaches)
+        self.out.reaches += outbox.reaches
         self.reports += outbox.reports
 
     def add_marks(self, marks: list[PortWatermark]) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 
-from tidegate.connectors.ranges import START, SourcePosition
+from tidegate.connectors.ranges import START
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
 from tidegate.runtime.embedded.stream_input import StreamInput
 from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels, want_all
-from tidegate.runtime.live_run import Moment, fit_record, keep_figures, known_reaches, phases_to_flush
+from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 
 
@@ -35,8 +35,6 @@ class LiveEmbeddedRun(EmbeddedRun):
         is_wanted: IsWanted = want_all,
     ) -> None:
         self._between, self._forgotten = between, forgotten
-        self._other_positions: dict[str, SourcePosition] = {}
-        self._flushed: frozenset[int] = frozenset()
         super().__init__(
             job,
             on_rows=on_rows,
@@ -48,11 +46,11 @@ class LiveEmbeddedRun(EmbeddedRun):
 
     # --- changes -------------------------------------------------------------------------------------
 
-    def moment(self) -> Moment:
+    def moment(self) -> RunMoment:
         read = {stream for stream, each in self._inputs.items() if each.position != START}
         step = self._last.step if self._last else 0
         known = frozenset(read | self._other_positions.keys())
-        return Moment(step, self.engine.watermarks, known, self.engine.reaches, self._flushed)
+        return RunMoment(step, self.engine.watermarks, known, self.engine.reaches, self._flushed)
 
     def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
         positions = {**self._other_positions, **{s: each.position for s, each in self._inputs.items()}}
@@ -80,10 +78,8 @@ class LiveEmbeddedRun(EmbeddedRun):
 
     # --- steps ---------------------------------------------------------------------------------------
 
-    def _before_step(self) -> None:
+    def _before_step(self) -> bool:
         self._between()
-
-    def _must_step(self) -> bool:
         return bool(phases_to_flush(self.job, self._last, self._flushed))
 
     def _is_time_counted(self, idle: Mapping[str, int]) -> bool:
@@ -95,30 +91,15 @@ class LiveEmbeddedRun(EmbeddedRun):
         self.tables = readings_after(self.job.graph, self.tables, intent.tables)
         return self.engine.step({**raw, **tables}, intent.now, intent.idle, again, new_readers(intent.tables))
 
-    def _emit_flushed(self) -> None:
-        if self._label == FINAL:
-            return
-        over = phases_to_flush(self.job, self._last, self._flushed)
+    def _deliver(self, out: Outbox, rows: int) -> None:
+        """Deliver the output of a step, with what phases that are over still hold back."""
+        over = phases_to_flush(self.job, self._last, self._flushed) if self._label != FINAL else {}
         for ending in over.values():
-            self._emit_output(self.engine.flush(ending.graph))
+            out.results += self.engine.flush(ending.graph).results
         self._flushed |= over.keys()
+        super()._deliver(out, rows)
 
     # --- records -------------------------------------------------------------------------------------
-
-    def _complete_record(self, record: Record) -> Record:
-        positions = {**self._other_positions, **record.positions}
-        known, flushed = dict(self.engine.reaches), tuple(sorted(self._flushed))
-        return Record(
-            record.step,
-            record.watermarks,
-            record.state,
-            positions,
-            record.tables,
-            record.arrived,
-            record.control,
-            known,
-            flushed,
-        )
 
     def _last_record(self) -> Record | None:
         record = super()._last_record()

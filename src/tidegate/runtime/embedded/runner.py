@@ -10,7 +10,7 @@ from time import perf_counter, time
 import pyarrow as pa
 
 from tidegate.connectors.origins import file_of
-from tidegate.connectors.ranges import START
+from tidegate.connectors.ranges import START, SourcePosition
 from tidegate.connectors.source import read_all
 from tidegate.errors import TidegateWarning
 from tidegate.runtime.background import BackgroundRun
@@ -63,6 +63,10 @@ class EmbeddedRun(BackgroundRun):
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.tables: dict[str, str] = {}
         """Version of each table that was read."""
+        self._other_positions: dict[str, SourcePosition] = {}
+        """Positions in streams that no query reads at the moment; only in a live graph."""
+        self._flushed: frozenset[int] = frozenset()
+        """Phases that are over and whose results were emitted; only in a live graph."""
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._time_passed = BEGINNING
         self._stopping = threading.Event()
@@ -105,13 +109,13 @@ class EmbeddedRun(BackgroundRun):
         if self._interrupted is not None and not self._stopping.is_set():
             self._repeat_step(self._interrupted)
         while not self._stopping.is_set():
-            self._before_step()
+            is_due = self._before_step()
             if self.once and not finishing:
                 finishing = True
                 # Ranges that are listed after `once` is set also have a last line without a line end.
                 for each in self._inputs.values():
                     each.forget_listing()
-            if self._read_and_step(growing=not finishing):
+            if self._read_and_step(growing=not finishing, is_due=is_due):
                 continue
             self._warn(self.engine.watch.warnings())
             if self.job.idle_after and self._pass_time():
@@ -123,22 +127,19 @@ class EmbeddedRun(BackgroundRun):
             self._wait_for_input()
         return QueryState.STOPPED
 
-    def _read_and_step(self, *, growing: bool) -> bool:
-        """Run a step if there is anything to read; return whether there was."""
+    def _read_and_step(self, *, growing: bool, is_due: bool) -> bool:
+        """Run a step if there is anything to read, or if it `is_due` anyway; return whether a step was run."""
         self.engine.phases.take()
         with self.engine.phases.measure("read"):
             tables = self.job.tables_to_read(self.tables)
             found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
-        if not tables and not any(each.batches for each in found.values()) and not self._must_step():
+        if not is_due and not tables and not any(each.batches for each in found.values()):
             return False
         self._run_step(found, self._intend_step(found, tables))
         return True
 
-    def _before_step(self) -> None:
-        """Do what is due between two steps."""
-
-    def _must_step(self) -> bool:
-        """Return whether a step is due even if there is nothing to read."""
+    def _before_step(self) -> bool:
+        """Do what is due between two steps; return whether a step is due even if there is nothing to read."""
         return False
 
     def _intend_step(self, found: Mapping[str, StepInput], tables: Mapping[str, str]) -> Intent:
@@ -261,16 +262,12 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
-        self._emit_flushed()
         if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
         is_new = self._label != FINAL and self._label not in self._published
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token, is_new=is_new)
         self._update_progress(rows)
-
-    def _emit_flushed(self) -> None:
-        """Emit what queries that end with this step still hold back."""
 
     def _update_progress(self, rows: int) -> None:
         self.progress.rows_in += rows
@@ -288,14 +285,18 @@ class EmbeddedRun(BackgroundRun):
         engine, positions = self.engine, {stream: each.position for stream, each in self._inputs.items()}
         control = encode_values(engine.control)
         tables = dict(self.tables)
-        self._last = self._complete_record(
-            Record(engine.step_number, engine.watermarks, files, positions, tables, engine.arrived, control)
+        self._last = Record(
+            engine.step_number,
+            engine.watermarks,
+            files,
+            {**self._other_positions, **positions},
+            tables,
+            engine.arrived,
+            control,
+            engine.reaches if self.job.is_live else {},
+            tuple(sorted(self._flushed)),
         )
         self.checkpoint.write(self._last)
-
-    def _complete_record(self, record: Record) -> Record:
-        """Return the record with what else is known after the step."""
-        return record
 
     def _last_record(self) -> Record | None:
         if self.checkpoint is None:

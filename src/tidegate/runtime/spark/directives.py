@@ -43,6 +43,7 @@ class Setup:
     meeting_streams: tuple[frozenset[str], ...] = ()
     """Groups of source streams that meet in a query."""
     times: TimeFormat = "iso"
+    is_live: bool = False
     most_pairs: int = MOST_PAIRS
     """A step in which a join makes more pairs than this runs in pieces."""
     decoders: dict[str, Decoder] = field(default_factory=dict, compare=False)

@@ -12,8 +12,9 @@ from tidegate.errors import deep_recursion
 from tidegate.physical.common.control import Directive
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
+from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels, want_all
-from tidegate.runtime.live_run import EndingPhase, Moment, fit_record, keep_figures, known_reaches, phases_to_flush
+from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
 from tidegate.runtime.spark.outcome import Outcome
@@ -45,11 +46,11 @@ class LiveSparkRun(SparkRun):
 
     # --- changes -------------------------------------------------------------------------------------
 
-    def moment(self) -> Moment:
+    def moment(self) -> RunMoment:
         read = {stream for stream, queue in self._queues.items() if queue.position != START}
         step, reaches = (self._last.step, self._last.reaches) if self._last else (0, {})
         known = frozenset(read | self._other_positions.keys())
-        return Moment(step, self._watermarks_before, known, reaches, self._flushed)
+        return RunMoment(step, self._watermarks_before, known, reaches, self._flushed)
 
     @deep_recursion()
     def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
@@ -81,10 +82,8 @@ class LiveSparkRun(SparkRun):
 
     # --- steps ---------------------------------------------------------------------------------------
 
-    def _before_step(self) -> None:
+    def _before_step(self) -> bool:
         self._between()
-
-    def _must_step(self) -> bool:
         return bool(phases_to_flush(self.job, self._last, self._flushed))
 
     def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:

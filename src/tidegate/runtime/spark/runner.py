@@ -145,12 +145,12 @@ class SparkRun(BackgroundRun):
             self._run_step(self._interrupted, repeated=True)
         is_last_listing = self.settings.once
         while not self._stopping.is_set():
-            self._before_step()
+            is_due = self._before_step()
             if self._finishing and not is_last_listing:
                 is_last_listing = True
                 self._list_for_the_last_time()
             is_fed = all(feed.is_over for feed in self._feeds)  # asked before listing: a delivery may come after it
-            intent = self._next_intent(growing=not is_last_listing)
+            intent = self._next_intent(growing=not is_last_listing, is_due=is_due)
             if intent is not None:
                 with self._phases.measure("record"):
                     self.checkpoint.intend(intent)
@@ -162,11 +162,8 @@ class SparkRun(BackgroundRun):
                 self._wait_for_input()
         return QueryState.STOPPED
 
-    def _before_step(self) -> None:
-        """Do what is due between two steps."""
-
-    def _must_step(self) -> bool:
-        """Return whether a step is due even if there is nothing to read."""
+    def _before_step(self) -> bool:
+        """Do what is due between two steps; return whether a step is due even if there is nothing to read."""
         return False
 
     def _list_for_the_last_time(self) -> None:
@@ -176,14 +173,14 @@ class SparkRun(BackgroundRun):
         for queue in self._queues.values():
             queue.forget_listing()
 
-    def _next_intent(self, *, growing: bool) -> Intent | None:
-        """Return the intent of the next step; None if there is nothing to do."""
+    def _next_intent(self, *, growing: bool, is_due: bool = False) -> Intent | None:
+        """Return the intent of the next step; None if there is nothing to do and no step `is_due`."""
         for queue in self._queues.values():
             queue.list_ranges(growing=growing)
         taken = {stream: queue.take(self.settings.rows_per_step) for stream, queue in self._queues.items()}
         ranges = {stream: some for stream, some in taken.items() if some}
         tables = self.job.tables_to_read(self._last.tables if self._last else {})
-        is_due = bool(ranges) or bool(tables) or self._must_step()
+        is_due = is_due or bool(ranges) or bool(tables)
         if not is_due and not self._is_time_to_pass():
             return None
         before = self._watermarks_before
@@ -328,5 +325,6 @@ def make_setup(job: Job, checkpoint: str) -> Setup:
         tables=job.tables,
         meeting_streams=job.meeting_streams,
         times=job.times,
+        is_live=job.is_live,
         most_pairs=job.most_pairs,
     )

@@ -13,7 +13,7 @@ from tidegate.connectors.ranges import RangeEnd, SourceRange
 from tidegate.connectors.source import RangeReader
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, merge_reaches, run_readers, runs_in, source_marks
+from tidegate.runtime.bucket_step import Address, Inbox, Outbox, run_readers, runs_in, source_marks
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
@@ -102,7 +102,7 @@ class TaskOutput:
         self.outbox.parcels += outbox.parcels
         self.outbox.results += outbox.results
         self.outbox.dead += outbox.dead
-        self.outbox.reaches = merge_reaches(self.outbox.reaches, outbox.reaches)
+        self.outbox.reaches += outbox.reaches
         add_figures(self.outbox.figures, outbox.figures)
 
     def run(self, part: Part, inbox: Inbox, files: Mapping[str, str]) -> None:
@@ -201,7 +201,7 @@ class TaskOutput:
             "operators": self.outbox.figures,
             "spreads": self.spreads,
             "found": to_report(self.found),
-            "reaches": self.outbox.reaches,
+            "reaches": self.outbox.reaches if self.setup.is_live else [],
         }
 
 
