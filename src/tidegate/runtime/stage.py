@@ -283,12 +283,12 @@ class _StageRun:
     def run_node(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
         number, self.visited = self.visited, self.visited + 1
         operator = node.operator
-        if _is_a(type(operator), BucketAware):
+        if follows(type(operator), BucketAware):
             operator = cast("BucketAware", operator).for_bucket(self.context.bucket, self.context.buckets)
-        if _is_a(type(operator), Steered):
+        if follows(type(operator), Steered):
             steered = cast("Steered[Directive, Report, ControlRecord]", operator)
             operator = steered.with_directive(self.context.directives.get(number), self.context.arrived)
-        if self.context.most_pairs is not None and _is_a(type(operator), PairLimited):
+        if self.context.most_pairs is not None and follows(type(operator), PairLimited):
             operator = cast("PairLimited", operator).with_pair_limit(self.context.most_pairs)
         began = perf_counter()
         step = operator.step(
@@ -309,7 +309,7 @@ class _StageRun:
 
 
 @cache
-def _is_a(kind: type, protocol: type) -> bool:
+def follows(kind: type, protocol: type) -> bool:
     """Return whether a class follows a protocol; cached, because the check is slower than many operators."""
     return issubclass(kind, protocol)
 
