@@ -27,8 +27,8 @@ def comparisons(draw: st.DrawFn) -> Expression:
         sides: tuple[Expression, ...] = (N, Literal(draw(st.integers(-1, 2)), Type.BIGINT))
     else:
         divided = Call("/", (Literal(1.0, Type.DOUBLE), X), Type.DOUBLE)
-        value: Expression = draw(st.sampled_from([X, divided]))
-        sides = (value, Literal(draw(st.sampled_from(NUMBERS)), Type.DOUBLE))
+        values: list[Expression] = [X, divided]
+        sides = (draw(st.sampled_from(values)), Literal(draw(st.sampled_from(NUMBERS)), Type.DOUBLE))
     return Call(function, sides if draw(st.booleans()) else sides[::-1], Type.BOOLEAN)
 
 

@@ -103,7 +103,7 @@ class StepDirective:
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each stream before the step."""
     unread: frozenset[str] = frozenset()
-    """Outputs that nobody reads: they are counted, and go no further."""
+    """Outputs without a reader: they are counted, and go no further."""
 
 
 @dataclass(frozen=True, slots=True)
