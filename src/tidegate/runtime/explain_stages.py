@@ -8,7 +8,7 @@ from tidegate.runtime.explain_descriptions import describe_feed, describe_stage,
 from tidegate.runtime.explain_names import make_readable, names_in_stage
 from tidegate.runtime.figures import OperatorFigures, OperatorPlace, describe_figures, figures_of_operators
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph
-from tidegate.runtime.state import NO_SIZE, StateSize
+from tidegate.runtime.state import NO_SIZE, StateSize, sizes_of_operators
 
 
 def explain_stages(
@@ -29,10 +29,7 @@ def _describe_operators(
     figures: Mapping[OperatorPlace, OperatorFigures], sizes: Mapping[OperatorPlace, StateSize]
 ) -> dict[tuple[int, int], str]:
     """Describe the figures and the state of operators, by stage and operator."""
-    states: dict[tuple[int, int], StateSize] = {}
-    for (stage, operator, _), size in sizes.items():
-        states[stage, operator] = size.plus(states.get((stage, operator), NO_SIZE))
-    notes = {}
+    states, notes = sizes_of_operators(sizes), {}
     for place, each in figures_of_operators(figures).items():
         size = states.get(place, NO_SIZE)
         state = f", state of {size.rows:,} rows, {size.bytes:,} bytes" if size.rows else ""

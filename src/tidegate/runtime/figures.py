@@ -105,7 +105,8 @@ class SourceFigures:
 
     def after(self, rows: int, now: float) -> SourceFigures:
         """Return the figures after a step that ended now."""
-        return SourceFigures(self.since, self.rows + rows, self._weight_at(now) + rows, now)
+        kept = self.weight * exp((self.at - now) / RATE_SPAN)
+        return SourceFigures(self.since, self.rows + rows, kept + rows, now)
 
     def rows_per_second(self, now: float) -> float:
         """Return the smoothed rate.
@@ -118,11 +119,10 @@ class SourceFigures:
         >>> round(steady.rows_per_second(100.0)), round(steady.rows_per_second(110.0))
         (503, 185)
         """
-        passed = now - self.since
-        return self._weight_at(now) / (RATE_SPAN * (1 - exp(-passed / RATE_SPAN))) if passed > 0 else 0.0
-
-    def _weight_at(self, now: float) -> float:
-        return self.weight * exp(-(now - self.at) / RATE_SPAN) if self.weight else 0.0
+        if now <= self.since:
+            return 0.0
+        kept = self.weight * exp((self.at - now) / RATE_SPAN)
+        return kept / (RATE_SPAN * (1 - exp((self.since - now) / RATE_SPAN)))
 
 
 # ---- steps

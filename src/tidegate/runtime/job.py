@@ -156,13 +156,7 @@ OnRows = Callable[[str, pa.RecordBatch], None]
 
 
 IsWanted = Callable[[str], bool]
-"""Function that returns whether anybody reads the output of a name that has no sink."""
-
-
-def want_all(name: str) -> bool:
-    """Return True: by default, every output goes to the callback."""
-    del name
-    return True
+"""Function that returns whether an output without a sink has a reader."""
 
 
 class StepTime(NamedTuple):

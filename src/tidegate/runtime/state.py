@@ -22,7 +22,6 @@ import struct
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from pyarrow import fs
 from tidegate.connectors.locations import file_system
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.runtime.figures import OperatorPlace
 from tidegate.runtime.sealed_files import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
 
 MAGIC = b"TGST"
@@ -65,10 +65,12 @@ class Version:
         """Return the size of the state of each operator, by number."""
         sizes: dict[int, StateSize] = {}
         for name, chunk in self.chunks.items():
-            number, is_in_memory = int(name.partition("/")[0]), not is_cold(name)
-            rows = chunk.num_rows if is_in_memory else 0
-            size = StateSize(chunk.nbytes, rows, 0) if is_in_memory else StateSize(0, 0, chunk.nbytes)
-            sizes[number] = size.plus(sizes.get(number, NO_SIZE))
+            number = int(name.partition("/")[0])
+            size, rows, cold = sizes.get(number, NO_SIZE)
+            if is_cold(name):
+                sizes[number] = StateSize(size, rows, cold + chunk.nbytes)
+            else:
+                sizes[number] = StateSize(size + chunk.nbytes, rows + chunk.num_rows, cold)
         return sizes
 
     @property
@@ -84,16 +86,21 @@ class StateSize(NamedTuple):
     rows: int
     cold_bytes: int
 
-    def plus(self, more: StateSize) -> StateSize:
-        return StateSize(self.bytes + more.bytes, self.rows + more.rows, self.cold_bytes + more.cold_bytes)
-
 
 NO_SIZE = StateSize(0, 0, 0)
 
 
 def add_sizes(sizes: Iterable[StateSize]) -> StateSize:
     """Return the size of several states together."""
-    return reduce(StateSize.plus, sizes, NO_SIZE)
+    return StateSize(*map(sum, zip(NO_SIZE, *sizes, strict=True)))
+
+
+def sizes_of_operators(sizes: Mapping[OperatorPlace, StateSize]) -> dict[tuple[int, int], StateSize]:
+    """Return the sizes by stage and operator, added up over buckets."""
+    found: dict[tuple[int, int], StateSize] = {}
+    for (stage, operator, _), size in sizes.items():
+        found[stage, operator] = add_sizes([found.get((stage, operator), NO_SIZE), size])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

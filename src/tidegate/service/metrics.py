@@ -10,7 +10,7 @@ from tidegate.live.answers import QueryStatus
 from tidegate.runtime.figures import OperatorPlace, figures_of_operators
 from tidegate.runtime.job import Progress, QueryState, system_time
 from tidegate.runtime.metadata import phase_rows
-from tidegate.runtime.state import NO_SIZE, StateSize
+from tidegate.runtime.state import StateSize, sizes_of_operators
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
 
@@ -116,9 +116,7 @@ def _sources(progress: Progress) -> Iterator[Metric]:
 def _operators(progress: Progress, sizes: Mapping[OperatorPlace, StateSize]) -> Iterator[Metric]:
     found = figures_of_operators(progress.operators.copy())
     figures = {f"{stage}/{operator}": each for (stage, operator), each in found.items()}
-    states: dict[str, StateSize] = {}
-    for (stage, operator, _), size in sizes.items():
-        states[f"{stage}/{operator}"] = size.plus(states.get(f"{stage}/{operator}", NO_SIZE))
+    states = {f"{stage}/{operator}": size for (stage, operator), size in sizes_of_operators(sizes).items()}
     in_bytes = {key: size.bytes for key, size in states.items()}
     yield _by("operator", "tidegate_operator_state_bytes", "gauge", "Size of an operator's state.", in_bytes)
     in_rows = {key: size.rows for key, size in states.items()}

@@ -11,7 +11,7 @@ from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
 from tidegate.runtime.embedded.stream_input import StreamInput
-from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels, want_all
+from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels
 from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 
@@ -32,7 +32,7 @@ class LiveEmbeddedRun(EmbeddedRun):
         between: Callable[[], None],
         forgotten: Mapping[str, int],
         rows_per_step: int = ROWS_PER_STEP,
-        is_wanted: IsWanted = want_all,
+        is_wanted: IsWanted | None = None,
     ) -> None:
         self._between, self._forgotten = between, forgotten
         super().__init__(

@@ -31,7 +31,6 @@ from tidegate.runtime.job import (
     count_reasons,
     find_published_labels,
     remove_final_results,
-    want_all,
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
@@ -55,7 +54,7 @@ class EmbeddedRun(BackgroundRun):
         once: bool,
         checkpoint: str | None = None,
         rows_per_step: int = ROWS_PER_STEP,
-        is_wanted: IsWanted = want_all,
+        is_wanted: IsWanted | None = None,
     ) -> None:
         super().__init__()
         self._is_wanted = is_wanted
@@ -238,19 +237,26 @@ class EmbeddedRun(BackgroundRun):
 
     def _emit_output(self, out: Outbox) -> None:
         """Write output to its sinks, or pass it to the callback. Sinks publish it at the end of the step."""
-        self._write_outputs(list(output_rows(self._wanted_part(out), self.job.times)))
+        names = dict.fromkeys(query for query, _ in out.results if query not in self._tokens)
+        # To sort and convert results without a reader may take most of a step.
+        unread = {query for query in names if self._is_wanted is not None and not self._is_wanted(query)}
+        read = [each for each in out.results if each[0] not in unread]
+        self._write_outputs(list(output_rows(Outbox(results=read, dead=out.dead), self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
         for dead in out.dead:
             self.progress.count_dead(count_reasons(dead))
         add_figures(self.progress.operators, out.figures)
 
+<<<<<<< HEAD
     def _wanted_part(self, out: Outbox) -> Outbox:
         """Return the output without results that have no reader: to sort and convert them may take most of a step."""
         names = dict.fromkeys(query for query, _ in out.results if query not in self._tokens)
         unread = {query for query in names if not self._is_wanted(query)}
         return Outbox(results=[each for each in out.results if each[0] not in unread], dead=out.dead)
 
+=======
+>>>>>>> metadata
     def _write_outputs(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         for name, output in leaving:
             if name in self._tokens:

@@ -13,7 +13,7 @@ from tidegate.physical.common.control import Directive
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
 from tidegate.runtime.ending_phase import EndingPhase
-from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels, want_all
+from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels
 from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
@@ -36,7 +36,7 @@ class LiveSparkRun(SparkRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
-        is_wanted: IsWanted = want_all,
+        is_wanted: IsWanted | None = None,
     ) -> None:
         self._is_wanted = is_wanted
         self._between, self._forgotten = between, forgotten
@@ -88,7 +88,7 @@ class LiveSparkRun(SparkRun):
 
     def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:
         named = (name for name in self.setup.outputs if name not in self.job.sinks)
-        unread = frozenset(name for name in named if not self._is_wanted(name))
+        unread = frozenset(n for n in named if self._is_wanted is not None and not self._is_wanted(n))
         return replace(super()._direct_step(before, intent, label), unread=unread)
 
     def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:
