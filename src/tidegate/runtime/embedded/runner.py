@@ -248,15 +248,6 @@ class EmbeddedRun(BackgroundRun):
             self.progress.count_dead(count_reasons(dead))
         add_figures(self.progress.operators, out.figures)
 
-<<<<<<< HEAD
-    def _wanted_part(self, out: Outbox) -> Outbox:
-        """Return the output without results that have no reader: to sort and convert them may take most of a step."""
-        names = dict.fromkeys(query for query, _ in out.results if query not in self._tokens)
-        unread = {query for query in names if not self._is_wanted(query)}
-        return Outbox(results=[each for each in out.results if each[0] not in unread], dead=out.dead)
-
-=======
->>>>>>> metadata
     def _write_outputs(self, leaving: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         for name, output in leaving:
             if name in self._tokens:

@@ -103,11 +103,7 @@ class StepDirective:
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each stream before the step."""
     unread: frozenset[str] = frozenset()
-<<<<<<< HEAD
-    """Outputs that have no reader: they are counted, and go no further."""
-=======
     """Outputs without a reader: they are counted, and go no further."""
->>>>>>> metadata
 
 
 @dataclass(frozen=True, slots=True)
