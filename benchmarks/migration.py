@@ -58,7 +58,11 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
         "live_duration_in_windows": live.windows,
         "live_longest_step_during_migration": live.longest_step,
     }
-    figures = {"live_alter_ms": live.alter_ms, **_figures(runs), **{f"wrong_{k}": v for k, v in counterexamples.items()}}
+    figures = {
+        "live_alter_ms": live.alter_ms,
+        **_figures(runs),
+        **{f"wrong_{k}": v for k, v in counterexamples.items()},
+    }
     return Report("migration", equal and are_shown, ratios, figures)
 
 

@@ -85,7 +85,9 @@ def reference_point(old_box: BoxFunction, new_box: BoxFunction, inputs: Inputs, 
     return [*old_box(before), *(each for each in new_box(after) if each.start != split)]
 
 
-def wrong_instants(found: Iterable[FlaggedElement], right: Iterable[FlaggedElement], instants: Iterable[int]) -> list[int]:
+def wrong_instants(
+    found: Iterable[FlaggedElement], right: Iterable[FlaggedElement], instants: Iterable[int]
+) -> list[int]:
     """Return the instants at which two outputs differ."""
     given, wanted = list(found), list(right)
     return [t for t in instants if _snapshot(given, t) != _snapshot(wanted, t)]

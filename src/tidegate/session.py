@@ -25,7 +25,13 @@ from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.commands import analyze_program, answer_commands, explain_program, findings_of_runs
+from tidegate.runtime.commands import (
+    AboutRuns,
+    analyze_program,
+    answer_commands,
+    explain_program,
+    findings_of_runs,
+)
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
@@ -36,6 +42,7 @@ from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
 from tidegate.runtime.threads import core_count
 from tidegate.runtime.warm import warm_up, warm_up_in_background
 from tidegate.time import TimeFormat, TimeUnit, parse_duration
+from tidegate.values import value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,7 +192,12 @@ class Session(Registration):
     def answer(self, program: Program) -> str:
         """Return the answers to the commands of a bound program; see `ask`."""
         control = [running.progress().control for running in self._running]
-        return answer_commands(program, findings_of_runs(control), shedding_of_runs(control), measure=self.measure)
+        findings, shed = findings_of_runs(control), shedding_of_runs(control)
+        return answer_commands(program, findings, shed, measure=self.measure, runs=self.about_runs())
+
+    def about_runs(self) -> AboutRuns:
+        """Return what is known of the queries that this session runs."""
+        return _Runs(tuple(self._running))
 
     def measure(self, program: Program) -> Progress:
         """Run the queries of a bound program over all available input, discard the results, and return the figures."""
@@ -349,6 +361,27 @@ def _check_settings(runtime: str, buckets: int | None) -> None:
         raise QueryError("Q311", f"there is no runtime '{runtime}'", hint=f"available: {', '.join(known)}")
     if buckets is not None and buckets < 1:
         raise QueryError("Q311", f"a session cannot have {buckets} buckets", hint="give at least 1, or remove it")
+
+
+@value
+class _Runs:
+    """The queries of a session, for questions about them."""
+
+    running: tuple[RunningQuery, ...]
+
+    def describe_metadata(self, query: str | None) -> str:
+        from tidegate.runtime.metadata import OPERATOR_COLUMNS, describe_metadata
+
+        asked = self.running if query is None else [self._find(query)]
+        tables = [each.metadata(query).operators for each in asked]
+        return describe_metadata(pa.concat_tables([OPERATOR_COLUMNS.empty_table(), *tables]))
+
+    def explain_running(self, query: str) -> str:
+        return self._find(query).explain_query(query)
+
+    def _find(self, query: str) -> RunningQuery:
+        """Return the newest run of a query."""
+        return next(each for each in reversed(self.running) if query in each.names)
 
 
 def _open_sinks(program: Program, out: str | None, format_: Literal["csv", "jsonl", "parquet"]) -> dict[str, FileSink]:

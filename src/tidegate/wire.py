@@ -21,6 +21,7 @@ from tidegate.errors import (
 )
 from tidegate.expressions.column_texts import json_rows
 from tidegate.live.answers import Answer, QueryStatus
+from tidegate.runtime.figures import Metadata
 
 ARROW = "application/vnd.apache.arrow.stream"
 EVENTS = "text/event-stream"
@@ -111,7 +112,7 @@ def answer_from_json(content: Mapping[str, Any], text: str) -> Answer:
         str(content["message"]),
         content.get("query"),
         content.get("exact_from"),
-        None if table is None else pa.ipc.open_stream(base64.b64decode(table)).read_all(),
+        None if table is None else _table_from_base64(table),
         tuple(warning_from_json(each, text) for each in content.get("warnings", ())),
         content.get("instant"),
     )
@@ -137,6 +138,23 @@ def status_from_json(content: Mapping[str, Any]) -> QueryStatus:
     )
 
 
+# ---- metadata
+
+
+def metadata_to_json(metadata: Metadata, *, arrow: bool = False) -> Json:
+    """Return the tables of metadata as rows, or as Arrow streams in base64."""
+    tables = {name: getattr(metadata, name) for name in _METADATA_TABLES}
+    return {name: _table_to_base64(table) if arrow else table_to_json(table)["rows"] for name, table in tables.items()}
+
+
+def metadata_from_json(content: Mapping[str, Any]) -> Metadata:
+    """Return metadata whose tables are Arrow streams."""
+    return Metadata(*(_table_from_base64(content[name]) for name in _METADATA_TABLES))
+
+
+_METADATA_TABLES = ("operators", "sources", "phases")
+
+
 # ---- rows
 
 
@@ -158,6 +176,10 @@ def table_to_arrow(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def _table_from_base64(text: str) -> pa.Table:
+    return pa.ipc.open_stream(base64.b64decode(text)).read_all()
 
 
 def _table_to_base64(table: pa.Table) -> str:

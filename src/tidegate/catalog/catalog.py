@@ -211,6 +211,13 @@ class ShowShedding:
 
 
 @value
+class ShowMetadata:
+    """SHOW METADATA, of all queries that run, or of one."""
+
+    query: str | None
+
+
+@value
 class Describe:
     """DESCRIBE name, with the stream, table, alert or query of that name."""
 
@@ -237,6 +244,13 @@ class SnapshotQuery:
     query: Query
     views: tuple[str, ...]
     catalog: Catalog
+
+
+@value
+class ExplainRunning:
+    """EXPLAIN ANALYZE QUERY name: the stages of a query that runs, with their figures."""
+
+    name: str
 
 
 @value
@@ -278,9 +292,11 @@ Command = (
     | ShowAlerts
     | ShowConstraints
     | ShowShedding
+    | ShowMetadata
     | Describe
     | Explain
     | SnapshotQuery
+    | ExplainRunning
     | DropQuery
     | QueryChange
 )

@@ -58,23 +58,24 @@ def answer(
             return _list_schemas(((a.name, a.schema) for a in alerts), "there are no alerts")
         case ShowConstraints(streams=streams):
             rows = constraint_rows(streams, found)
-            return "\n".join(_align_rows([COLUMNS, *rows])) if rows else "there are no constraints"
+            return "\n".join(align_rows([COLUMNS, *rows])) if rows else "there are no constraints"
         case ShowShedding(queries=queries):
             rows = shedding_rows(queries, shed)
-            return "\n".join(_align_rows([SHEDDING_COLUMNS, *rows])) if rows else "nothing is shed: shedding is off"
+            return "\n".join(align_rows([SHEDDING_COLUMNS, *rows])) if rows else "nothing is shed: shedding is off"
         case Describe(subject=subject):
             declared = describe_declarations(subject) if isinstance(subject, SourceStream) else ()
             return "\n".join(
-                [_headline(subject), *(f"  {line}" for line in [*_align_rows(_column_rows(subject)), *declared])]
+                [_headline(subject), *(f"  {line}" for line in [*align_rows(_column_rows(subject)), *declared])]
             )
 
 
 def _list_schemas(things: Iterable[tuple[str, Schema]], nothing: str) -> str:
     rows = [(name, ", ".join(f"{f.name} {f.type.name}" for f in schema)) for name, schema in things]
-    return "\n".join(_align_rows(rows)) or nothing
+    return "\n".join(align_rows(rows)) or nothing
 
 
-def _align_rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align_rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows of texts as lines with aligned columns."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

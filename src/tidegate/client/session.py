@@ -14,7 +14,8 @@ from tidegate.client.feed import RemoteFeed
 from tidegate.client.http import ServiceAddress
 from tidegate.errors import DataError
 from tidegate.live.answers import Answer, QueryStatus, snapshot_table
-from tidegate.wire import answer_from_json, status_from_json
+from tidegate.runtime.figures import Metadata
+from tidegate.wire import answer_from_json, metadata_from_json, status_from_json
 
 
 def connect(url: str, token: str | None = None) -> RemoteSession:
@@ -88,6 +89,11 @@ class RemoteSession:
         """Return the state and the figures of the run."""
         return self._address.ask("GET", "/v1/status")
 
+    def metadata(self, name: str | None = None) -> Metadata:
+        """Return what operators do, how fast sources are and where time goes, in all queries or in one."""
+        path = "/v1/metadata" if name is None else f"/v1/queries/{quote(name, safe='')}/metadata"
+        return metadata_from_json(self._address.ask("GET", f"{path}?tables=arrow"))
+
     def health(self) -> dict[str, Any]:
         """Return the state of the run; raise its error if it failed."""
         found = self._address.ask("GET", "/health")
@@ -153,6 +159,10 @@ class RemoteQuery:
         while (rows := self.feed.next(0.0 if batches else timeout)) is not None:
             batches.append(rows)
         return pa.Table.from_batches(batches, schema=self.feed.schema)
+
+    def metadata(self) -> Metadata:
+        """Return what the operators of the query do: rows, time, state and watermarks."""
+        return self._session.metadata(self.name)
 
     def stop(self) -> None:
         """Drop the query."""

@@ -10,14 +10,13 @@ from tidegate.errors import QueryError
 from tidegate.expressions.parse.times import instant_text
 from tidegate.language.bind.names import is_same_name
 from tidegate.live.answers import Answer
-from tidegate.live.exactness import Exactness, operators_with_state, stream_exact_from, streams_read
+from tidegate.live.exactness import Exactness, stream_exact_from, streams_read
 from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
-from tidegate.live.state import CompiledPhase, LiveProgram, clipped_plan, compile_live, defined_queries
+from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.live_run import RunMoment
-from tidegate.runtime.live_stages import stage_keys
 from tidegate.time import BEGINNING, EARLIEST, FOREVER
 
 
@@ -231,13 +230,13 @@ class _VersionDraft:
 
     def add_phase(self, number: int, query: str, definition: QueryDefinition, begin: int) -> None:
         compiled = self.prepared.compiled[number]
-        for key in stage_keys(clipped_plan(number, compiled, begin, FOREVER, query)):
+        for key in compiled.keys:
             if key not in self.stages:
                 self.stages[key] = self.next_stage
                 self.next_stage += 1
-        for part in operators_with_state(compiled.physical):
+        for part in compiled.parts:
             self.exact_stages.setdefault(self.stages[part, -1], self.exactness.exact_from(part))
-        stages = tuple(self.stages[key] for key in stage_keys(clipped_plan(number, compiled, begin, FOREVER, query)))
+        stages = tuple(self.stages[key] for key in compiled.keys)
         phase = Phase(number, query, definition, begin, stages, compiled.identity, self.moment.step)
         self.phases.append(phase)
 

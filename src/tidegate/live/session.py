@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +34,7 @@ from tidegate.live.changes import Prepared, apply_change, end_phases, find_query
 from tidegate.live.exactness import streams_read
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.paths import refuse_outside
-from tidegate.live.program import ProgramVersion
+from tidegate.live.program import LiveQuery, ProgramVersion
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram, recover_program
@@ -43,9 +43,10 @@ from tidegate.physical.common.codec import from_json, to_json
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
+from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Job, Progress, QueryState
 from tidegate.runtime.outputs import dead_letter_schema, result_schema
-from tidegate.runtime.state import StateStore
+from tidegate.runtime.state import StateSize, StateStore
 from tidegate.session import RuntimeName, Session
 from tidegate.time import EARLIEST
 
@@ -143,7 +144,7 @@ class LiveSession:
             finally:
                 self._table.forget([n for n in self._table.owners() if n not in self._live.compiled])
             asked = [c for c in program.commands if not isinstance(c, _CHANGES)]
-            shown = [answer_command(c, self._live, program, self._table, self._run.progress) for c in asked]
+            shown = [answer_command(c, self._live, program, self._table, self._run) for c in asked]
         defined = _definition_answers(live, program)
         answers = (*defined, *changes, *answered, *shown)
         if program.warnings and answers:
@@ -166,15 +167,18 @@ class LiveSession:
             if name == DEAD_LETTERS:
                 feed = ResultFeed(dead_letter_schema())
             else:
-                query = find_query(self._live.version.queries, name)
-                if query is None:
-                    hint = suggest_name(name, [q.name for q in self._live.version.queries])
-                    raise QueryError("Q301", f"there is no query '{name}'", hint=hint)
+                query = self._find_query(name)
                 if self._live.query(query.name).is_view:
                     hint = "ask it with SELECT, or follow CREATE QUERY name AS SELECT … over it"
                     raise QueryError("Q324", f"'{query.name}' is a materialized view: it reports no results", hint=hint)
                 return self._open_feed(query.name)
             return self._add_feed(name, feed)
+
+    def _find_query(self, name: str) -> LiveQuery:
+        queries = self._live.version.queries
+        if (query := find_query(queries, name)) is None:
+            raise QueryError("Q301", f"there is no query '{name}'", hint=suggest_name(name, [q.name for q in queries]))
+        return query
 
     def snapshot(self, text: str) -> pa.Table:
         """Return the rows of a query over materialized views and tables, as they are now.
@@ -209,6 +213,15 @@ class LiveSession:
             feed.end(self.error)
 
     # --- the run -------------------------------------------------------------------------------------
+
+    def metadata(self, name: str | None = None) -> Metadata:
+        """Return what operators do, how fast sources are and where time goes, in all queries or in one."""
+        with self._changing:
+            return self._run.metadata(None if name is None else self._find_query(name).name)
+
+    def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
+        """Return the size of the state of each operator in each bucket. Never waits."""
+        return self._run.state_sizes()
 
     def progress(self) -> Progress:
         """Return the current figures of the run."""
@@ -346,6 +359,9 @@ class LiveSession:
         for feed in self._feeds.get(name, ()):
             feed.add(rows)
 
+    def _has_reader(self, name: str) -> bool:
+        return any(not feed.closed for feed in self._feeds.get(name, ()))
+
     def _all_feeds(self) -> Iterator[ResultFeed]:
         return (feed for feeds in list(self._feeds.values()) for feed in feeds)
 
@@ -368,7 +384,12 @@ class LiveSession:
         forgotten = self._live.version.forgotten
         if self._session.runtime == "embedded":
             return LiveEmbeddedRun(
-                job, on_rows=self._on_rows, checkpoint=self._root, between=self._between_steps, forgotten=forgotten
+                job,
+                on_rows=self._on_rows,
+                checkpoint=self._root,
+                between=self._between_steps,
+                forgotten=forgotten,
+                is_wanted=self._has_reader,
             )
         from tidegate.runtime.spark.live_runner import LiveSparkRun
         from tidegate.runtime.spark.session import check_workers
@@ -381,6 +402,7 @@ class LiveSession:
             checkpoint=self._root,
             between=self._between_steps,
             forgotten=forgotten,
+            is_wanted=self._has_reader,
         )
 
 

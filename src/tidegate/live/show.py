@@ -6,37 +6,52 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidegate.catalog.catalog import Command, Explain, Program, Query, ShowQueries
+from tidegate.catalog.catalog import Command, Explain, ExplainRunning, Program, Query, ShowMetadata, ShowQueries
 from tidegate.live.answers import Answer
 from tidegate.live.exactness import operators_with_state
 from tidegate.live.state import LiveProgram, compile_live
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.runtime.commands import answer_commands, findings_of_runs
-from tidegate.runtime.job import Progress
+from tidegate.runtime.job import JobRun, Progress
 from tidegate.runtime.shedding import shedding_of_runs
 from tidegate.schema import Type
 from tidegate.session import Session
 from tidegate.time import EARLIEST
 
 
-def answer_command(
-    command: Command, live: LiveProgram, program: Program, table: SubplanTable, progress: Progress
-) -> Answer:
+def answer_command(command: Command, live: LiveProgram, program: Program, table: SubplanTable, run: JobRun) -> Answer:
     """Answer SHOW, DESCRIBE or EXPLAIN."""
-    if isinstance(command, ShowQueries):
-        return _show_queries(live)
+    match command:
+        case ShowQueries():
+            return _show_queries(live)
+        case ShowMetadata(query=query):
+            operators = run.metadata(query).operators
+            return Answer(f"{operators.num_rows} rows", table=operators)
+        case ExplainRunning(name=name):
+            return _text_answer(run.explain(name).splitlines())
+    return _text_answer(_answer_lines(command, live, program, table, run.progress))
+
+
+def _answer_lines(
+    command: Command, live: LiveProgram, program: Program, table: SubplanTable, progress: Progress
+) -> list[str]:
     with Session(runtime="embedded") as session:
         text = answer_commands(
             replace(program, commands=(command,)),
             findings_of_runs([progress.control]),
             shedding_of_runs([progress.control]),
             measure=session.measure,
+            runs=session.about_runs(),
         )
     lines = text.splitlines()
     if isinstance(command, Explain) and command.views is not None:
         lines[:0] = [*_describe_snapshot(command.views), ""]
     elif isinstance(command, Explain):
         lines += ["", "live graph", *(f"  {line}" for line in _describe_sharing(command.query, live, program, table))]
+    return lines
+
+
+def _text_answer(lines: list[str]) -> Answer:
     return Answer(f"{len(lines)} lines", table=pa.table({"text": pa.array(lines, pa.string())}))
 
 
@@ -48,7 +63,7 @@ def _show_queries(live: LiveProgram) -> Answer:
             "name": pa.array([q.name for q in queries], pa.string()),
             "state": pa.array([q.state for q in queries], pa.string()),
             "exact_from": pa.array(instants, Type.TIMESTAMP.arrow),
-            "statement": pa.array([q.statement for q in queries], pa.string()),
+            "statement": pa.array([" ".join(q.statement.split()) for q in queries], pa.string()),
         }
     )
     return Answer(f"{len(queries)} queries", table=table)

@@ -24,7 +24,7 @@ from tidegate.runtime.job import Job
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.schema import Schema
-from tidegate.time import FOREVER
+from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
 
 IDENTITY: Mapping[str, object] = {"live": True}
@@ -39,6 +39,10 @@ class CompiledPhase:
     physical: PhysicalPlan
     identity: str
     used: frozenset[int]
+    keys: tuple[StageKey, ...]
+    """Keys of its stages, in the order in which they are closed."""
+    parts: tuple[Apply, ...]
+    """Parts of the plan that end with an operator with state."""
 
 
 @value
@@ -59,27 +63,31 @@ class LiveProgram:
         return replace(found, name=name, into=known.into)
 
     def queries(self) -> tuple[Query, ...]:
-        return tuple(self.query(query.name) for query in self.version.queries)
+        defined = {number: defined_queries(program) for number, program in self.bound.items()}
+        places = ((query, query.definition) for query in self.version.queries)
+        return tuple(replace(defined[at.text][at.position], name=q.name, into=q.into) for q, at in places)
 
     def running_phases(self) -> Iterator[Phase]:
         return (phase for phase in self.version.phases if not phase.is_over)
 
     def live_plan(self, phase: Phase) -> LivePlan:
         compiled = self.compiled[phase.number]
-        return clipped_plan(phase.number, compiled, phase.begin, phase.end, phase.query)
+        return clipped_plan(
+            phase.number, compiled.physical, phase.begin, phase.end, phase.query, compiled.query.history
+        )
 
     def stage_numbers(self) -> dict[StageKey, int]:
         """Return the numbers of the stages that run."""
         numbers: dict[StageKey, int] = {}
         for phase in self.running_phases():
-            numbers |= dict(zip(stage_keys(self.live_plan(phase)), phase.stages, strict=True))
+            numbers.update(zip(self.compiled[phase.number].keys, phase.stages, strict=True))
         return numbers
 
     def running_operators(self) -> dict[PhysicalPlan, int]:
         """Return the parts of plans that end with an operator with state, and run, with the numbers of their stages."""
         numbers = self.stage_numbers()
-        plans = [self.compiled[phase.number].physical for phase in self.running_phases()]
-        return {part: numbers[part, -1] for plan in plans for part in operators_with_state(plan)}
+        running = (self.compiled[phase.number] for phase in self.running_phases())
+        return {part: numbers[part, -1] for each in running for part in each.parts}
 
     def without_unused(self) -> LiveProgram:
         """Return the program without texts and phases that nothing needs any more."""
@@ -126,16 +134,19 @@ class LiveProgram:
     def sinks(self) -> dict[str, FileSink]:
         """Return the sinks of the queries that run."""
         running = {query.name for query in self.version.queries if query.state == RUNNING}
-        return {q.name: open_sink(q.into) for q in self.queries() if q.into is not None and q.name in running}
+        return {q.name: open_sink(q.into) for q in self.version.queries if q.into is not None and q.name in running}
 
 
-def clipped_plan(number: int, compiled: CompiledPhase, begin: int, end: int, query: str) -> LivePlan:
-    """Return the plan of a phase, clipped to its interval; that of a view keeps its rows."""
-    physical = compiled.physical
-    clipped = Apply(ClipOperator(physical.schema, begin, end), (physical,))
-    if (history := compiled.query.history) is not None:
-        clipped = Apply(ViewOperator(physical.schema, history), (clipped,))
-    return LivePlan(f"phase {number}", query, clipped)
+def clipped_plan(
+    number: int, physical: PhysicalPlan, begin: int, end: int, query: str, history: int | None = None
+) -> LivePlan:
+    """Return the plan of a phase, clipped to its interval; that of a view keeps its rows.
+
+    A view need not be clipped: it answers for the instants of its phase only. So equal views share what they keep.
+    """
+    if history is not None:
+        return LivePlan(f"phase {number}", query, Apply(ViewOperator(physical.schema, history), (physical,)))
+    return LivePlan(f"phase {number}", query, Apply(ClipOperator(physical.schema, begin, end), (physical,)))
 
 
 def defined_queries(program: Program) -> tuple[Query, ...]:
@@ -149,7 +160,9 @@ def defined_queries(program: Program) -> tuple[Query, ...]:
 def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
     """Compile a query as a phase with a number."""
     compiled, used = compile_phase(program, query, table, number)
-    return CompiledPhase(query, compiled.physical, query_identity(compiled), used)
+    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name, query.history)
+    parts = tuple(operators_with_state(compiled.physical))
+    return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
 
 
 def recover_program(version: ProgramVersion, table: SubplanTable) -> LiveProgram:

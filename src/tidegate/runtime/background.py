@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tidegate.connectors.ranges import Source
 from tidegate.runtime.checkpoint_lock import CheckpointLock
+from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.file_events import FileEvents
-from tidegate.runtime.job import Progress, QueryState
+from tidegate.runtime.job import Job, Progress, QueryState
 from tidegate.runtime.pieces import out_of_memory_error
+from tidegate.runtime.state import StateSize
+
+if TYPE_CHECKING:
+    from tidegate.runtime.metadata import Observed
 
 
 class BackgroundRun(ABC):
     """Base class of the runs of all runtimes: thread, state, and waiting for the end."""
+
+    job: Job
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -34,6 +42,27 @@ class BackgroundRun(ABC):
     @property
     def error(self) -> BaseException | None:
         return self._error if self._ended.is_set() else None
+
+    @abstractmethod
+    def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
+        """Return the size of the state of each operator in each bucket, after the last step."""
+
+    def metadata(self, query: str | None = None) -> Metadata:
+        """Return the metadata of the run, or of what one of its queries uses."""
+        from tidegate.runtime.metadata import collect_metadata
+
+        return collect_metadata(self.job, self._observe(), query)
+
+    def explain(self, query: str) -> str:
+        """Show the stages of a query with what they do."""
+        from tidegate.runtime.metadata import explain_running
+
+        return explain_running(self.job, self._observe(), query)
+
+    def _observe(self) -> Observed:
+        from tidegate.runtime.metadata import Observed
+
+        return Observed(self.progress, self.state_sizes(), self.job.clock())
 
     def wait(self, timeout: float | None = None) -> bool:
         ended = self._ended.wait(timeout)

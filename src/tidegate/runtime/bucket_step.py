@@ -18,7 +18,7 @@ from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
-from tidegate.runtime.figures import FiguresByOperator, add_figures
+from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
 from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, StepContext, ToQuery, ToStage
 from tidegate.time import BEGINNING
 
@@ -81,13 +81,13 @@ class Outbox:
     dead: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Report]] = field(default_factory=list)
     """Reports of steered operators by ``stage/operator``: one dict per stage and bucket, in the order they ran."""
-    figures: FiguresByOperator = field(default_factory=dict)
+    figures: FiguresByPlace = field(default_factory=dict)
     pairs: int = 0
     """The largest number of pairs that one operator made."""
     reaches: list[tuple[str, int]] = field(default_factory=list)
     """The largest end of an element that a stage or a query gave, for each of its outputs."""
 
-    def send(self, stage: Stage, step: StageStep, buckets: int) -> None:
+    def send(self, stage: Stage, step: StageStep, buckets: int, bucket: int = NO_BUCKET) -> None:
         """Add the outputs of a stage, addressed to the targets of its outlets, and its dead letters."""
         for target, output in zip(stage.targets, step.outputs, strict=True):
             match target:
@@ -95,14 +95,15 @@ class Outbox:
                     if len(output):
                         self.results.append((query, output))
                         self.reaches.append((f"query {query}", int(output.end.max())))
-                case ToStage(stage=number, port=port, keys=keys):
+                case ToStage(stage=reader, port=port, keys=keys):
                     parts = split_by_bucket(output, keys, buckets)
-                    self.parcels.extend(Parcel((number, port), bucket, part) for bucket, part in parts)
+                    self.parcels.extend(Parcel((reader, port), to, part) for to, part in parts)
         if step.dead.num_rows:
             self.dead.append(step.dead)
         if step.reach > BEGINNING:
             self.reaches.append((f"stage {stage.number}", step.reach))
-        add_figures(self.figures, {f"{stage.number}/{number}": each for number, each in step.figures.items()})
+        number = stage.number
+        add_figures(self.figures, {OperatorPlace(number, n, bucket): each for n, each in step.figures.items()})
 
 
 def reach_of_stage(number: int) -> str:
@@ -131,8 +132,7 @@ def run_readers(
     for stage in graph.readers[stream]:
         if only is not None and stage.number not in only:
             continue
-        columns = batch.columns.select(list(stage.port_schemas[0].names))
-        step = stage.step(NO_STATE, [batch.with_columns(columns)], [0])
+        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0])
         outbox.send(stage, step, buckets)
     return outbox
 
@@ -149,7 +149,7 @@ def run_stage(
     directives = directives_for_stage(stage, inbox.directives)
     context = StepContext(directives, inbox.arrived, inbox.bucket, buckets, most_pairs)
     step = stage.step(state, inputs, watermarks, context)
-    outbox.send(stage, step, buckets)
+    outbox.send(stage, step, buckets, inbox.bucket)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
     outbox.marks += _marks_for_targets(stage.targets, step.watermarks)
     outbox.pairs = max(outbox.pairs, step.pairs)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tidegate.catalog.catalog import (
     AlterQuery,
     Catalog,
     DropQuery,
     Explain,
+    ExplainRunning,
     PauseQuery,
     Program,
     ResumeQuery,
     ShowConstraints,
+    ShowMetadata,
     ShowShedding,
     SnapshotQuery,
     SourceStream,
@@ -53,12 +56,25 @@ def _describe_run(progress: Progress) -> str:
     return f"{rows}{omitted}{dead}, at most {progress.peak_state_rows:,} rows of state"
 
 
+class AboutRuns(Protocol):
+    """What is known of the queries that run."""
+
+    def describe_metadata(self, query: str | None) -> str:
+        """Return the answer to SHOW METADATA."""
+        ...
+
+    def explain_running(self, query: str) -> str:
+        """Return the answer to EXPLAIN ANALYZE QUERY."""
+        ...
+
+
 def answer_commands(
     program: Program,
     found: Sequence[ConstraintFinding] = (),
     shed: Sequence[SheddingSummary] = (),
     *,
     measure: Measure,
+    runs: AboutRuns,
 ) -> str:
     """Return the answers to the commands of a program, as text.
 
@@ -71,6 +87,10 @@ def answer_commands(
                 answers.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
                 answers.append(explain_program(replace(program, queries=(query,))))
+            case ExplainRunning(name=name):
+                answers.append(runs.explain_running(name))
+            case ShowMetadata(query=name):
+                answers.append(runs.describe_metadata(name))
             case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
                 pass
             case _:
@@ -80,7 +100,8 @@ def answer_commands(
 
 def split_commands(program: Program) -> tuple[Program, Program]:
     """Split a program by its commands: those answered before its queries run, and those answered after."""
-    late = [c for c in program.commands if isinstance(c, ShowConstraints | ShowShedding) and program.queries]
+    after_run = ShowConstraints | ShowShedding | ShowMetadata | ExplainRunning
+    late = [c for c in program.commands if isinstance(c, after_run) and program.queries]
     early = tuple(c for c in program.commands if c not in late)
     return replace(program, commands=early), replace(program, commands=tuple(late))
 

@@ -100,7 +100,8 @@ class _ClosedFragment:
 
     query: str
     fragment: Fragment
-    outlets: list[tuple[str, Node | Port, _Exchange | ToQuery]] = field(default_factory=list)
+    outlets: list[tuple[str, str, Node | Port, _Exchange | ToQuery]] = field(default_factory=list)
+    """The query and the reader of each outlet, its operators, and where it leads to."""
 
 
 class StageCutter:
@@ -110,11 +111,11 @@ class StageCutter:
         self.shared = shared
         self.made: dict[PhysicalPlan, list[Fragment]] = {}
         self.closed: dict[int, _ClosedFragment] = {}
-        self.query = ""
+        self.query = self.reader = ""
 
     def add_query(self, reader: str, query: str, plan: PhysicalPlan) -> None:
         """Cut the plan of a query. `reader` identifies it among the readers of stages."""
-        self.query = query
+        self.query, self.reader = query, reader
         for position, fragment in enumerate(self.fragments(plan)):
             self.add_outlet(fragment, ToQuery(query), (reader, position))
 
@@ -194,7 +195,7 @@ class StageCutter:
             number = self.number_stage(reader)
             self.closed[number] = _ClosedFragment(self.query, fragment)
         outlets = self.closed[number].outlets
-        outlets.append((self.query, fragment.root, end))
+        outlets.append((self.query, self.reader, fragment.root, end))
         return FromStage(number, len(outlets) - 1)
 
     def link_stages(self) -> Iterator[Stage]:
@@ -212,8 +213,8 @@ class StageCutter:
             outlets = tuple(
                 Outlet(root, ToStage(*readers[FromStage(number, i)], end.keys), query)
                 if isinstance(end, _Exchange)
-                else Outlet(root, end, query)
-                for i, (query, root, end) in enumerate(closed.outlets)
+                else Outlet(root, end, query, by)
+                for i, (query, by, root, end) in enumerate(closed.outlets)
             )
             yield Stage(number, closed.query, levels[number], fragment.feeds, outlets, _partition_names(fragment))
 

@@ -19,7 +19,7 @@ from tidegate.runtime.explain_diagram import draw_program
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.explain_names import make_readable, names_in
 from tidegate.runtime.explain_stages import explain_stages
-from tidegate.runtime.figures import FiguresByOperator
+from tidegate.runtime.figures import FiguresByPlace
 from tidegate.runtime.stage import StageGraph
 
 
@@ -28,7 +28,7 @@ def explain_compiled(
     compiled: Sequence[CompiledQuery],
     graph: StageGraph,
     shown: ExplainFormat = ExplainFormat.TEXT,
-    figures: FiguresByOperator | None = None,
+    figures: FiguresByPlace | None = None,
 ) -> str:
     """Show each query's plan before and after the optimiser, the rules with their laws, and the stages.
 
@@ -50,7 +50,7 @@ def explain_physical(plans: Sequence[PhysicalPlan]) -> list[str]:
     return ["\n".join(_operator_lines(plan, shared, known, "")) for plan in plans]
 
 
-def _explain_text(compiled: Sequence[CompiledQuery], graph: StageGraph, figures: FiguresByOperator | None) -> str:
+def _explain_text(compiled: Sequence[CompiledQuery], graph: StageGraph, figures: FiguresByPlace | None) -> str:
     parts = []
     for each, physical in zip(compiled, explain_physical([c.physical for c in compiled]), strict=True):
         parts.append(f"query {each.query.name}\n\nlogical plan\n{_plan_text(each.query.plan)}")

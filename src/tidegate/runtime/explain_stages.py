@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidegate.runtime.explain_descriptions import describe_feed, describe_stage, describe_target
 from tidegate.runtime.explain_names import make_readable, names_in_stage
-from tidegate.runtime.figures import FiguresByOperator, OperatorFigures, describe_figures
+from tidegate.runtime.figures import OperatorFigures, OperatorPlace, describe_figures, figures_of_operators
 from tidegate.runtime.stage import Node, Port, Stage, StageGraph
+from tidegate.runtime.state import NO_SIZE, StateSize, sizes_of_operators
 
 
-def explain_stages(graph: StageGraph, figures: FiguresByOperator | None = None) -> str:
-    """Show all stages: their inputs, operators and targets; with `figures`, also what operators did in a run."""
-    texts = (make_readable(_StageText(stage, figures).text(), names_in_stage(graph, stage)) for stage in graph.stages)
+def explain_stages(
+    graph: StageGraph,
+    figures: Mapping[OperatorPlace, OperatorFigures] | None = None,
+    sizes: Mapping[OperatorPlace, StateSize] | None = None,
+) -> str:
+    """Show all stages: their inputs, operators and targets.
+
+    With `figures`, show also what operators did in a run, and with `sizes`, how large their state is.
+    """
+    notes = None if figures is None else _describe_operators(figures, sizes or {})
+    texts = (make_readable(_StageText(stage, notes).text(), names_in_stage(graph, stage)) for stage in graph.stages)
     return "stages\n" + "\n".join(texts)
+
+
+def _describe_operators(
+    figures: Mapping[OperatorPlace, OperatorFigures], sizes: Mapping[OperatorPlace, StateSize]
+) -> dict[tuple[int, int], str]:
+    """Describe the figures and the state of operators, by stage and operator."""
+    states, notes = sizes_of_operators(sizes), {}
+    for place, each in figures_of_operators(figures).items():
+        size = states.get(place, NO_SIZE)
+        state = f", state of {size.rows:,} rows, {size.bytes:,} bytes" if size.rows else ""
+        notes[place] = describe_figures(each) + state
+    return notes
 
 
 class _StageText:
     """Writer of one stage, which knows the numbers of its operators."""
 
-    def __init__(self, stage: Stage, figures: FiguresByOperator | None) -> None:
-        self.stage, self.figures = stage, figures
+    def __init__(self, stage: Stage, notes: Mapping[tuple[int, int], str] | None) -> None:
+        self.stage, self.notes = stage, notes
         # By identity: an operator that occurs twice in a tree runs twice, in the order in which it is written.
         self.numbers: dict[int, list[int]] = {}
         for number, node in enumerate(stage.nodes):
@@ -47,11 +70,11 @@ class _StageText:
 
     def figures_text(self, node: Node) -> str:
         """Return the figures of an operator in brackets; empty if nothing was measured."""
-        if self.figures is None:
+        if self.notes is None:
             return ""
         number = self.numbers[id(node)].pop(0)
-        figures = self.figures.get(f"{self.stage.number}/{number}", OperatorFigures())
-        return f"  [{describe_figures(figures)}]"
+        note = self.notes.get((self.stage.number, number))
+        return f"  [{note or describe_figures(OperatorFigures())}]"
 
 
 def _common_node(stage: Stage) -> Node | Port:

@@ -1,9 +1,31 @@
-"""Figures of operators: what each got, gave and left out, for progress and EXPLAIN ANALYZE."""
+"""Figures of a run: what each operator got, gave and left out, how fast sources are, and where steps spent their time.
+
+Figures are for people and for decisions that are recorded. They never enter results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import exp
+from time import perf_counter
 from typing import NamedTuple
+
+import pyarrow as pa
+
+from tidegate.time import BEGINNING
+from tidegate.values import value
+
+NO_BUCKET = -1
+"""Bucket of operators that run wherever rows are read."""
+
+
+class OperatorPlace(NamedTuple):
+    """Where an operator runs: its stage, its number in it, and a bucket."""
+
+    stage: int
+    operator: int
+    bucket: int = NO_BUCKET
 
 
 class OperatorFigures(NamedTuple):
@@ -14,25 +36,41 @@ class OperatorFigures(NamedTuple):
     omitted: int = 0
     """Elements that the operator dropped because they cannot change whether an alarm is raised."""
     seconds: float = 0.0
+    watermark: int = BEGINNING
+    """Output watermark. For an operator that runs where rows are read, it follows from that of the stream."""
 
     def plus(self, more: OperatorFigures) -> OperatorFigures:
-        """Add the figures of another step or bucket."""
+        """Add the figures of another step or piece in the same bucket."""
         return OperatorFigures(
             self.rows_in + more.rows_in,
             self.rows_out + more.rows_out,
             self.omitted + more.omitted,
             self.seconds + more.seconds,
+            max(self.watermark, more.watermark),
         )
 
+    def plus_bucket(self, more: OperatorFigures) -> OperatorFigures:
+        """Add the figures of another bucket: the output is known up to the lower watermark."""
+        return self.plus(more)._replace(watermark=min(self.watermark, more.watermark))
 
-FiguresByOperator = dict[str, OperatorFigures]
-"""Figures by ``stage/operator``."""
+
+FiguresByPlace = dict[OperatorPlace, OperatorFigures]
 
 
-def add_figures(figures: FiguresByOperator, more: Mapping[str, OperatorFigures]) -> None:
-    """Add the figures of a step, a bucket or a piece to those known so far."""
-    for key, each in more.items():
-        figures[key] = figures.get(key, OperatorFigures()).plus(each)
+def add_figures(figures: FiguresByPlace, more: Mapping[OperatorPlace, OperatorFigures]) -> None:
+    """Add the figures of a step or a piece to those known so far."""
+    for place, each in more.items():
+        known = figures.get(place)
+        figures[place] = each if known is None else known.plus(each)
+
+
+def figures_of_operators(figures: Mapping[OperatorPlace, OperatorFigures]) -> dict[tuple[int, int], OperatorFigures]:
+    """Return the figures by stage and operator, added up over buckets."""
+    found: dict[tuple[int, int], OperatorFigures] = {}
+    for (stage, operator, _), each in figures.items():
+        known = found.get((stage, operator))
+        found[stage, operator] = each if known is None else known.plus_bucket(each)
+    return found
 
 
 def describe_figures(figures: OperatorFigures) -> str:
@@ -45,3 +83,96 @@ def describe_figures(figures: OperatorFigures) -> str:
     """
     omitted = f", {figures.omitted:,} omitted" if figures.omitted else ""
     return f"{figures.rows_in:,} rows in, {figures.rows_out:,} out{omitted}, {figures.seconds * 1000:.1f} ms"
+
+
+# ---- sources
+
+
+RATE_SPAN = 10.0
+"""Seconds after which a row counts a third (1/e) as much as a new one in a rate."""
+
+
+@value
+class SourceFigures:
+    """Rows of a source so far, and what their rate follows from."""
+
+    since: float
+    """When the first step with rows of the source began, in seconds of a steady clock."""
+    rows: int = 0
+    weight: float = 0.0
+    """Rows at the time `at`, each counted less the older it is."""
+    at: float = 0.0
+
+    def after(self, rows: int, now: float) -> SourceFigures:
+        """Return the figures after a step that ended now."""
+        kept = self.weight * exp((self.at - now) / RATE_SPAN)
+        return SourceFigures(self.since, self.rows + rows, kept + rows, now)
+
+    def rows_per_second(self, now: float) -> float:
+        """Return the smoothed rate.
+
+        Examples
+        --------
+        >>> steady = SourceFigures(0.0)
+        >>> for second in range(1, 1_001):
+        ...     steady = steady.after(50, second / 10)
+        >>> round(steady.rows_per_second(100.0)), round(steady.rows_per_second(110.0))
+        (503, 185)
+        """
+        if now <= self.since:
+            return 0.0
+        kept = self.weight * exp((self.at - now) / RATE_SPAN)
+        return kept / (RATE_SPAN * (1 - exp((self.since - now) / RATE_SPAN)))
+
+
+# ---- steps
+
+
+class StepPhases(NamedTuple):
+    """Seconds of the phases of a step; on Spark, the first four are added up over tasks."""
+
+    read: float = 0.0
+    decode: float = 0.0
+    run: float = 0.0
+    save: float = 0.0
+    publish: float = 0.0
+    record: float = 0.0
+
+    def plus(self, more: StepPhases) -> StepPhases:
+        return StepPhases(*(one + other for one, other in zip(self, more, strict=True)))
+
+
+class PhaseClock:
+    """Clock of the phases of a step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, phase: str) -> Iterator[None]:
+        """Add the time of a block to a phase."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - began
+
+    def take(self) -> StepPhases:
+        """Return the phases so far, and start again."""
+        phases, self.seconds = StepPhases(**self.seconds), {}
+        return phases
+
+
+# ---- tables
+
+
+@value
+class Metadata:
+    """Metadata at one moment. Times are seconds; a lag is the time since a watermark."""
+
+    operators: pa.Table
+    """A row for each operator and bucket. `query` is NULL if several queries share the operator, `bucket` if it runs
+    wherever rows are read."""
+    sources: pa.Table
+    phases: pa.Table
+    """Seconds of each phase of steps: in total, in the last step, and the quantiles of the last steps."""

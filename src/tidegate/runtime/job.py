@@ -22,7 +22,7 @@ from tidegate.errors import TidegateWarning
 from tidegate.physical.common.control import Losses
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, total_losses
 from tidegate.runtime.ending_phase import EndingPhase
-from tidegate.runtime.figures import FiguresByOperator
+from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, StepPhases
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
@@ -155,6 +155,10 @@ OnRows = Callable[[str, pa.RecordBatch], None]
 """Callback that takes the name of an output (a query, `DEAD_LETTERS` or "shedding") and its rows."""
 
 
+IsWanted = Callable[[str], bool]
+"""Function that returns whether an output without a sink has a reader."""
+
+
 class StepTime(NamedTuple):
     """When a step began, how many raw rows it had, and how many seconds it took, from its intent to its record."""
 
@@ -163,6 +167,7 @@ class StepTime(NamedTuple):
     """Seconds since 1970."""
     rows: int
     seconds: float
+    phases: StepPhases = StepPhases()
 
 
 KEPT_STEP_TIMES = 1000
@@ -186,8 +191,12 @@ class Progress:
     """Times of the last steps."""
     control: ControlRecords = field(default_factory=lambda: NO_RECORDS)
     """The newest record of each steered operator, by ``stage/operator``."""
-    operators: FiguresByOperator = field(default_factory=dict)
+    phases: StepPhases = field(default_factory=StepPhases)
+    """Seconds of each phase, in all steps of this process."""
+    operators: FiguresByPlace = field(default_factory=dict)
     """Figures of all operators since the start of this process."""
+    sources: dict[str, SourceFigures] = field(default_factory=dict)
+    """Rows and rates of the sources since the start of this process."""
     started: float = field(default_factory=time.monotonic)
     warnings: list[TidegateWarning] = field(default_factory=list)
     """Warnings about the data, each once, in the order of discovery."""
@@ -221,6 +230,14 @@ class Progress:
     def omitted_rows(self) -> int:
         """Number of elements that were dropped because they cannot change whether an alarm is raised."""
         return sum(figures.omitted for figures in self.operators.values())
+
+    def note_step(self, step: StepTime, arrived: Mapping[str, int]) -> None:
+        """Note a step that ends now, and the rows of each source in it."""
+        self.recent_steps.append(step)
+        self.phases = self.phases.plus(step.phases)
+        now = time.monotonic()
+        for source, rows in arrived.items():
+            self.sources[source] = self.sources.get(source, SourceFigures(now - step.seconds)).after(rows, now)
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:
         self.state_bytes, self.cold_bytes = size, cold
@@ -264,6 +281,14 @@ class JobRun(Protocol):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the job and return whether it has ended. Raise its error if it failed."""
+        ...
+
+    def metadata(self, query: str | None = None) -> Metadata:
+        """Return the metadata of the run, or of what one of its queries uses."""
+        ...
+
+    def explain(self, query: str) -> str:
+        """Show the stages of a query with what they do."""
         ...
 
     def finish(self) -> None:

@@ -11,7 +11,8 @@ from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import records_of_stages
 from tidegate.runtime.ending_phase import EndingPhase
-from tidegate.runtime.job import Job
+from tidegate.runtime.graph_parts import carry_figures
+from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.live_tables import current_readings
 from tidegate.values import value
 
@@ -70,6 +71,12 @@ def known_reaches(reaches: Mapping[str, int], job: Job, queries: Collection[str]
     """Return the reaches of the stages and queries that still exist."""
     givers = {*map(reach_of_stage, job.graph.numbers), *map(reach_of_query, queries)}
     return {giver: reach for giver, reach in reaches.items() if giver in givers}
+
+
+def keep_figures(progress: Progress, before: Job, after: Job) -> None:
+    """Keep the figures of the operators and sources that both jobs have."""
+    progress.operators = carry_figures(progress.operators, before.graph, after.graph)
+    progress.sources = {s: each for s, each in progress.sources.items() if before.sources[s] is after.sources.get(s)}
 
 
 def fit_record(record: Record, job: Job, forgotten: Mapping[str, int]) -> Record:

@@ -25,7 +25,7 @@ from tidegate.runtime.bucket_step import (
 )
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
-from tidegate.runtime.stage import Stage
+from tidegate.runtime.stage import Stage, follows
 from tidegate.runtime.threads import map_in_threads
 
 MOST_PAIRS = 1 << 20
@@ -55,7 +55,7 @@ class Part:
     @staticmethod
     def of(stages: tuple[Stage, ...], buckets: int, most_pairs: int) -> Part:
         """Return the part of some stages; with steered operators, which report once per step, it never cuts a step."""
-        is_steered = any(isinstance(node.operator, Steered) for stage in stages for node in stage.nodes)
+        is_steered = any(follows(type(node.operator), Steered) for stage in stages for node in stage.nodes)
         return Part(stages, buckets, None if is_steered else most_pairs)
 
 

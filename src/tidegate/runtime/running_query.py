@@ -12,6 +12,7 @@ from tidegate.catalog.catalog import Program, Query
 from tidegate.errors import DataError, QueryError, TidegateWarning, suggest_name
 from tidegate.expressions.parse.times import instant_text
 from tidegate.runtime.commands import explain_program
+from tidegate.runtime.figures import Metadata
 from tidegate.runtime.job import JobRun, Progress, QueryState
 from tidegate.runtime.results import Results
 
@@ -64,13 +65,27 @@ class RunningQuery:
         """Return whether the query has finished, was stopped or has failed."""
         return self.state is not QueryState.RUNNING
 
-    def explain(self) -> str:
-        """Return the plans before and after the optimiser, and the stages, as text."""
-        return explain_program(self.program)
+    def explain(self, *, analyze: bool = False) -> str:
+        """Return the plans before and after the optimiser, and the stages, as text.
+
+        With `analyze`, return the stages with what each operator has done so far.
+        """
+        return "\n\n".join(map(self.explain_query, self.names)) if analyze else explain_program(self.program)
+
+    def explain_query(self, name: str) -> str:
+        """Return the stages of one of the queries, with what each operator has done so far."""
+        return self._run.explain(self._find_query(name).name)
 
     def progress(self) -> Progress:
         """Return the current figures: rows in and out, dead letters, watermarks and size of the state."""
         return self._run.progress
+
+    def metadata(self, name: str | None = None) -> Metadata:
+        """Return what the operators of the queries do, or those of one query: rows, time, state and watermarks.
+
+        It has tables of operators, of sources with their rates, and of the phases of steps.
+        """
+        return self._run.metadata(None if name is None else self._find_query(name).name)
 
     def results(self, name: str | None = None, *, partial: bool = False) -> pa.Table:
         """Return the result rows so far, with ``valid_from`` and ``valid_to``."""

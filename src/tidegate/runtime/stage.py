@@ -12,7 +12,7 @@ operators below run once per step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from time import perf_counter
@@ -102,6 +102,8 @@ class Outlet:
     root: Node | Port
     target: ToStage | ToQuery
     query: str
+    reader: str = ""
+    """Who gets results: the query, or in a live graph a phase of it."""
 
 
 @value
@@ -174,10 +176,18 @@ class Stage:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All operators in running order; an operator's position is its number in the state."""
-        found: list[Node] = []
-        for outlet in self.outlets:
-            _collect_nodes(outlet.root, found, once=len(self.outlets) > 1)
-        return tuple(found)
+        return tuple(node for own in self.nodes_of_outlets for node in own)
+
+    @cached_property
+    def nodes_of_outlets(self) -> tuple[tuple[Node, ...], ...]:
+        """The operators of each outlet that no earlier outlet has, in running order."""
+        known: set[int] | None = set() if len(self.outlets) > 1 else None
+        return tuple(tuple(_collect_nodes(outlet.root, known)) for outlet in self.outlets)
+
+    @cached_property
+    def descriptions(self) -> tuple[str, ...]:
+        """The lines of all operators in EXPLAIN, by number."""
+        return tuple(node.operator.describe() for node in self.nodes)
 
     @property
     def is_single(self) -> bool:
@@ -211,14 +221,17 @@ class Stage:
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, MovesTime))
 
 
-def _collect_nodes(root: Node | Port, found: list[Node], *, once: bool) -> None:
+def _collect_nodes(root: Node | Port, known: set[int] | None) -> Iterator[Node]:
+    """Yield the operators of a tree bottom-up; with `known`, each object once, unless it is among them."""
     waiting: list[tuple[Node | Port, bool]] = [(root, False)]
     while waiting:
         node, is_ready = waiting.pop()
-        if isinstance(node, Port) or (once and any(each is node for each in found)):
+        if isinstance(node, Port) or (known is not None and id(node) in known):
             continue
         if is_ready:
-            found.append(node)
+            if known is not None:
+                known.add(id(node))
+            yield node
         else:
             waiting.append((node, True))
             waiting += [(each, False) for each in reversed(node.inputs)]
@@ -270,19 +283,20 @@ class _StageRun:
     def run_node(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
         number, self.visited = self.visited, self.visited + 1
         operator = node.operator
-        if _is_a(type(operator), BucketAware):
+        if follows(type(operator), BucketAware):
             operator = cast("BucketAware", operator).for_bucket(self.context.bucket, self.context.buckets)
-        if _is_a(type(operator), Steered):
+        if follows(type(operator), Steered):
             steered = cast("Steered[Directive, Report, ControlRecord]", operator)
             operator = steered.with_directive(self.context.directives.get(number), self.context.arrived)
-        if self.context.most_pairs is not None and _is_a(type(operator), PairLimited):
+        if self.context.most_pairs is not None and follows(type(operator), PairLimited):
             operator = cast("PairLimited", operator).with_pair_limit(self.context.most_pairs)
         began = perf_counter()
         step = operator.step(
             self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
         )
         rows_in = sum(len(batch) for batch, _ in below)
-        self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, perf_counter() - began)
+        seconds = perf_counter() - began
+        self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, seconds, step.watermark)
         self.pairs = max(self.pairs, step.pairs)
         if operator.partition_keys is not None and len(step.output):
             self.reach = max(self.reach, int(step.output.end.max()))
@@ -295,7 +309,7 @@ class _StageRun:
 
 
 @cache
-def _is_a(kind: type, protocol: type) -> bool:
+def follows(kind: type, protocol: type) -> bool:
     """Return whether a class follows a protocol; cached, because the check is slower than many operators."""
     return issubclass(kind, protocol)
 

@@ -20,8 +20,9 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -29,6 +30,7 @@ from pyarrow import fs
 from tidegate.connectors.locations import file_system
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.runtime.figures import OperatorPlace
 from tidegate.runtime.sealed_files import FORMAT, RESTORE, damaged_file_error, other_format_error, unreadable_file_error
 
 MAGIC = b"TGST"
@@ -59,19 +61,46 @@ class Version:
     chunks: Chunks = field(default_factory=lambda: NO_STATE)
     places: Mapping[str, ChunkPlace] = field(default_factory=dict)
 
-    @property
-    def bytes(self) -> int:
-        """Size of all chunks except the cold ones."""
-        return sum(p.length for n, p in self.places.items() if not is_cold(n))
+    def operator_sizes(self) -> dict[int, StateSize]:
+        """Return the size of the state of each operator, by number."""
+        sizes: dict[int, StateSize] = {}
+        for name, chunk in self.chunks.items():
+            number = int(name.partition("/")[0])
+            size, rows, cold = sizes.get(number, NO_SIZE)
+            if is_cold(name):
+                sizes[number] = StateSize(size, rows, cold + chunk.nbytes)
+            else:
+                sizes[number] = StateSize(size + chunk.nbytes, rows + chunk.num_rows, cold)
+        return sizes
 
     @property
-    def cold_bytes(self) -> int:
-        return sum(p.length for n, p in self.places.items() if is_cold(n))
+    def size(self) -> StateSize:
+        """Size of the whole state."""
+        return add_sizes(self.operator_sizes().values())
 
-    @property
-    def rows(self) -> int:
-        """Number of rows of all chunks except the cold ones."""
-        return sum(chunk.num_rows for n, chunk in self.chunks.items() if not is_cold(n))
+
+class StateSize(NamedTuple):
+    """Bytes and rows of a state without its cold part, and the bytes of the cold part."""
+
+    bytes: int
+    rows: int
+    cold_bytes: int
+
+
+NO_SIZE = StateSize(0, 0, 0)
+
+
+def add_sizes(sizes: Iterable[StateSize]) -> StateSize:
+    """Return the size of several states together."""
+    return StateSize(*map(sum, zip(NO_SIZE, *sizes, strict=True)))
+
+
+def sizes_of_operators(sizes: Mapping[OperatorPlace, StateSize]) -> dict[tuple[int, int], StateSize]:
+    """Return the sizes by stage and operator, added up over buckets."""
+    found: dict[tuple[int, int], StateSize] = {}
+    for (stage, operator, _), size in sizes.items():
+        found[stage, operator] = add_sizes([found.get((stage, operator), NO_SIZE), size])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,16 @@ from tidegate.service.refusals import Refusal, refuse
 from tidegate.service.requests import RequestLine, read_text
 from tidegate.service.subscribers import Subscribers
 from tidegate.time import BEGINNING, FOREVER
-from tidegate.wire import ARROW, Json, answer_to_json, answers_to_table, error_to_json, status_to_json, table_to_arrow
+from tidegate.wire import (
+    ARROW,
+    Json,
+    answer_to_json,
+    answers_to_table,
+    error_to_json,
+    metadata_to_json,
+    status_to_json,
+    table_to_arrow,
+)
 
 
 class Endpoints:
@@ -87,13 +96,26 @@ class Endpoints:
         return JSONResponse(self._health(), 503 if self._live.state is QueryState.FAILED else 200)
 
     async def show_metrics(self, request: Request) -> Response:
-        progress, queries = await self._ask(lambda: (self._live.progress(), self._live.queries()))
-        lost = self._subscribers.lost_rows
-        figures = ServiceFigures(self._live.state, progress, queries, self._subscribers.count, lost)
+        live, others = self._live, self._subscribers
+        progress, sizes, queries = await self._ask(lambda: (live.progress(), live.state_sizes(), live.queries()))
+        figures = ServiceFigures(live.state, progress, sizes, queries, others.count, others.lost_rows)
         return PlainTextResponse(format_metrics(collect_metrics(figures)), media_type=MEDIA_TYPE)
+
+    async def show_metadata(self, request: Request) -> Response:
+        return await self._answer_metadata(request, None)
+
+    async def show_query_metadata(self, request: Request) -> Response:
+        return await self._answer_metadata(request, (await self._find_query(request)).name)
 
     async def describe_api(self, request: Request) -> Response:
         return JSONResponse(make_description())
+
+    async def _answer_metadata(self, request: Request, query: str | None) -> Response:
+        found = await self._ask(lambda: self._live.metadata(query))
+        if ARROW in request.headers.get("accept", ""):
+            return Response(await self._encoders.call(table_to_arrow, found.operators), media_type=ARROW)
+        arrow = request.query_params.get("tables") == "arrow"
+        return JSONResponse(await self._encoders.call(lambda: metadata_to_json(found, arrow=arrow)))
 
     async def _run_and_follow(self, request: Request) -> Response:
         """Run statements that register one query, and follow its results from the first on."""

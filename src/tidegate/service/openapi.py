@@ -73,6 +73,23 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         {LINES: _TEXT, EVENTS: _TEXT, ARROW: _BYTES},
         (404, 503),
     ),
+    ApiOperation(
+        "GET",
+        "/v1/metadata",
+        "show_metadata",
+        "Show what operators do, how fast sources are, and where steps spend their time.",
+        {**_json("Metadata"), ARROW: _BYTES},
+        options=(_TABLES,),
+    ),
+    ApiOperation(
+        "GET",
+        "/v1/queries/{name}/metadata",
+        "show_query_metadata",
+        "Show the metadata of what a query uses.",
+        {**_json("Metadata"), ARROW: _BYTES},
+        (404,),
+        options=(_TABLES,),
+    ),
     ApiOperation("GET", "/v1/status", "show_status", "Show the state and the figures of the run.", _json("Status")),
     ApiOperation("GET", "/health", "show_health", "Show whether the run goes on.", _json("Health"), (503,)),
     ApiOperation("GET", "/metrics", "show_metrics", "Metrics for Prometheus.", {"text/plain": _TEXT}),
@@ -108,6 +125,7 @@ _INSTANT: Json = {
     "description": "Microseconds since 1970 from which answers are exact; null: from the beginning.",
 }
 _COUNT: Json = {"type": "integer", "minimum": 0}
+_ROWS: Json = {"description": "Rows as objects; with tables=arrow an Arrow stream in base64."}
 _COUNTS: Json = {"type": "object", "additionalProperties": _COUNT}
 _HEALTH = _record(state={"type": "string", "enum": ["running", "finished", "stopped", "failed"]}, version=_TEXT)
 _ERROR_PARTS = _record(code=_TEXT, message=_TEXT)
@@ -142,6 +160,7 @@ _SCHEMAS: Json = {
         exact_from=_INSTANT,
         rows_out=_COUNT,
     ),
+    "Metadata": _record(**dict.fromkeys(("operators", "sources", "phases"), _ROWS)),
     "Health": _HEALTH,
     "Status": {
         "type": "object",

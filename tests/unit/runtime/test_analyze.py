@@ -16,7 +16,13 @@ from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.engine import Engine
-from tidegate.runtime.figures import FiguresByOperator, OperatorFigures, add_figures
+from tidegate.runtime.figures import (
+    FiguresByPlace,
+    OperatorFigures,
+    OperatorPlace,
+    add_figures,
+    figures_of_operators,
+)
 from tidegate.runtime.job import Progress
 
 ALERT = "CREATE ALERT far FROM a, b WITHIN 10 MICROSECONDS MATCHING k WHEN a.v + b.v > 100"
@@ -53,7 +59,7 @@ def test_readings_that_only_the_store_can_omit_are_counted_there():
     with session_with_readings() as session:
         sources = {name: session._sources[name] for name in "ab"}
         engine = Engine(compile_job(bind(ALERT, session.catalog), sinks={}, sources=sources))
-    figures: FiguresByOperator = {}
+    figures: FiguresByPlace = {}
     for at, value in enumerate([5.0, 1.0, 5.0]):
         rows = pa.record_batch({"k": [1], "v": [value], "at": [at]})
         add_figures(figures, engine.step({"a": [rows]})[0].figures)
@@ -71,7 +77,7 @@ def test_a_measured_query_is_not_listed_among_those_that_run():
 def test_a_part_that_two_places_share_is_measured_once():
     text = "SELECT x.v AS one, y.v AS other FROM a WINDOW(RANGE 2) x, a WINDOW(RANGE 2) y WHERE x.v = y.v"
     with session_with_readings() as session:
-        figures = session.measure(bind(text, session.catalog)).operators
+        figures = figures_of_operators(session.measure(bind(text, session.catalog)).operators)
         plain = [line for line in session.explain(text).splitlines() if "[" not in line]
         shown = session.explain(text, analyze=True)
     assert len(figures) == sum(1 for line in lines(shown) if line.endswith("]"))
@@ -79,13 +85,13 @@ def test_a_part_that_two_places_share_is_measured_once():
 
 
 def test_figures_of_steps_and_buckets_are_added_up():
-    figures = {"0/0": OperatorFigures(3, 2, 1, 0.5)}
-    add_figures(figures, {"0/0": OperatorFigures(1, 1, 0, 0.25), "1/0": OperatorFigures(2)})
-    assert figures == {"0/0": OperatorFigures(4, 3, 1, 0.75), "1/0": OperatorFigures(2)}
+    figures = {OperatorPlace(0, 0): OperatorFigures(3, 2, 1, 0.5)}
+    add_figures(figures, {OperatorPlace(0, 0): OperatorFigures(1, 1, 0, 0.25), OperatorPlace(1, 0): OperatorFigures(2)})
+    assert figures == {OperatorPlace(0, 0): OperatorFigures(4, 3, 1, 0.75), OperatorPlace(1, 0): OperatorFigures(2)}
 
 
 def test_the_progress_line_says_how_many_readings_were_omitted():
-    progress = Progress(rows_in=9, operators={"0/0": OperatorFigures(9, 2, 7)})
+    progress = Progress(rows_in=9, operators={OperatorPlace(0, 0): OperatorFigures(9, 2, 7)})
     assert " · 7 omitted · " in progress_line(progress)
     assert "omitted" not in progress_line(Progress(rows_in=9))
 

@@ -7,8 +7,8 @@ import pytest
 from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
-from tidegate.catalog.catalog import DropQuery, Explain, Program, QueryChange, SnapshotQuery
-from tidegate.catalog.show import answer
+from tidegate.catalog.catalog import Program
+from tidegate.catalog.show import AnswerableCommand, answer
 from tidegate.cli.main import app
 from tidegate.errors import QueryError
 from tidegate.language.bind.program import bind
@@ -30,8 +30,7 @@ def said(commands: str) -> list[str]:
 
 
 def answers(program: Program) -> list[str]:
-    others = Explain | SnapshotQuery | DropQuery | QueryChange
-    return [answer(command) for command in program.commands if not isinstance(command, others)]
+    return [answer(command) for command in program.commands if isinstance(command, AnswerableCommand)]
 
 
 def test_show_has_a_line_for_each_thing_and_its_columns():

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import DataError
-from tidegate.runtime.state import CLEAN_EVERY, FOOTER, MOST_FILES, StateStore, Version, deserialize, serialize
+from tidegate.runtime.state import (
+    CLEAN_EVERY,
+    FOOTER,
+    MOST_FILES,
+    StateSize,
+    StateStore,
+    Version,
+    deserialize,
+    serialize,
+)
 
 STAGE, BUCKET = 3, 1
 
@@ -67,7 +76,13 @@ def test_the_beginning_is_empty(bucket):
 def test_what_was_saved_is_loaded(bucket):
     version = bucket.save(0, {"a": chunk(1, 2), "b/c": chunk(), "ä": chunk(-5)})
     assert bucket.holds(version)
-    assert version.bytes == sum(p.length for p in version.places.values()) > 0
+
+
+def test_the_state_of_each_operator_has_a_size(bucket):
+    state = {"0/a": chunk(1, 2), "0/b": chunk(3), "2/cold-a": chunk(4), "2/c": chunk(5, 6, 7)}
+    version = bucket.save(0, state)
+    assert version.operator_sizes() == {0: StateSize(24, 3, 0), 2: StateSize(24, 3, 8)}
+    assert version.size == StateSize(48, 6, 8)
 
 
 def test_a_state_without_chunks_is_a_version_too(bucket):

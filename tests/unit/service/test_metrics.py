@@ -9,18 +9,20 @@ import pytest
 from support.paths import ROOT
 
 from tidegate.live.answers import QueryStatus
-from tidegate.runtime.figures import OperatorFigures
+from tidegate.runtime.figures import OperatorFigures, OperatorPlace, SourceFigures, StepPhases
 from tidegate.runtime.job import Progress, QueryState, StepTime
+from tidegate.runtime.state import StateSize
 from tidegate.service.metrics import ServiceFigures, collect_metrics, format_metrics
 from tidegate.time import BEGINNING, FOREVER
 
-LINE = re.compile(r'(?P<name>[a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? -?[0-9.e+-]+')
+LINE = re.compile(r'(?P<name>[a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(,[a-z]+="[^"]*")?\})? -?[0-9.e+-]+')
 DASHBOARD = ROOT / "docs" / "grafana" / "tidegate.json"
 
 
 def figures(progress: Progress, state: QueryState = QueryState.RUNNING) -> ServiceFigures:
     queries = (QueryStatus("a", "", "running", None, 0), QueryStatus("b", "", "paused", None, 0))
-    return ServiceFigures(state, progress, queries, 2, 7)
+    sizes = {OperatorPlace(1, 0, bucket): StateSize(bytes=30, rows=2, cold_bytes=500) for bucket in range(2)}
+    return ServiceFigures(state, progress, sizes, queries, 2, 7)
 
 
 def lines(progress: Progress, now: int = 10_000_000, state: QueryState = QueryState.RUNNING) -> list[str]:
@@ -30,8 +32,12 @@ def lines(progress: Progress, now: int = 10_000_000, state: QueryState = QuerySt
 def test_the_figures_of_a_run():
     progress = Progress(rows_in=5, rows_out={"hot": 3}, dead={"late": 2}, state_bytes=100, steps=4)
     progress.watermarks = {"trade": 4_000_000, "quiet": BEGINNING, "table": FOREVER}
-    progress.operators = {"1/0": OperatorFigures(9, 8, 1, 0.5)}
-    progress.recent_steps.append(StepTime(4, 0.0, 5, 0.25))
+    progress.operators = {
+        OperatorPlace(1, 0, bucket): OperatorFigures(4 + bucket, 4, bucket, 0.25) for bucket in range(2)
+    }
+    for step in range(1, 5):
+        progress.note_step(StepTime(step, 0.0, 5, 0.25, StepPhases(run=float(step))), {})
+    progress.sources = {"trade": SourceFigures(0.0, 12)}
     found = lines(progress)
     for line in (
         "tidegate_up 1",
@@ -41,6 +47,14 @@ def test_the_figures_of_a_run():
         "tidegate_state_bytes 100",
         "tidegate_steps_total 4",
         "tidegate_last_step_seconds 0.25",
+        'tidegate_step_phase_seconds{phase="run",quantile="0.5"} 2.0',
+        'tidegate_step_phase_seconds{phase="run",quantile="0.99"} 4.0',
+        'tidegate_step_phase_seconds_sum{phase="run"} 10.0',
+        'tidegate_step_phase_seconds_count{phase="run"} 4',
+        'tidegate_source_rows_total{stream="trade"} 12',
+        'tidegate_source_rows_per_second{stream="trade"} 0.0',
+        'tidegate_operator_state_bytes{operator="1/0"} 60',
+        'tidegate_operator_state_rows{operator="1/0"} 4',
         'tidegate_watermark_timestamp_seconds{stream="trade"} 4.0',
         'tidegate_watermark_lag_seconds{stream="trade"} 6.0',
         'tidegate_operator_rows_in_total{operator="1/0"} 9',
@@ -68,12 +82,12 @@ def test_every_line_is_one_that_prometheus_reads(name):
     assert sum(line.startswith("tidegate_rows_out_total") for line in samples) == 1
     described = [line.split()[2] for line in found if line.startswith("# TYPE")]
     assert len(described) == len(set(described))
-    assert {re.split(r"[{ ]", line)[0] for line in samples} <= set(described)
+    assert {re.sub(r"(_sum|_count)?[{ ].*", "", line) for line in samples} <= set(described)
 
 
 def test_the_dashboard_names_only_metrics_that_exist_and_all_of_them():
     expressions = [t["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for t in panel["targets"]]
-    named = {name for expression in expressions for name in re.findall(r"tidegate_\w+", expression)}
+    named = {re.sub("_(sum|count)$", "", name) for each in expressions for name in re.findall(r"tidegate_\w+", each)}
     known = {metric.name for metric in collect_metrics(figures(Progress()))}
     assert named <= known
     assert known - named == {"tidegate_watermark_timestamp_seconds"}  # the lag is shown
@@ -83,5 +97,5 @@ def test_the_labels_of_the_dashboard_exist():
     labels = {metric.name: metric.labels for metric in collect_metrics(figures(Progress()))}
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel["targets"]:
-            (name,) = set(re.findall(r"tidegate_\w+", target["expr"]))
+            (name,) = {re.sub("_(sum|count)$", "", each) for each in re.findall(r"tidegate_\w+", target["expr"])}
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= set(labels[name])

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and DROP."""
+"""SHOW, DESCRIBE, EXPLAIN ANALYZE QUERY and DROP."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from tidegate.catalog.catalog import (
     Command,
     DerivedStream,
     Describe,
+    ExplainRunning,
     Query,
     ShowAlerts,
     ShowConstraints,
+    ShowMetadata,
     ShowQueries,
     ShowShedding,
     ShowStreams,
@@ -21,13 +23,35 @@ from tidegate.catalog.catalog import (
     SourceStream,
 )
 from tidegate.errors import QueryError, suggest_name
+from tidegate.language import syntax
 from tidegate.language.bind.constraints.declared import referrers
 from tidegate.language.bind.create import kind_of, with_article
 from tidegate.language.bind.names import is_same_name
 from tidegate.language.syntax import Name, ObjectKind
 
+Question = (
+    syntax.ShowStatement | syntax.ShowMetadataStatement | syntax.ExplainRunningStatement | syntax.DescribeStatement
+)
+"""Statement about objects or queries that exist."""
 
-def bind_show(kind: ObjectKind, catalog: Catalog, queries: Sequence[Query]) -> Command:
+
+def bind_question(statement: Question, catalog: Catalog, queries: Sequence[Query]) -> Command:
+    """Return the command for SHOW, DESCRIBE or EXPLAIN ANALYZE QUERY."""
+    match statement:
+        case syntax.ShowStatement(kind=kind):
+            return _bind_show(kind, catalog, queries)
+        case syntax.ShowMetadataStatement(query=None):
+            return ShowMetadata(None)
+        case syntax.ShowMetadataStatement(query=Name() as name):
+            return ShowMetadata(_find_query(name, queries).name)
+        case syntax.ExplainRunningStatement(name=name):
+            return ExplainRunning(_find_query(name, queries).name)
+        case syntax.DescribeStatement(name=name):
+            return _bind_describe(name, catalog, queries)
+    raise AssertionError(statement)
+
+
+def _bind_show(kind: ObjectKind, catalog: Catalog, queries: Sequence[Query]) -> Command:
     """Return the command for SHOW."""
     match kind:
         case ObjectKind.STREAM:
@@ -47,7 +71,16 @@ def bind_show(kind: ObjectKind, catalog: Catalog, queries: Sequence[Query]) -> C
             return ShowShedding(tuple(queries))
 
 
-def bind_describe(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
+def _find_query(name: Name, queries: Sequence[Query]) -> Query:
+    """Return the query or alert of a name."""
+    found = next((query for query in queries if is_same_name(query.name, name.text)), None)
+    if found is None:
+        hint = suggest_name(name.text, [query.name for query in queries]) or "SHOW QUERIES lists the queries"
+        raise QueryError("Q101", f"there is no query '{name.text}'", name.span, hint=hint)
+    return found
+
+
+def _bind_describe(name: Name, catalog: Catalog, queries: Sequence[Query]) -> Command:
     """Return the command for DESCRIBE of a stream, a table, an alert or a query."""
     query = next((q for q in queries if is_same_name(q.name, name.text)), None)
     subject = query if query is not None and query.is_alert else catalog.find(name.text) or query

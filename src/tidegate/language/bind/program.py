@@ -23,7 +23,7 @@ from tidegate.catalog.catalog import (
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
 from tidegate.language import syntax
-from tidegate.language.bind.commands import bind_describe, bind_show, drop_from, refuse_unknown_query
+from tidegate.language.bind.commands import bind_question, drop_from, refuse_unknown_query
 from tidegate.language.bind.constraints.declared import check_references, refuse_unknown_reference
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
@@ -160,10 +160,13 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.catalog = _with_setting(draft.catalog, statement, before)
         case syntax.ExplainStatement(query=query, analyze=analyze):
             draft.commands.append(_explain(query, draft, around, known, analyze=analyze))
-        case syntax.ShowStatement(kind=kind):
-            draft.commands.append(bind_show(kind, draft.catalog, known))
-        case syntax.DescribeStatement(name=name):
-            draft.commands.append(bind_describe(name, draft.catalog, known))
+        case (
+            syntax.ShowStatement()
+            | syntax.ShowMetadataStatement()
+            | syntax.ExplainRunningStatement()
+            | syntax.DescribeStatement()
+        ):
+            draft.commands.append(bind_question(statement, draft.catalog, known))
         case syntax.DropStatement(kind=syntax.ObjectKind.QUERY, name=name):
             _drop_query(draft, name)
         case syntax.DropStatement(kind=kind, name=name):

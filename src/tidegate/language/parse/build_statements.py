@@ -67,6 +67,12 @@ class StatementBuilder(ConstraintBuilder):
     def show(self, meta: Meta, kind: syntax.ObjectKind) -> Statement:
         return syntax.ShowStatement(kind, span_of(meta))
 
+    def show_metadata(self, meta: Meta, name: Name | None) -> Statement:
+        return syntax.ShowMetadataStatement(name, span_of(meta))
+
+    def explain_running(self, meta: Meta, _word: Token, name: Name) -> Statement:
+        return syntax.ExplainRunningStatement(name, span_of(meta))
+
     def drop(self, meta: Meta, kind: syntax.ObjectKind, name: Name) -> Statement:
         return syntax.DropStatement(kind, name, span_of(meta))
 

@@ -129,6 +129,14 @@ class ShowStatement:
 
 
 @value
+class ShowMetadataStatement:
+    """SHOW METADATA; `query` limits it to one query."""
+
+    query: Name | None
+    span: Span
+
+
+@value
 class DescribeStatement:
     name: Name
     span: Span
@@ -139,6 +147,14 @@ class ExplainStatement:
     query: Query | AnyAlert
     span: Span
     analyze: bool = False
+
+
+@value
+class ExplainRunningStatement:
+    """EXPLAIN ANALYZE QUERY name."""
+
+    name: Name
+    span: Span
 
 
 @value
@@ -164,7 +180,9 @@ Statement = (
     | Insert
     | DropStatement
     | ShowStatement
+    | ShowMetadataStatement
     | DescribeStatement
     | ExplainStatement
+    | ExplainRunningStatement
     | SetStatement
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,8 @@ class Batch:
     start: Times
     end: Times
     columns: pa.RecordBatch
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What readers of the batch computed of its columns and share; it can always be computed again."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -44,6 +46,10 @@ class Batch:
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> Batch:
         return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def select(self, names: Sequence[str]) -> Batch:
+        """Return the batch with some of its columns."""
+        return Batch(self.start, self.end, self.columns.select(names), self.memo)
 
     def with_columns(self, columns: pa.RecordBatch) -> Batch:
         return Batch(self.start, self.end, columns)

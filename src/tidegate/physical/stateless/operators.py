@@ -19,6 +19,7 @@ from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
 from tidegate.physical.stateless.kernels.window import shift_watermark, slide_validities
+from tidegate.physical.stateless.selections import is_one_comparison, select_candidates
 from tidegate.schema import Field, Schema
 from tidegate.time import CHRONON
 from tidegate.values import value
@@ -38,6 +39,12 @@ class FilterOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
+        if not len(batch):
+            return Step(NO_STATE, batch, watermarks[0])
+        if (rows := select_candidates(self.predicate, batch)) is not None:
+            batch = batch.take(rows)
+            if is_one_comparison(self.predicate):
+                return Step(NO_STATE, batch, watermarks[0])
         verdict = evaluate(self.predicate, batch.columns, len(batch))
         keep = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
         dead = NO_DEAD_LETTERS

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,25 +16,17 @@ from tidegate.physical.common.control import ControlRecord, Report
 from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
 from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
-from tidegate.runtime.figures import add_figures
+from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.stage import StageGraph
-from tidegate.runtime.state import StateStore, Version, is_cold
+from tidegate.runtime.state import StateSize, StateStore, Version, add_sizes
 from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
 from tidegate.time import FOREVER
 
 NO_READERS: Mapping[str, Collection[int]] = {}
-
-
-class StateSize(NamedTuple):
-    """Bytes and rows of a state without its cold part, and the bytes of the cold part."""
-
-    bytes: int
-    rows: int
-    cold_bytes: int
 
 
 @dataclass(slots=True)
@@ -59,6 +50,7 @@ class Engine:
     """Spread of the numbers in the time column of each stream in the last step."""
     on_piece: Callable[[Outbox], None] | None = None
     """Receives the output of each piece when it is done. If None, output is collected until the step ends."""
+    phases: PhaseClock = field(default_factory=PhaseClock)
     _groups: tuple[frozenset[str], ...] = field(init=False)
     _saved: dict[tuple[int, int], Version] = field(init=False)
     """The state that was last written to the store."""
@@ -98,7 +90,9 @@ class Engine:
         self.spreads = {}
         arriving = [(stream, batch) for stream, batches in raw.items() for batch in batches]
         rows = sum(batch.num_rows for _, batch in arriving)
-        for stream, ingested in map_in_threads(lambda each: self._decode(*each, now), arriving, rows=rows):
+        with self.phases.measure("decode"):
+            decoded = list(map_in_threads(lambda each: self._decode(*each, now), arriving, rows=rows))
+        for stream, ingested in decoded:
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
@@ -127,7 +121,8 @@ class Engine:
 
         `arrived` counts the raw rows of each stream, by default one per element. `began` is the start time of the step.
         """
-        out = self._run_step(elements, watermarks, self.on_piece, arrived, began, only=only)
+        with self.phases.measure("run"):
+            out = self._run_step(elements, watermarks, self.on_piece, arrived, began, only=only)
         self._save_state()
         return out
 
@@ -176,9 +171,10 @@ class Engine:
         self.step_number += 1
         if self.store is None:
             return
-        for place, version in self.state.items():
-            before = self._saved.get(place, Version())
-            self._saved[place] = self.store.save(*place, self.step_number, version.chunks, before)
+        with self.phases.measure("save"):
+            for place, version in self.state.items():
+                before = self._saved.get(place, Version())
+                self._saved[place] = self.store.save(*place, self.step_number, version.chunks, before)
         self.state = dict(self._saved)
 
     def _forget_tables(self, again: Collection[str]) -> None:
@@ -251,13 +247,17 @@ class Engine:
 
     def state_size(self) -> StateSize:
         """Return the size of the state of all stages and buckets."""
-        size = rows = cold = 0
-        for name, chunk in (each for version in self.state.values() for each in version.chunks.items()):
-            if is_cold(name):
-                cold += chunk.nbytes
-            else:
-                size, rows = size + chunk.nbytes, rows + chunk.num_rows
-        return StateSize(size, rows, cold)
+        return add_sizes(self.state_sizes().values())
+
+    def state_sizes(self) -> dict[OperatorPlace, StateSize]:
+        """Return the size of the state of each operator in each bucket."""
+        # Other threads ask, too: the run replaces entries of the dict meanwhile.
+        versions = self.state.copy().items()
+        return {
+            OperatorPlace(stage, number, bucket): size
+            for (stage, bucket), version in versions
+            for number, size in version.operator_sizes().items()
+        }
 
 
 class _StepBoxes:

@@ -12,8 +12,8 @@ from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
 from tidegate.runtime.embedded.stream_input import StreamInput
-from tidegate.runtime.job import FINAL, Job, OnRows, find_published_labels
-from tidegate.runtime.live_run import RunMoment, fit_record, known_reaches, phases_to_flush
+from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels
+from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 
 
@@ -33,9 +33,17 @@ class LiveEmbeddedRun(EmbeddedRun):
         between: Callable[[], None],
         forgotten: Mapping[str, int],
         rows_per_step: int = ROWS_PER_STEP,
+        is_wanted: IsWanted | None = None,
     ) -> None:
         self._between, self._forgotten = between, forgotten
-        super().__init__(job, on_rows=on_rows, once=False, checkpoint=checkpoint, rows_per_step=rows_per_step)
+        super().__init__(
+            job,
+            on_rows=on_rows,
+            once=False,
+            checkpoint=checkpoint,
+            rows_per_step=rows_per_step,
+            is_wanted=is_wanted,
+        )
 
     # --- changes -------------------------------------------------------------------------------------
 
@@ -54,6 +62,7 @@ class LiveEmbeddedRun(EmbeddedRun):
         self.engine.reaches = known_reaches(self.engine.reaches, job, queries)
         self.tables = current_readings(job.graph, self.tables, forgotten)
         inputs = {s: each for s, each in self._inputs.items() if self.job.sources[s] is job.sources.get(s)}
+        keep_figures(self.progress, self.job, job)
         self.job = job
         self._inputs = {
             stream: inputs.get(stream) or StreamInput(source, positions.get(stream, START), job.graph.columns(stream))

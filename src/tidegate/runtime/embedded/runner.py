@@ -19,9 +19,10 @@ from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, step_label
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
-from tidegate.runtime.figures import add_figures
+from tidegate.runtime.figures import OperatorPlace, add_figures
 from tidegate.runtime.job import (
     FINAL,
+    IsWanted,
     Job,
     OnRows,
     QueryState,
@@ -33,7 +34,7 @@ from tidegate.runtime.job import (
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
-from tidegate.runtime.state import StateStore
+from tidegate.runtime.state import StateSize, StateStore
 from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
 
@@ -53,8 +54,10 @@ class EmbeddedRun(BackgroundRun):
         once: bool,
         checkpoint: str | None = None,
         rows_per_step: int = ROWS_PER_STEP,
+        is_wanted: IsWanted | None = None,
     ) -> None:
         super().__init__()
+        self._is_wanted = is_wanted
         self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.tables: dict[str, str] = {}
@@ -87,6 +90,9 @@ class EmbeddedRun(BackgroundRun):
             if not source.stream.is_table
         }
 
+    def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
+        return self.engine.state_sizes()
+
     def finish(self) -> None:
         self.once = True
         self._wake()
@@ -108,10 +114,7 @@ class EmbeddedRun(BackgroundRun):
                 # Ranges that are listed after `once` is set also have a last line without a line end.
                 for each in self._inputs.values():
                     each.forget_listing()
-            tables = self.job.tables_to_read(self.tables)
-            found = {s: each.read_next(self.rows_per_step, growing=not finishing) for s, each in self._inputs.items()}
-            if is_due or tables or any(each.batches for each in found.values()):
-                self._run_step(found, self._intend_step(found, tables))
+            if self._read_and_step(growing=not finishing, is_due=is_due):
                 continue
             self._warn(self.engine.watch.warnings())
             if self.job.idle_after and self._pass_time():
@@ -122,6 +125,17 @@ class EmbeddedRun(BackgroundRun):
                 return QueryState.FINISHED
             self._wait_for_input()
         return QueryState.STOPPED
+
+    def _read_and_step(self, *, growing: bool, is_due: bool) -> bool:
+        """Run a step if there is anything to read, or if it `is_due` anyway; return whether a step was run."""
+        self.engine.phases.take()
+        with self.engine.phases.measure("read"):
+            tables = self.job.tables_to_read(self.tables)
+            found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
+        if not is_due and not tables and not any(each.batches for each in found.values()):
+            return False
+        self._run_step(found, self._intend_step(found, tables))
+        return True
 
     def _before_step(self) -> bool:
         """Do what is due between two steps; return whether a step is due even if there is nothing to read."""
@@ -134,12 +148,14 @@ class EmbeddedRun(BackgroundRun):
         now = self.job.arrival_time(self.engine.watermarks)
         intent = Intent(self.engine.step_number + 1, now, ranges, tables, idle)
         if self.checkpoint is not None:
-            self.checkpoint.intend(intent)
+            with self.engine.phases.measure("record"):
+                self.checkpoint.intend(intent)
         return intent
 
     def _repeat_step(self, intent: Intent) -> None:
         """Run a step that was interrupted, with the same input."""
-        found = {s: self._inputs[s].read_again(ranges, self.rows_per_step) for s, ranges in intent.ranges.items()}
+        with self.engine.phases.measure("read"):
+            found = {s: self._inputs[s].read_again(ranges, self.rows_per_step) for s, ranges in intent.ranges.items()}
         self._run_step(found, intent)
 
     def _run_step(self, found: Mapping[str, StepInput], intent: Intent) -> None:
@@ -153,7 +169,8 @@ class EmbeddedRun(BackgroundRun):
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
         self._finish_step(out, rows)
         seconds = perf_counter() - began
-        self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, rows, seconds))
+        took = StepTime(intent.step, time() - seconds, rows, seconds, self.engine.phases.take())
+        self.progress.note_step(took, {s: sum(b.num_rows for b in batches) for s, batches in raw.items()})
         # Files that are still being read are checked once they have been read to the end.
         unread = {each.reading for each in self._inputs.values()} - {None}
         reading = [
@@ -198,8 +215,10 @@ class EmbeddedRun(BackgroundRun):
     def _finish_step(self, out: Outbox, rows: int) -> None:
         if not self.progress.steps:
             remove_final_results(self.job.sinks)
-        self._deliver(out, rows)
-        self._write_record()
+        with self.engine.phases.measure("publish"):
+            self._deliver(out, rows)
+        with self.engine.phases.measure("record"):
+            self._write_record()
 
     def _warn(self, warnings: Iterable[TidegateWarning]) -> None:
         for warning in warnings:
@@ -207,7 +226,9 @@ class EmbeddedRun(BackgroundRun):
 
     def _read_table(self, table: str) -> list[pa.RecordBatch]:
         columns = self.job.graph.columns(table)
-        return [batch for batch, _ in read_all(self.job.sources[table], START, self.rows_per_step, columns=columns)]
+        rows_of = read_all(self.job.sources[table], START, self.rows_per_step, columns=columns)
+        with self.engine.phases.measure("read"):
+            return [batch for batch, _ in rows_of]
 
     def _open_outputs(self, label: str) -> None:
         """Begin the output of a step: set its label and get a token from each sink."""
@@ -216,7 +237,11 @@ class EmbeddedRun(BackgroundRun):
 
     def _emit_output(self, out: Outbox) -> None:
         """Write output to its sinks, or pass it to the callback. Sinks publish it at the end of the step."""
-        self._write_outputs(list(output_rows(out, self.job.times)))
+        names = dict.fromkeys(query for query, _ in out.results if query not in self._tokens)
+        # To sort and convert results without a reader may take most of a step.
+        unread = {query for query in names if self._is_wanted is not None and not self._is_wanted(query)}
+        read = [each for each in out.results if each[0] not in unread]
+        self._write_outputs(list(output_rows(Outbox(results=read, dead=out.dead), self.job.times)))
         for query, batch in out.results:
             self.progress.count_out(query, len(batch))
         for dead in out.dead:

@@ -102,6 +102,8 @@ class StepDirective:
     """Whether an earlier attempt at the step was interrupted."""
     arrived: Mapping[str, int] = field(default_factory=dict)
     """Number of raw rows of each stream before the step."""
+    unread: frozenset[str] = frozenset()
+    """Outputs without a reader: they are counted, and go no further."""
 
 
 @dataclass(frozen=True, slots=True)

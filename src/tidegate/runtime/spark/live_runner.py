@@ -14,8 +14,8 @@ from tidegate.physical.common.operator import Chunks
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
 from tidegate.runtime.ending_phase import EndingPhase
-from tidegate.runtime.job import Job, OnRows, find_published_labels
-from tidegate.runtime.live_run import RunMoment, fit_record, known_reaches, phases_to_flush
+from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels
+from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
 from tidegate.runtime.spark.directives import StepDirective, StepStart
 from tidegate.runtime.spark.outcome import Outcome
@@ -38,7 +38,9 @@ class LiveSparkRun(SparkRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
+        is_wanted: IsWanted | None = None,
     ) -> None:
+        self._is_wanted = is_wanted
         self._between, self._forgotten = between, forgotten
         self._other_positions: dict[str, SourcePosition] = {}
         self._flushed: frozenset[int] = frozenset()
@@ -62,6 +64,7 @@ class LiveSparkRun(SparkRun):
             last = fit_record(self._last, job, dict.fromkeys(forgotten, self._last.step))
             self._last = replace(last, reaches=known_reaches(last.reaches, job, queries))
         queues = {s: queue for s, queue in self._queues.items() if self.job.sources[s] is job.sources.get(s)}
+        keep_figures(self.progress, self.job, job)
         self.job = job
         self._queues = {
             stream: queues.get(stream) or RangeQueue(source, positions.get(stream, START))
@@ -90,6 +93,11 @@ class LiveSparkRun(SparkRun):
     def _before_step(self) -> bool:
         self._between()
         return bool(phases_to_flush(self.job, self._last, self._flushed))
+
+    def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:
+        named = (name for name in self.setup.outputs if name not in self.job.sinks)
+        unread = frozenset(n for n in named if self._is_wanted is not None and not self._is_wanted(n))
+        return replace(super()._direct_step(before, intent, label), unread=unread)
 
     def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:
         only = new_readers(intent.tables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from operator import itemgetter
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidegate.physical.common.control import ControlRecord
 from tidegate.runtime.bucket_step import merge_reaches
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import decide_after_step, decode_records, decode_reports, encode_values
+from tidegate.runtime.figures import StepPhases
 from tidegate.runtime.spark.directives import Setup, StepDirective, arrivals_after, watermarks_after
 from tidegate.runtime.spark.rows import PayloadKind, Row
 
@@ -78,6 +79,11 @@ class Outcome:
         for stream, end in (each for report in self.reports for each in report["ends"]):
             found.setdefault(stream, []).append(end)
         return {stream: sorted(ends, key=lambda each: each.range.begin) for stream, ends in found.items()}
+
+    @property
+    def phases(self) -> StepPhases:
+        """Seconds of the phases of all tasks."""
+        return reduce(StepPhases.plus, (report["phases"] for report in self.reports), StepPhases())
 
     def record(self, positions: Mapping[str, SourcePosition], tables: Mapping[str, str]) -> Record:
         files = {key: file for report in self.reports for key, file in report["files"].items()}

@@ -16,7 +16,7 @@ from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, next_step, step_label
 from tidegate.runtime.control import decode_records, directives_of, encode_values
 from tidegate.runtime.data_warnings import FileWatch, from_report, merge_facts
-from tidegate.runtime.figures import add_figures
+from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import (
     DEAD_LETTERS,
     FINAL,
@@ -40,7 +40,7 @@ from tidegate.runtime.spark.step_job import StepJob
 from tidegate.runtime.spark.step_ranges import ROWS_PER_STEP, RangeQueue
 from tidegate.runtime.spark.task_output import ROWS_PER_BATCH
 from tidegate.runtime.spark.tasks import read_table
-from tidegate.runtime.state import StateStore
+from tidegate.runtime.state import StateSize, StateStore, add_sizes
 from tidegate.runtime.watermarks import advance_watermarks
 
 CLOCK_EVERY = 1.0
@@ -69,6 +69,8 @@ class SparkRun(BackgroundRun):
         self.checkpoint = Checkpoint(settings.checkpoint)
         self._inboxes = inboxes
         self._watch = FileWatch()
+        self._phases = PhaseClock()
+        self._state_sizes: Mapping[OperatorPlace, StateSize] = {}
         self._finishing = settings.once
         self._stopping = threading.Event()
         self._time_passed = perf_counter()
@@ -113,6 +115,9 @@ class SparkRun(BackgroundRun):
         except LOST_JAVA_ERRORS as error:
             raise explain_failure(error) or error from error
 
+    def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
+        return self._state_sizes
+
     def finish(self) -> None:
         self._finishing = True
         self._wake()
@@ -147,7 +152,8 @@ class SparkRun(BackgroundRun):
             is_fed = all(feed.is_over for feed in self._feeds)  # asked before listing: a delivery may come after it
             intent = self._next_intent(growing=not is_last_listing, is_due=is_due)
             if intent is not None:
-                self.checkpoint.intend(intent)
+                with self._phases.measure("record"):
+                    self.checkpoint.intend(intent)
                 self._run_step(intent)
             elif is_last_listing and is_fed:
                 self._emit_final_results()
@@ -211,17 +217,20 @@ class SparkRun(BackgroundRun):
         outcome = self._run_job(before, directive, intent, began)
         self._emit_shedding_rows(outcome)
         self._flush(before, outcome)
-        self._publish(directive)
+        with self._phases.measure("publish"):
+            self._publish(directive)
         for stream, ends in outcome.ends.items():
             self._queues[stream].settle(ends, outcome.rows[stream])
-        self._last = self._make_record(outcome, before, intent)
-        self.checkpoint.write(self._last)
+        with self._phases.measure("record"):
+            self._last = self._make_record(outcome, before, intent)
+            self.checkpoint.write(self._last)
         self._silence.note_rows(outcome.heard, outcome.watermarks, self.job.clock())
         for stream, inbox in self._inboxes.items():
             inbox.forget(self._queues[stream].position.of_part("").point.offset - 1)
         self._update_progress(outcome)
-        seconds = perf_counter() - began
-        self.progress.recent_steps.append(StepTime(intent.step, time() - seconds, outcome.rows.total(), seconds))
+        seconds, phases = perf_counter() - began, outcome.phases.plus(self._phases.take())
+        took = StepTime(intent.step, time() - seconds, outcome.rows.total(), seconds, phases)
+        self.progress.note_step(took, outcome.rows)
 
     def _flush(self, before: Record, outcome: Outcome) -> None:
         """Add to the outcome what queries that end with this step still hold back."""
@@ -299,8 +308,8 @@ class SparkRun(BackgroundRun):
         if not outcome.directive.finishing:
             progress.watermarks = outcome.watermarks
             progress.control = outcome.control
-            figures = ("state_bytes", "state_rows", "cold_bytes")
-            progress.note_state(*(sum(report[figure] for report in outcome.reports) for figure in figures))
+            self._state_sizes = {place: size for report in outcome.reports for place, size in report["state"].items()}
+            progress.note_state(*add_sizes(self._state_sizes.values()))
 
 
 def make_setup(job: Job, checkpoint: str) -> Setup:

@@ -16,7 +16,7 @@ from tidegate.physical.common.batch import Batch
 from tidegate.runtime.bucket_step import Address, Inbox, Outbox, run_readers, runs_in, source_marks
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
-from tidegate.runtime.figures import add_figures
+from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import count_reasons
 from tidegate.runtime.outputs import output_rows, result_rows
 from tidegate.runtime.pieces import Part, run_part
@@ -24,7 +24,7 @@ from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.spark.directives import Setup, StepDirective
 from tidegate.runtime.spark.inbox import WANTED
 from tidegate.runtime.spark.rows import PayloadKind, Row, batch_row, value_row
-from tidegate.runtime.state import StateStore, Version
+from tidegate.runtime.state import StateSize, StateStore, Version
 
 ROWS_PER_BATCH = 200_000
 """Number of rows of a range or table that are processed together."""
@@ -49,7 +49,8 @@ class TaskOutput:
         self.found: FactsByFile = {}
         self.files: dict[str, str] = {}
         self.ends: list[tuple[str, RangeEnd]] = []
-        self.state_bytes = self.state_rows = self.cold_bytes = 0
+        self.sizes: dict[OperatorPlace, StateSize] = {}
+        self.phases = PhaseClock()
 
     def note_time(self, stream: str, time: int) -> None:
         self.latest[stream] = max(time, self.latest.get(stream, time))
@@ -59,9 +60,14 @@ class TaskOutput:
         for stream, each in ranges:
             source, columns = self.setup.sources[stream], self.setup.graph.columns(stream)
             reader = RangeReader(source, each, ROWS_PER_BATCH, columns, repeated=self.directive.repeated)
-            for batch in reader:
+            batches = iter(reader)
+            while (batch := self._read_next(batches)) is not None:
                 self.read_rows(stream, batch)
             self.ends.append((stream, reader.end))
+
+    def _read_next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        with self.phases.measure("read"):
+            return next(batches, None)
 
     def read_rows(self, stream: str, raw: pa.RecordBatch, only: Collection[int] | None = None) -> None:
         """Decode raw rows of a stream, and run the stages that read it; `only` selects some of them by number.
@@ -73,8 +79,10 @@ class TaskOutput:
             times = self.setup.sources[stream].decoder(frozenset())
             self._decode(stream, times, raw.filter(pc.invert(wanted)))
             raw = raw.filter(wanted)
-        elements = self._decode(stream, self.setup.decoder(stream), raw)
-        self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only))
+        with self.phases.measure("decode"):
+            elements = self._decode(stream, self.setup.decoder(stream), raw)
+        with self.phases.measure("run"):
+            self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only))
 
     def _decode(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
@@ -108,12 +116,16 @@ class TaskOutput:
             states[key] = (
                 forget_tables(setup.graph, stage, known, directive.again, setup.tables) if directive.again else known
             )
-        states, last = run_part(part, [inbox], states, self.take_piece, self._marks_before)
+        with self.phases.measure("run"):
+            states, last = run_part(part, [inbox], states, self.take_piece, self._marks_before)
         self.collect(last)
         self.outbox.marks += last.marks
         self.outbox.reports += last.reports
-        for key, version in before.items() if not directive.finishing else ():
-            self._keep_version(key, setup.store.save(*key, directive.step, states[key], version))
+        if directive.finishing:
+            return
+        with self.phases.measure("save"):
+            for key, version in before.items():
+                self._keep_version(key, setup.store.save(*key, directive.step, states[key], version))
 
     def take_piece(self, outbox: Outbox) -> None:
         """Collect the output of a piece; write results for file sinks now, not at the end of the step."""
@@ -129,9 +141,8 @@ class TaskOutput:
         _CACHE[self.setup.store.root, *key] = version
         assert version.file is not None
         self.files[_state_key(*key)] = version.file
-        self.state_bytes += version.bytes
-        self.state_rows += version.rows
-        self.cold_bytes += version.cold_bytes
+        stage, bucket = key
+        self.sizes |= {OperatorPlace(stage, n, bucket): size for n, size in version.operator_sizes().items()}
 
     def _marks_before(self) -> dict[Address, int]:
         """Return the watermarks after the previous step, of the ports that source-reading stages feed."""
@@ -157,7 +168,8 @@ class TaskOutput:
 
     def _deliver_output(self, bucket: int) -> Iterator[Row]:
         """Write the output of file sinks; yield the other output as rows for the driver."""
-        for name, rows in output_rows(self.outbox, self.setup.times):
+        read = [each for each in self.outbox.results if each[0] not in self.directive.unread]
+        for name, rows in output_rows(Outbox(results=read, dead=self.outbox.dead), self.setup.times):
             if name in self.setup.sinks:
                 self._write(name, rows)
             else:
@@ -183,9 +195,8 @@ class TaskOutput:
             "dead": reasons,
             "files": self.files,
             "ends": self.ends,
-            "state_bytes": self.state_bytes,
-            "state_rows": self.state_rows,
-            "cold_bytes": self.cold_bytes,
+            "state": self.sizes,
+            "phases": self.phases.take(),
             "control": {place: each for some in self.outbox.reports for place, each in encode_values(some).items()},
             "operators": self.outbox.figures,
             "spreads": self.spreads,

@@ -50,9 +50,9 @@ def test_what_is_cold_is_not_read_into_memory_though_it_shares_a_file(store):
 
 def test_figures_tell_cold_from_other_state(store):
     version = store.save(0, 0, 1, {COLD: chunk(1), HOT: chunk(2, 10), "3/colder": chunk(3, 5)}, Version())
-    assert version.cold_bytes >= BYTES > version.bytes > 0
-    assert version.rows == 10
-    assert store.load(0, 0, version.file).cold_bytes == version.cold_bytes
+    assert version.size.cold_bytes >= BYTES > version.size.bytes > 0
+    assert version.size.rows == 10
+    assert store.load(0, 0, version.file).size == version.size
 
 
 def test_what_stays_cold_is_not_written_again(store, tmp_path):

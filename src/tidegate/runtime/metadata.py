@@ -1,0 +1,215 @@
+"""Metadata of a run, as tables: what operators do, how fast sources are, and where steps spend their time.
+
+They are made of figures that a run counts anyway, when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.catalog.show import align_rows
+from tidegate.physical.common.operator import MovesTime
+from tidegate.runtime.explain_names import make_readable, names_in_stage
+from tidegate.runtime.explain_stages import explain_stages
+from tidegate.runtime.figures import NO_BUCKET, Metadata, OperatorFigures, OperatorPlace, StepPhases
+from tidegate.runtime.graph_parts import carry_figures, part_of_query, users_of_operators, users_of_outlets
+from tidegate.runtime.job import Job, Progress
+from tidegate.runtime.stage import FromStream, Stage, StageGraph
+from tidegate.runtime.state import NO_SIZE, StateSize
+from tidegate.schema import Type
+from tidegate.time import BEGINNING, FOREVER
+from tidegate.values import value
+
+OPERATOR_COLUMNS = pa.schema(
+    {
+        "query": pa.string(),
+        "stage": pa.int64(),
+        "operator": pa.string(),
+        "bucket": pa.int64(),
+        "rows_in": pa.int64(),
+        "rows_out": pa.int64(),
+        "selectivity": pa.float64(),
+        "seconds": pa.float64(),
+        "state_rows": pa.int64(),
+        "state_bytes": pa.int64(),
+        "watermark": Type.TIMESTAMP.arrow,
+        "lag": pa.float64(),
+    }
+)
+SOURCE_COLUMNS = pa.schema(
+    {
+        "source": pa.string(),
+        "rows": pa.int64(),
+        "rows_per_s": pa.float64(),
+        "watermark": Type.TIMESTAMP.arrow,
+        "lag": pa.float64(),
+    }
+)
+PHASE_COLUMNS = pa.schema(
+    {"phase": pa.string(), "seconds": pa.float64(), "last": pa.float64(), "p50": pa.float64(), "p99": pa.float64()}
+)
+_SECOND = 1_000_000
+
+
+@value
+class Observed:
+    """What a run knows of itself at one moment."""
+
+    progress: Progress
+    sizes: Mapping[OperatorPlace, StateSize]
+    now: int
+    """The time of the clock, in microseconds since 1970."""
+
+
+def collect_metadata(job: Job, observed: Observed, query: str | None = None) -> Metadata:
+    """Return the metadata of a run, or of what one of its queries uses."""
+    progress, graph = observed.progress, job.graph
+    figures = progress.operators.copy()
+    if query is not None:
+        graph = part_of_query(job.graph, query)
+        figures = carry_figures(figures, job.graph, graph)
+    operators = _operator_rows(graph, figures, observed, query)
+    return Metadata(
+        pa.Table.from_pylist(list(operators), OPERATOR_COLUMNS),
+        pa.Table.from_pylist([_source_row(stream, observed) for stream in graph.streams], SOURCE_COLUMNS),
+        pa.Table.from_pylist(list(phase_rows(progress)), PHASE_COLUMNS),
+    )
+
+
+# ---- operators
+
+
+def _operator_rows(
+    graph: StageGraph, figures: Mapping[OperatorPlace, OperatorFigures], observed: Observed, query: str | None
+) -> Iterator[dict[str, Any]]:
+    buckets: dict[tuple[int, int], set[int]] = {}
+    for place in (*figures, *observed.sizes):
+        buckets.setdefault((place.stage, place.operator), set()).add(place.bucket)
+    users = users_of_outlets(graph)
+    for stage in sorted(graph.stages, key=lambda each: (each.level, each.number)):
+        names = names_in_stage(graph, stage)
+        read_marks = _marks_where_read(stage, observed.progress)
+        used_by = users_of_operators(stage, users[stage.number])
+        for number, description in enumerate(stage.descriptions):
+            described = make_readable(description, names)
+            owner = query or (next(iter(used_by[number])) if len(used_by[number]) == 1 else None)
+            for bucket in sorted(buckets.get((stage.number, number), {NO_BUCKET})):
+                place = OperatorPlace(stage.number, number, bucket)
+                each = figures.get(place, OperatorFigures())
+                mark = read_marks[number] if read_marks else each.watermark
+                size = observed.sizes.get(place, NO_SIZE)
+                yield {
+                    "query": owner,
+                    "stage": stage.number,
+                    "operator": described,
+                    "bucket": None if bucket == NO_BUCKET else bucket,
+                    "rows_in": each.rows_in,
+                    "rows_out": each.rows_out,
+                    "selectivity": each.rows_out / each.rows_in if each.rows_in else None,
+                    "seconds": each.seconds,
+                    "state_rows": size.rows,
+                    "state_bytes": size.bytes,
+                    **_mark_columns(mark, observed.now),
+                }
+
+
+def _marks_where_read(stage: Stage, progress: Progress) -> list[int]:
+    """Return the output watermark of each operator of a stage that reads a stream; of other stages, nothing.
+
+    Such a stage runs where rows are, which may be many places, before the watermark of the step is known.
+    """
+    feed = stage.feeds[0]
+    if not isinstance(feed, FromStream):
+        return []
+    mark, marks = progress.watermarks.get(feed.stream, BEGINNING), []
+    for node in stage.nodes:
+        mark = node.operator.watermark_after(mark) if isinstance(node.operator, MovesTime) else mark
+        marks.append(mark)
+    return marks
+
+
+def _mark_columns(mark: int, now: int) -> dict[str, Any]:
+    known = BEGINNING < mark < FOREVER
+    return {"watermark": mark if known else None, "lag": (now - mark) / _SECOND if known else None}
+
+
+# ---- sources and steps
+
+
+def _source_row(stream: str, observed: Observed) -> dict[str, Any]:
+    figures = observed.progress.sources.get(stream)
+    return {
+        "source": stream,
+        "rows": 0 if figures is None else figures.rows,
+        "rows_per_s": 0.0 if figures is None else figures.rows_per_second(monotonic()),
+        **_mark_columns(observed.progress.watermarks.get(stream, BEGINNING), observed.now),
+    }
+
+
+def phase_rows(progress: Progress) -> Iterator[dict[str, Any]]:
+    """Yield the seconds of each phase: the sum of all steps, the last step, the median and the 99th percentile."""
+    recent = list(progress.recent_steps.copy())
+    for phase in StepPhases._fields:
+        seconds = [getattr(step.phases, phase) for step in recent]
+        yield {
+            "phase": phase,
+            "seconds": getattr(progress.phases, phase),
+            "last": seconds[-1] if seconds else None,
+            "p50": _quantile(seconds, 0.5),
+            "p99": _quantile(seconds, 0.99),
+        }
+
+
+def _quantile(numbers: Sequence[float], part: float) -> float | None:
+    """Return the smallest number that is not exceeded by this part of the numbers."""
+    ordered = sorted(numbers)
+    return ordered[max(0, -int(-part * len(ordered) // 1) - 1)] if ordered else None
+
+
+# ---- text
+
+
+def describe_metadata(operators: pa.Table) -> str:
+    """Return the table of operators as text, with aligned columns."""
+    rows = [tuple(map(_cell_text, row.values())) for row in operators.to_pylist()]
+    return "\n".join(align_rows([tuple(operators.column_names), *rows])) if rows else "no query runs"
+
+
+def _cell_text(cell: object) -> str:
+    match cell:
+        case None:
+            return ""
+        case float():
+            return f"{cell:.6f}".rstrip("0").rstrip(".")
+        case datetime():
+            return cell.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case _:
+            return str(cell)
+
+
+def explain_running(job: Job, observed: Observed, query: str) -> str:
+    """Show the stages of a query that runs, with figures, and the sources and steps of the run."""
+    part = part_of_query(job.graph, query)
+    figures = carry_figures(observed.progress.operators.copy(), job.graph, part)
+    stages = explain_stages(part, figures, observed.sizes)
+    run = _describe_run(collect_metadata(job, observed, query))
+    return "\n".join([f"query {query}", "", stages, "", "run", *(f"  {line}" for line in run)])
+
+
+def _describe_run(metadata: Metadata) -> list[str]:
+    return [*map(_describe_source, metadata.sources.to_pylist()), _describe_phases(metadata.phases.to_pylist())]
+
+
+def _describe_source(row: Mapping[str, Any]) -> str:
+    lag = "" if row["lag"] is None else f", lag {row['lag']:,.1f} s"
+    return f"{row['source']}: {row['rows']:,} rows, {row['rows_per_s']:,.0f} rows/s{lag}"
+
+
+def _describe_phases(rows: Iterable[Mapping[str, Any]]) -> str:
+    shown = (f"{row['phase']} {(row['p50'] or 0.0) * 1000:.1f} ms" for row in rows)
+    return f"median step: {', '.join(shown)}"
