@@ -13,7 +13,7 @@ from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.functions.aggregates import aggregate_named
 from tidegate.expressions.functions.resolve import function_names
 from tidegate.expressions.functions.user_registry import UserDefined
-from tidegate.schema import Domain, Schema
+from tidegate.schema import Domain, Field, Schema, Type
 from tidegate.time import TimeUnit
 from tidegate.values import value
 
@@ -126,6 +126,10 @@ class Catalog:
         return iter(self.streams.values())
 
 
+OP = "op"
+"""Column of a changelog that says what happens to a row: "+", it is valid from now on; "-", it no longer is."""
+
+
 @value
 class Query:
     """A named plan to run; `into` is the path for its results, if it declares one, and `reads` are its streams.
@@ -144,8 +148,15 @@ class Query:
     early: bool = False
     history: int | None = None
     """Of a materialized view: for how many microseconds its rows are kept after their end. None: it is not a view."""
+    is_changelog: bool = False
+    """Whether the query reports the changes of its relation, instead of rows with validities."""
     text: str = field(default="", compare=False)
     """The statement that defines the query."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns of the output, without times."""
+        return Schema((Field(OP, Type.STRING), *self.plan.schema)) if self.is_changelog else self.plan.schema
 
     @property
     def may_shed(self) -> bool:

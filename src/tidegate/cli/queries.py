@@ -30,7 +30,7 @@ from tidegate.runtime.compile import compile_queries, idle_shedding_warnings, pr
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, decode_shown
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.job import QueryState
-from tidegate.runtime.outputs import result_schema
+from tidegate.runtime.outputs import query_schema
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.session import Session
 from tidegate.time import TimeFormat
@@ -83,7 +83,7 @@ def run_queries(
         return 0
     _check_format(shown, out, program)
     printed = [] if out is not None else [q for q in program.queries if q.into is None]
-    schemas = {q.name: result_schema(q.plan.schema, times) for q in printed}
+    schemas = {q.name: query_schema(q, times) for q in printed}
     printer = Printer(shown.value, schemas, at_once=not once)
     with Session(**where) as session, StopSignals(session.kill) as signals:
         running = session.run(
@@ -199,7 +199,7 @@ def _check_format(shown: OutputFormat, out: str | None, program: Program) -> Non
     into_files = out is not None or all(q.into is not None for q in program.queries)
     if shown is OutputFormat.PARQUET and not into_files:
         raise QueryError("Q304", "parquet cannot be written to standard output", hint="add --out DIR")
-    printed = {q.plan.schema.names for q in program.queries if q.into is None}
+    printed = {q.schema.names for q in program.queries if q.into is None}
     if shown is OutputFormat.CSV and out is None and len(printed) > 1:
         message = "queries with different columns cannot share one CSV output"
         hint = "--out DIR writes each query to its own folder, --format jsonl names the query in every line"

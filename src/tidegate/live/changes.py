@@ -68,8 +68,8 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable)
 
 def _refuse_other_columns(live: LiveProgram, program: Program, altered: Query) -> None:
     known = next(q for q in (*program.queries, *live.queries()) if q.name == altered.name)
-    if altered.plan.schema != known.plan.schema:
-        columns = ", ".join(f"{each.name} {each.type.name}" for each in known.plan.schema)
+    if altered.schema != known.schema:
+        columns = ", ".join(f"{each.name} {each.type.name}" for each in known.schema)
         message = f"ALTER QUERY cannot change the columns of '{known.name}'"
         hint = f"its readers expect {columns}; or write DROP QUERY {known.name}, then CREATE QUERY"
         raise QueryError("Q318", message, altered.plan.span, hint=hint).with_text(program.text)

@@ -45,7 +45,7 @@ from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Job, Progress, QueryState
-from tidegate.runtime.outputs import dead_letter_schema, result_schema
+from tidegate.runtime.outputs import dead_letter_schema, query_schema
 from tidegate.runtime.state import StateSize, StateStore
 from tidegate.session import RuntimeName, Session
 from tidegate.time import EARLIEST
@@ -197,7 +197,7 @@ class LiveSession:
         return self._submit(read_states) if views else []
 
     def _open_feed(self, name: str) -> ResultFeed:
-        return self._add_feed(name, ResultFeed(result_schema(self._live.query(name).plan.schema)))
+        return self._add_feed(name, ResultFeed(query_schema(self._live.query(name))))
 
     def _add_feed(self, name: str, feed: ResultFeed) -> ResultFeed:
         self._feeds[name] = [*(each for each in self._feeds.get(name, ()) if not each.closed), feed]

@@ -17,7 +17,7 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
-from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
+from tidegate.runtime.compile import compile_phase, query_identity, report_changes, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
 from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import Job
@@ -73,7 +73,7 @@ class LiveProgram:
     def live_plan(self, phase: Phase) -> LivePlan:
         compiled = self.compiled[phase.number]
         return clipped_plan(
-            phase.number, compiled.physical, phase.begin, phase.end, phase.query, history=compiled.query.history
+            phase.number, compiled.physical, phase.begin, phase.end, replace(compiled.query, name=phase.query)
         )
 
     def stage_numbers(self) -> dict[StageKey, int]:
@@ -137,16 +137,16 @@ class LiveProgram:
         return {q.name: open_sink(q.into) for q in self.version.queries if q.into is not None and q.name in running}
 
 
-def clipped_plan(
-    number: int, physical: PhysicalPlan, begin: int, end: int, query: str, *, history: int | None = None
-) -> LivePlan:
-    """Return the plan of a phase, clipped to its interval; that of a view keeps its rows.
+def clipped_plan(number: int, physical: PhysicalPlan, begin: int, end: int, query: Query) -> LivePlan:
+    """Return the plan of a phase, clipped to its interval, with what keeps or reports its rows on top.
 
     A view need not be clipped: it answers for the instants of its phase only. So equal views share what they keep.
     """
-    if history is not None:
-        return LivePlan(f"phase {number}", query, Apply(ViewOperator(physical.schema, history), (physical,)))
-    return LivePlan(f"phase {number}", query, Apply(ClipOperator(physical.schema, begin, end), (physical,)))
+    if query.history is not None:
+        top = Apply(ViewOperator(physical.schema, query.history), (physical,))
+        return LivePlan(f"phase {number}", query.name, top)
+    clipped = Apply(ClipOperator(physical.schema, begin, end), (physical,))
+    return LivePlan(f"phase {number}", query.name, report_changes(query, clipped, end))
 
 
 def defined_queries(program: Program) -> tuple[Query, ...]:
@@ -160,7 +160,7 @@ def defined_queries(program: Program) -> tuple[Query, ...]:
 def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
     """Compile a query as a phase with a number."""
     compiled, used = compile_phase(program, query, table, number)
-    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name, history=query.history)
+    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query)
     parts = tuple(operators_with_state(compiled.physical))
     return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
 

@@ -26,11 +26,12 @@ from tidegate.optimizer.sharing import SubplanTable, share_subplans
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
-from tidegate.physical.common.plan import PhysicalPlan
+from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
 from tidegate.runtime.stage import StageGraph
+from tidegate.time import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,11 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
     plans = share_subplans([plan for plan, _ in optimized])
     compiled = tuple(
         CompiledQuery(
-            query, plan, rules, _lower_query(query, plan), _plain_join_reasons(plan, program.settings, query.shedding)
+            query,
+            plan,
+            rules,
+            report_changes(query, _lower_query(query, plan)),
+            _plain_join_reasons(plan, program.settings, query.shedding),
         )
         for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
     )
@@ -111,8 +116,17 @@ def _idle_warning(asking: str, idle: Sequence[CompiledQuery]) -> TidegateWarning
     return TidegateWarning("W201", message, idle[0].query.shedding.span, hint=hint)
 
 
+def report_changes(query: Query, plan: PhysicalPlan, end: int = FOREVER) -> PhysicalPlan:
+    """Return the plan with a changelog up to `end` on top, if the query reports one."""
+    if not query.is_changelog:
+        return plan
+    from tidegate.physical.relation.changes import ChangelogOperator
+
+    return Apply(ChangelogOperator(plan.schema, end), (plan,))
+
+
 def _lower_query(query: Query, plan: Plan) -> PhysicalPlan:
-    if query.is_view:
+    if query.is_view or query.is_changelog:
         return lower(plan, emit=Emit.SETTLED)
     return lower(plan, emit=Emit.EARLY if query.early else Emit.ENDED)
 
@@ -179,6 +193,7 @@ def _stream_identity(stream: SourceStream) -> list[object]:
 def query_identity(compiled: CompiledQuery) -> str:
     """Return a text of the plan with everything that its state depends on, including EMIT EARLY."""
     plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
+    early += ["EMIT CHANGES"] if compiled.query.is_changelog else []
     return "\n".join(
         [
             explain(plan),

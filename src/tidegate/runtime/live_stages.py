@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tidegate.errors import deep_recursion
 from tidegate.physical.common.operator import PartitionKeys
 from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.cut_stages import Fragment, StageCutter, StageKey, choose_key_positions
 from tidegate.runtime.stage import StageGraph
 from tidegate.values import value
@@ -51,18 +52,43 @@ def stage_keys(plan: LivePlan) -> tuple[StageKey, ...]:
     return tuple(keys)
 
 
+def _is_clip(plan: PhysicalPlan) -> bool:
+    return isinstance(plan, Apply) and isinstance(plan.operator, ClipOperator)
+
+
 class _LiveCutter(StageCutter):
     """Cutter for which every operator with state ends its stage."""
 
     def __init__(self, number_of: Callable[[StageKey], int]) -> None:
         super().__init__(frozenset())
         self.number_of = number_of
+        self.reader = ""
+        self.root: PhysicalPlan | None = None
+
+    def add_query(self, reader: str, query: str, plan: PhysicalPlan) -> None:
+        self.reader, self.root = reader, plan
+        super().add_query(reader, query, plan)
 
     def is_shared(self, plan: PhysicalPlan) -> bool:
         return isinstance(plan, Apply) and plan.operator.partition_keys is not None
 
     def number_stage(self, key: StageKey) -> int:
-        return self.number_of(key)
+        plan, position = key
+        return self.number_of((f"{self.reader} top", position) if self._is_top(plan) else key)
+
+    def fragments(self, plan: PhysicalPlan) -> list[Fragment]:
+        return (
+            [self.share_fragment(each, plan) for each in self.cut(plan)]
+            if self._is_top(plan)
+            else super().fragments(plan)
+        )
+
+    def _is_top(self, plan: PhysicalPlan | str) -> bool:
+        """Return whether a part is on top of the clip of a phase.
+
+        It is the phase's own, even if another phase has an equal one: intervals change. So the phase identifies it.
+        """
+        return plan is self.root and isinstance(plan, Apply) and any(map(_is_clip, plan.inputs))
 
     def key_positions(self, sides: list[list[Fragment]], keys: PartitionKeys) -> tuple[int, ...]:
         return choose_key_positions(sides, keys)

@@ -12,11 +12,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.physical.common.batch import VALID_FROM, VALID_TO, Batch, concat_columns
+from tidegate.catalog.catalog import OP, Query
+from tidegate.physical.common.batch import CHANGE, VALID_FROM, VALID_TO, Batch, concat_columns
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.job import DEAD_LETTERS
-from tidegate.schema import Schema, Type
+from tidegate.schema import Type
 from tidegate.time import BEGINNING, EARLIEST, FOREVER, TimeFormat
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -37,6 +38,8 @@ def output_rows(outbox: Outbox, times: TimeFormat) -> Iterator[tuple[str, pa.Rec
 def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
     """Convert elements to rows with valid_from, valid_to and the columns of the query.
 
+    Rows of a changelog have op and valid_from instead.
+
     Examples
     --------
     >>> import numpy as np
@@ -47,9 +50,14 @@ def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
     """
     # No input row starts at or before EARLIEST: such a start means "no beginning", even if a granularity rounded it up.
     start = pa.array(batch.start, mask=batch.start <= EARLIEST)
-    end = pa.array(batch.end, mask=batch.end >= FOREVER)
-    arrays = [start, end, *batch.columns.columns]
-    schema = _output_schema([*_VALIDITY, *batch.columns.schema], times)
+    if batch.columns.schema.names[:1] == [CHANGE]:
+        change, *columns = batch.columns.columns
+        arrays = [change, start, *columns]
+        schema = _output_schema([_OP, _VALIDITY[0], *list(batch.columns.schema)[1:]], times)
+    else:
+        end = pa.array(batch.end, mask=batch.end >= FOREVER)
+        arrays = [start, end, *batch.columns.columns]
+        schema = _output_schema([*_VALIDITY, *batch.columns.schema], times)
     return pa.RecordBatch.from_arrays([a.cast(t) for a, t in zip(arrays, schema.types, strict=True)], schema=schema)
 
 
@@ -65,11 +73,13 @@ def merge_by_output(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[t
 def sort_by_time(rows: Rows) -> Rows:
     """Sort rows by valid_from, then valid_to. NULL sorts first in valid_from and last in valid_to.
 
-    Rows without these columns are returned unchanged.
+    Rows without these columns are returned unchanged. Changes of one instant stay in their order.
     """
     if VALID_FROM not in rows.schema.names:
         return rows
     start = rows.column(VALID_FROM).cast(pa.int64()).fill_null(BEGINNING).to_numpy()
+    if VALID_TO not in rows.schema.names:
+        return rows.take(pa.array(np.argsort(start, kind="stable"))) if (start[1:] < start[:-1]).any() else rows
     end = rows.column(VALID_TO).cast(pa.int64()).fill_null(FOREVER).to_numpy()
     later, same = start[1:] > start[:-1], start[1:] == start[:-1]
     if (later | (same & (end[1:] >= end[:-1]))).all():
@@ -77,9 +87,10 @@ def sort_by_time(rows: Rows) -> Rows:
     return rows.take(pa.array(np.lexsort((end, start))))
 
 
-def result_schema(schema: Schema, times: TimeFormat = "iso") -> pa.Schema:
+def query_schema(query: Query, times: TimeFormat = "iso") -> pa.Schema:
     """Return the schema of the output rows of a query."""
-    return _output_schema([*_VALIDITY, *schema.arrow], times)
+    columns = list(query.plan.schema.arrow)
+    return _output_schema([_OP, _VALIDITY[0], *columns] if query.is_changelog else [*_VALIDITY, *columns], times)
 
 
 def dead_letter_schema(times: TimeFormat = "iso") -> pa.Schema:
@@ -87,6 +98,7 @@ def dead_letter_schema(times: TimeFormat = "iso") -> pa.Schema:
     return _output_schema(_DEAD_LETTER, times)
 
 
+_OP = pa.field(OP, pa.string())
 _VALIDITY = (pa.field(VALID_FROM, Type.TIMESTAMP.arrow), pa.field(VALID_TO, Type.TIMESTAMP.arrow))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidegate.catalog.catalog import Query
 from tidegate.runtime.job import DEAD_LETTERS
-from tidegate.runtime.outputs import dead_letter_schema, result_schema
+from tidegate.runtime.outputs import dead_letter_schema, query_schema
 from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA
-from tidegate.schema import Schema
 from tidegate.time import TimeFormat
 
 
@@ -21,8 +21,8 @@ class Results:
     def add(self, name: str, rows: pa.RecordBatch) -> None:
         self.batches.setdefault(name, []).append(rows)
 
-    def table(self, name: str, schema: Schema) -> pa.Table:
-        return pa.Table.from_batches(self.batches.get(name, []), schema=result_schema(schema, self.times))
+    def table(self, query: Query) -> pa.Table:
+        return pa.Table.from_batches(self.batches.get(query.name, []), schema=query_schema(query, self.times))
 
     def shedding_table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches.get(SHEDDING, []), schema=SHEDDING_SCHEMA)

@@ -88,10 +88,10 @@ class RunningQuery:
         return self._run.metadata(None if name is None else self._find_query(name).name)
 
     def results(self, name: str | None = None, *, partial: bool = False) -> pa.Table:
-        """Return the result rows so far, with ``valid_from`` and ``valid_to``."""
+        """Return the result rows so far, with ``valid_from`` and ``valid_to``, or of a changelog with ``op``."""
         query = self._find_query(name)
         self._ensure_readable(partial=partial)
-        return self._results.table(query.name, query.plan.schema)
+        return self._results.table(query)
 
     def dead_letters(self, *, partial: bool = False) -> pa.Table:
         """Return the rows that could not be processed, each with the reason."""

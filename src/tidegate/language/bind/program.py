@@ -247,6 +247,9 @@ def _query_change(
         case syntax.AlterStatement(query=query, span=span):
             altered = standalone_query(found.name, query, around, into=found.into)
             return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
+        case syntax.PauseStatement() if found.is_changelog:
+            message = "a query with EMIT CHANGES cannot be paused: what its readers keep would become wrong"
+            raise QueryError("Q318", message, statement.span, hint=f"write DROP QUERY {found.name}")
         case syntax.PauseStatement():
             return PauseQuery(found.name)
         case syntax.ResumeStatement():

@@ -7,13 +7,14 @@ from dataclasses import replace
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import Shedding
-from tidegate.catalog.catalog import Query
+from tidegate.catalog.catalog import OP, Query
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
 from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.names import is_same_name
 from tidegate.language.bind.plan_limits import refuse_too_large
 from tidegate.language.bind.query.select import bind_query
-from tidegate.language.bind.shedding.statement import early_clause, query_shedding, without_run_clauses
+from tidegate.language.bind.shedding.statement import changes_clause, early_clause, query_shedding, without_run_clauses
 from tidegate.language.syntax import AnyAlert
 
 _RESERVED = ("valid_from", "valid_to")
@@ -23,7 +24,15 @@ def standalone_query(name: str, query: syntax.Query, around: BindContext, *, int
     """Return a query that runs by itself."""
     plan = bind_plan(without_run_clauses(query), around)
     made = make_query(name, plan, streams_of_query(query), query_shedding(query, around), into=into)
-    return replace(made, early=early_clause(query) is not None)
+    if (place := changes_clause(query)) is not None:
+        _refuse_op(plan, place)
+    return replace(made, early=early_clause(query) is not None, is_changelog=place is not None)
+
+
+def _refuse_op(plan: Plan, place: Span) -> None:
+    if any(is_same_name(name, OP) for name in plan.schema.names):
+        message = f"a query with EMIT CHANGES cannot have a column '{OP}'"
+        raise QueryError("Q112", message, place, hint=f"'{OP}' says what changes; give the column an alias")
 
 
 def bind_plan(query: syntax.Query, around: BindContext) -> Plan:

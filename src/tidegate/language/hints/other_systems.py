@@ -274,11 +274,6 @@ CLAUSES = (
     _clause("{words}", r"(?P<words>row|struct)\s*[<(]", "declare a column for each field"),
     # ---- queries
     _clause(
-        "EMIT CHANGES",
-        r"(?P<words>emit changes)\b",
-        "write EMIT EARLY; without it, a value is reported once, when its end is known",
-    ),
-    _clause(
         "{words}",
         r"(?P<words>emit (on window close|final))\b",
         "remove it: a value is reported once, when its end is known",

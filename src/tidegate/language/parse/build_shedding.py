@@ -7,6 +7,7 @@ from typing import Any
 from lark import Token, v_args
 from lark.tree import Meta
 
+from tidegate.errors import QueryError
 from tidegate.language import syntax
 from tidegate.language.parse.build_clauses import CreateClause, contents_by_keywords
 from tidegate.language.parse.build_expressions import span_of
@@ -20,13 +21,20 @@ class SheddingBuilder(WindowBuilder):
 
     def query_with_options(self, meta: Meta, query: Query, *clauses: CreateClause) -> Query:
         said = contents_by_keywords(clauses)
-        return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), said.get("EMIT EARLY"))
+        early, changes = said.get("EMIT EARLY"), said.get("EMIT CHANGES")
+        if early is not None and changes is not None:
+            hint = "remove EMIT EARLY: changes are reported as soon as they are known"
+            raise QueryError("Q126", "a query has either EMIT EARLY or EMIT CHANGES", early, hint=hint)
+        return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), early, changes)
 
     def with_clause(self, meta: Meta, options: syntax.QueryOptions) -> CreateClause:
         return CreateClause("WITH", options, span_of(meta))
 
     def emit_early(self, meta: Meta, words: Token) -> CreateClause:
         return CreateClause("EMIT EARLY", span_of(meta), span_of(meta))
+
+    def emit_changes(self, meta: Meta, words: Token) -> CreateClause:
+        return CreateClause("EMIT CHANGES", span_of(meta), span_of(meta))
 
     def query_options(self, meta: Meta, *given: syntax.QueryOption) -> syntax.QueryOptions:
         return syntax.QueryOptions(given, span_of(meta))

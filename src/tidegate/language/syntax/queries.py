@@ -188,13 +188,14 @@ class WithQuery:
 class QueryWithOptions:
     """A query with clauses on how it runs, which only a statement that runs may have.
 
-    `early` is the position of EMIT EARLY.
+    `early` is the position of EMIT EARLY, `changes` that of EMIT CHANGES.
     """
 
     query: Query
     options: QueryOptions | None
     span: Span
     early: Span | None = None
+    changes: Span | None = None
 
 
 Query = Select | UnionAll | SetQuery | OrderedQuery | ChangesOf | WithQuery | QueryWithOptions

@@ -18,6 +18,9 @@ Times = Ints
 
 VALID_FROM, VALID_TO = "valid_from", "valid_to"
 
+CHANGE = "changelog:op"
+"""First column of a changelog. No column of a query has this name."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:

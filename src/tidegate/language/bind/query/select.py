@@ -60,7 +60,7 @@ def bind_query(query: syntax.Query, around: BindContext) -> Plan:
         case syntax.WithQuery():
             return bind_query(query.query, bind_definitions(query, around))
         case syntax.QueryWithOptions(options=options):
-            what, place = ("EMIT EARLY", query.early) if options is None else ("WITH (…)", options.span)
+            what, place = ("EMIT", query.early or query.changes) if options is None else ("WITH (…)", options.span)
             hint = "write it at the end of the whole statement"
             raise QueryError("Q126", f"{what} is not allowed after a part of a query", place or query.span, hint=hint)
         case syntax.Select():

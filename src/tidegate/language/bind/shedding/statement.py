@@ -27,6 +27,11 @@ def early_clause(query: syntax.Query) -> Span | None:
     return query.early if isinstance(query, syntax.QueryWithOptions) else None
 
 
+def changes_clause(query: syntax.Query) -> Span | None:
+    """Return the position of EMIT CHANGES in a query; None if it has none."""
+    return query.changes if isinstance(query, syntax.QueryWithOptions) else None
+
+
 def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
     """Return the shedding of a query that runs."""
     options = query.options if isinstance(query, syntax.QueryWithOptions) else None
@@ -42,8 +47,11 @@ def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
 
 
 def refuse_in_derived(statement: syntax.CreateDerived) -> None:
-    """Refuse WITH (…) and UTILITY BY of a stream that does not run by itself."""
+    """Refuse WITH (…), EMIT CHANGES and UTILITY BY of a stream that does not run by itself."""
     query, name = statement.query, statement.name.text
+    if (changes := changes_clause(query)) is not None:
+        message = "a derived stream has no EMIT CHANGES: it runs as part of the query that reads it"
+        raise QueryError("Q126", message, changes, hint=f"write it after the query that reads {name}")
     if isinstance(query, syntax.QueryWithOptions) and query.options is not None:
         message = "a derived stream has no WITH (…): it runs as part of the query that reads it"
         hint = f"write it after the query that reads {name}"
