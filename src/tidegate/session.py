@@ -163,7 +163,7 @@ class Session(Registration):
         self._check_open()
         program = bind(text, self.catalog, self._running_queries())
         # A derived stream runs only when a query reads it; an alert runs at once.
-        asked = tuple(q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
+        asked = tuple(q for q in program.queries if q.is_derived or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
         running = self.run(
             program, once=once, checkpoint=checkpoint, out=out, format=format, on_rows=on_rows, times=times

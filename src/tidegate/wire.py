@@ -98,6 +98,7 @@ def answer_to_json(answer: Answer, *, arrow: bool = False) -> Json:
     if answer.query is not None:
         content |= {"query": answer.query, "exact_from": answer.exact_from}
     if answer.table is not None:
+        content |= {} if answer.instant is None else {"instant": answer.instant}
         content["table"] = _table_to_base64(answer.table) if arrow else table_to_json(answer.table)
     if answer.warnings:
         content["warnings"] = [warning_to_json(each) for each in answer.warnings]
@@ -113,6 +114,7 @@ def answer_from_json(content: Mapping[str, Any], text: str) -> Answer:
         content.get("exact_from"),
         None if table is None else _table_from_base64(table),
         tuple(warning_from_json(each, text) for each in content.get("warnings", ())),
+        content.get("instant"),
     )
 
 

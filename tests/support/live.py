@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
-from tidegate.live.answers import Answer
 from tidegate.live.session import LiveSession
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
+from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.time import BEGINNING, FOREVER
 
+T = TypeVar("T")
 Row = tuple[int, int, tuple[object, ...]]
 
 
@@ -63,10 +65,12 @@ class SteppedSession(LiveSession):
             forgotten=self._live.version.forgotten,
         )
 
-    def _submit(self, change: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+    def _submit(self, change: Callable[[], T]) -> T:
         return change()
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
+        if name == DEAD_LETTERS:
+            return
         start = rows.column(0).cast(pa.int64()).fill_null(BEGINNING).to_pylist()
         end = rows.column(1).cast(pa.int64()).fill_null(FOREVER).to_pylist()
         values = zip(*(column.to_pylist() for column in rows.columns[2:]), strict=True)

@@ -70,13 +70,14 @@ class DerivedStream:
     """A stream defined by a named query: its elements are the output of the query.
 
     `reads` has the streams that the query names, in lower case. The alarms of an alert are a derived
-    stream, too; an alert runs even if no query reads it.
+    stream, too; an alert runs even if no query reads it, and so does a materialized view.
     """
 
     name: str
     plan: Plan
     reads: frozenset[str] = frozenset()
     is_alert: bool = False
+    is_view: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -141,12 +142,23 @@ class Query:
     notify: str | None = None
     shedding: Shedding = NO_SHEDDING
     early: bool = False
+    history: int | None = None
+    """Of a materialized view: for how many microseconds its rows are kept after their end. None: it is not a view."""
     text: str = field(default="", compare=False)
     """The statement that defines the query."""
 
     @property
     def may_shed(self) -> bool:
         return self.shedding.policy is not Policy.OFF
+
+    @property
+    def is_view(self) -> bool:
+        return self.history is not None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the query is in the catalog, too, and runs even if no other query reads it."""
+        return self.is_alert or self.is_view
 
 
 @value
@@ -161,6 +173,13 @@ class ShowTables:
     """SHOW TABLES, with the tables known at this point of the text."""
 
     tables: tuple[SourceStream, ...]
+
+
+@value
+class ShowViews:
+    """SHOW VIEWS, with the materialized views known at this point of the text."""
+
+    views: tuple[DerivedStream, ...]
 
 
 @value
@@ -211,6 +230,20 @@ class Explain:
 
     query: Query
     analyze: bool = False
+    views: tuple[str, ...] | None = None
+    """Of a snapshot query: the views that it reads. None: the query would be registered."""
+
+
+@value
+class SnapshotQuery:
+    """A query that is answered at once, over materialized views and tables as they are at one instant.
+
+    For its plan, views are tables: `catalog` has them as such.
+    """
+
+    query: Query
+    views: tuple[str, ...]
+    catalog: Catalog
 
 
 @value
@@ -222,7 +255,7 @@ class ExplainRunning:
 
 @value
 class DropQuery:
-    """DROP QUERY or DROP ALERT of a query that is not in this text; the session that runs the query stops it."""
+    """DROP QUERY, ALERT or VIEW of a query that is not in this text; the session that runs the query stops it."""
 
     name: str
 
@@ -254,6 +287,7 @@ QueryChange = AlterQuery | PauseQuery | ResumeQuery
 Command = (
     ShowStreams
     | ShowTables
+    | ShowViews
     | ShowQueries
     | ShowAlerts
     | ShowConstraints
@@ -261,6 +295,7 @@ Command = (
     | ShowMetadata
     | Describe
     | Explain
+    | SnapshotQuery
     | ExplainRunning
     | DropQuery
     | QueryChange

@@ -15,6 +15,7 @@ from tidegate.catalog.catalog import (
     ShowShedding,
     ShowStreams,
     ShowTables,
+    ShowViews,
     SourceStream,
     Stream,
 )
@@ -24,7 +25,9 @@ from tidegate.catalog.shedding import COLUMNS as SHEDDING_COLUMNS
 from tidegate.catalog.shedding import SheddingSummary, shedding_rows
 from tidegate.schema import Schema
 
-AnswerableCommand = ShowStreams | ShowTables | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
+AnswerableCommand = (
+    ShowStreams | ShowTables | ShowViews | ShowQueries | ShowAlerts | ShowConstraints | ShowShedding | Describe
+)
 """Commands that carry everything needed for the answer."""
 
 
@@ -47,6 +50,8 @@ def answer(
             return _list_schemas(((s.name, s.schema) for s in streams), "there are no streams")
         case ShowTables(tables=tables):
             return _list_schemas(((t.name, t.schema) for t in tables), "there are no tables")
+        case ShowViews(views=views):
+            return _list_schemas(((v.name, v.schema) for v in views), "there are no views")
         case ShowQueries(queries=queries):
             return _list_schemas(((q.name, q.plan.schema) for q in queries), "there are no queries")
         case ShowAlerts(alerts=alerts):

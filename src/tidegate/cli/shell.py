@@ -65,8 +65,14 @@ class Shell:
         return True
 
     def _select(self, text: str) -> None:
-        """Register a query, show its results until Ctrl-C or its end, then drop it."""
-        query = self._session.follow(text)
+        """Register a query, show its results until Ctrl-C or its end, then drop it; show a snapshot at once."""
+        try:
+            query = self._session.follow(text)
+        except QueryError as error:
+            if error.code != "Q324":
+                raise
+            self._print_tables(self._session.execute(text))
+            return
         _print_messages(query.feed.answers)
         if self._follow(query):
             query.stop()
@@ -99,7 +105,10 @@ class Shell:
 
     def _print_tables(self, answers: tuple[Answer, ...]) -> None:
         for answer in answers:
-            print(answer.message if answer.table is None else _table_text(answer.table))
+            if answer.table is not None:
+                print(_table_text(answer.table))
+            if answer.table is None or _is_snapshot(answer):
+                print(answer.message)
         sys.stdout.flush()
 
 
@@ -143,6 +152,11 @@ def is_complete(text: str) -> bool:
 def _print_messages(answers: tuple[Answer, ...]) -> None:
     for answer in answers:
         print(answer.message, file=sys.stderr)
+
+
+def _is_snapshot(answer: Answer) -> bool:
+    """Return whether the message of an answer with a table says more than the table."""
+    return answer.instant is not None
 
 
 def _table_text(table: pa.Table) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.client.feed import RemoteFeed
 from tidegate.client.http import ServiceAddress
 from tidegate.errors import DataError
-from tidegate.live.answers import Answer, QueryStatus
+from tidegate.live.answers import Answer, QueryStatus, snapshot_table
 from tidegate.runtime.figures import Metadata
 from tidegate.wire import answer_from_json, metadata_from_json, status_from_json
 
@@ -59,6 +59,15 @@ class RemoteSession:
         _warn(feed.answers)
         name = next(answer.query for answer in reversed(feed.answers) if answer.query is not None)
         return RemoteQuery(self, name, feed)
+
+    def snapshot(self, text: str) -> pa.Table:
+        """Return the rows of a query over materialized views and tables, as they are now.
+
+        The metadata of the table's schema has the `instant`, in microseconds, if the rows depend on one.
+        """
+        answers = self.execute(text)
+        _warn(answers)
+        return snapshot_table(answers)
 
     def ask(self, text: str) -> str:
         """Return the answers to SHOW, DESCRIBE and EXPLAIN as text."""

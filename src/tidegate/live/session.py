@@ -10,23 +10,33 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
-from tidegate.catalog.catalog import AlterQuery, DropQuery, PauseQuery, Program, ResumeQuery, SourceStream
+from tidegate.catalog.catalog import (
+    AlterQuery,
+    DropQuery,
+    PauseQuery,
+    Program,
+    ResumeQuery,
+    SnapshotQuery,
+    SourceStream,
+)
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import QueryError, suggest_name
+from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.program import bind
-from tidegate.live.answers import Answer, QueryStatus
+from tidegate.live.answers import Answer, QueryStatus, snapshot_table
 from tidegate.live.changes import Prepared, apply_change, end_phases, find_query, prepare
 from tidegate.live.exactness import streams_read
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.paths import refuse_outside
 from tidegate.live.program import LiveQuery, ProgramVersion
 from tidegate.live.show import answer_command
+from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram, recover_program
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.codec import from_json, to_json
@@ -45,7 +55,9 @@ if TYPE_CHECKING:
 
     from tidegate.runtime.spark.live_runner import LiveSparkRun
 
-_CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery)
+_CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, SnapshotQuery)
+T = TypeVar("T")
+
 _SECONDS_BETWEEN_LOOKS = 0.5
 """Interval at which a statement that waits for the run looks whether the run has failed."""
 
@@ -116,19 +128,25 @@ class LiveSession:
             self._check_running()
             live = self._live
             program = bind(text, live.catalog, live.queries(), live=True)
+            snapshots = [c for c in program.commands if isinstance(c, SnapshotQuery)]
+            if opened is not None and snapshots:
+                message = "a query over materialized views is answered at once, and cannot be followed"
+                raise QueryError("Q324", message, hint="follow CREATE QUERY name AS SELECT …")
             if opened is not None and len(program.queries) != 1:
                 message = f"the statements register {len(program.queries)} queries; only one can be followed"
                 raise QueryError("Q322", message, hint="run the other statements before")
             self._refuse_paths(program)
             try:
                 prepared = prepare(live, text, program, self._table)
+                # Before the changes: a text that fails changes nothing.
+                answered = [answer_snapshot(each, self._view_states(each.views), text) for each in snapshots]
                 changes = self._apply(prepared, opened)
             finally:
                 self._table.forget([n for n in self._table.owners() if n not in self._live.compiled])
             asked = [c for c in program.commands if not isinstance(c, _CHANGES)]
             shown = [answer_command(c, self._live, program, self._table, self._run) for c in asked]
         defined = _definition_answers(live, program)
-        answers = (*defined, *changes, *shown)
+        answers = (*defined, *changes, *answered, *shown)
         if program.warnings and answers:
             answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
         return answers
@@ -149,7 +167,11 @@ class LiveSession:
             if name == DEAD_LETTERS:
                 feed = ResultFeed(dead_letter_schema())
             else:
-                return self._open_feed(self._find_query(name).name)
+                query = self._find_query(name)
+                if self._live.query(query.name).is_view:
+                    hint = "ask it with SELECT, or follow CREATE QUERY name AS SELECT … over it"
+                    raise QueryError("Q324", f"'{query.name}' is a materialized view: it reports no results", hint=hint)
+                return self._open_feed(query.name)
             return self._add_feed(name, feed)
 
     def _find_query(self, name: str) -> LiveQuery:
@@ -157,6 +179,22 @@ class LiveSession:
         if (query := find_query(queries, name)) is None:
             raise QueryError("Q301", f"there is no query '{name}'", hint=suggest_name(name, [q.name for q in queries]))
         return query
+
+    def snapshot(self, text: str) -> pa.Table:
+        """Return the rows of a query over materialized views and tables, as they are now.
+
+        The metadata of the table's schema has the `instant`, in microseconds, if the rows depend on one.
+        """
+        return snapshot_table(self.execute(text))
+
+    def _view_states(self, views: Sequence[str]) -> list[ViewState]:
+        """Return what views keep, all of them between the same two steps."""
+        stages = [view_stage(self._live, view) for view in views]
+
+        def read_states() -> list[ViewState]:
+            return [view_state(self._live, phase, self._run.stage_states(number)) for phase, number in stages]
+
+        return self._submit(read_states) if views else []
 
     def _open_feed(self, name: str) -> ResultFeed:
         return self._add_feed(name, ResultFeed(result_schema(self._live.query(name).plan.schema)))
@@ -285,7 +323,7 @@ class LiveSession:
             finally:
                 self._changing.release()
 
-    def _submit(self, change: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+    def _submit(self, change: Callable[[], T]) -> T:
         """Run a change between two steps, and wait for it."""
         future: Future[object] = Future()
         self._queue.append((change, future))
@@ -381,10 +419,6 @@ def _definition_answers(live: LiveProgram, program: Program) -> tuple[Answer, ..
     before, after = live.catalog.streams, program.catalog.streams
     created = [after[key] for key in after if before.get(key) is not after[key]]
     return (
-        *(Answer(f"created {_kind_text(each)} {each.name}") for each in created),
-        *(Answer(f"dropped {_kind_text(before[key])} {before[key].name}") for key in before if key not in after),
+        *(Answer(f"created {kind_of(each)} {each.name}") for each in created),
+        *(Answer(f"dropped {kind_of(before[key])} {before[key].name}") for key in before if key not in after),
     )
-
-
-def _kind_text(stream: object) -> str:
-    return "table" if isinstance(stream, SourceStream) and stream.is_table else "stream"

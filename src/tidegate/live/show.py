@@ -44,7 +44,9 @@ def _answer_lines(
             runs=session.about_runs(),
         )
     lines = text.splitlines()
-    if isinstance(command, Explain):
+    if isinstance(command, Explain) and command.views is not None:
+        lines[:0] = [*_describe_snapshot(command.views), ""]
+    elif isinstance(command, Explain):
         lines += ["", "live graph", *(f"  {line}" for line in _describe_sharing(command.query, live, program, table))]
     return lines
 
@@ -65,6 +67,12 @@ def _show_queries(live: LiveProgram) -> Answer:
         }
     )
     return Answer(f"{len(queries)} queries", table=table)
+
+
+def _describe_snapshot(views: tuple[str, ...]) -> list[str]:
+    kept = ", ".join(views)
+    read = f"what {kept} keep at their common instant" if views[1:] else f"what {kept} keeps at its instant"
+    return ["snapshot query: answered at once, and not registered", f"  reads {read if views else 'tables'}"]
 
 
 def _describe_sharing(query: Query, live: LiveProgram, program: Program, table: SubplanTable) -> list[str]:

@@ -15,6 +15,7 @@ from tidegate.live.exactness import operators_with_state, settling_margin, strea
 from tidegate.live.program import RUNNING, Phase, ProgramText, ProgramVersion
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.compile import compile_phase, query_identity, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
@@ -71,7 +72,9 @@ class LiveProgram:
 
     def live_plan(self, phase: Phase) -> LivePlan:
         compiled = self.compiled[phase.number]
-        return clipped_plan(phase.number, compiled.physical, phase.begin, phase.end, phase.query)
+        return clipped_plan(
+            phase.number, compiled.physical, phase.begin, phase.end, phase.query, compiled.query.history
+        )
 
     def stage_numbers(self) -> dict[StageKey, int]:
         """Return the numbers of the stages that run."""
@@ -134,23 +137,30 @@ class LiveProgram:
         return {q.name: open_sink(q.into) for q in self.version.queries if q.into is not None and q.name in running}
 
 
-def clipped_plan(number: int, physical: PhysicalPlan, begin: int, end: int, query: str) -> LivePlan:
-    """Return the plan of a phase, clipped to its interval."""
+def clipped_plan(
+    number: int, physical: PhysicalPlan, begin: int, end: int, query: str, history: int | None = None
+) -> LivePlan:
+    """Return the plan of a phase, clipped to its interval; that of a view keeps its rows.
+
+    A view need not be clipped: it answers for the instants of its phase only. So equal views share what they keep.
+    """
+    if history is not None:
+        return LivePlan(f"phase {number}", query, Apply(ViewOperator(physical.schema, history), (physical,)))
     return LivePlan(f"phase {number}", query, Apply(ClipOperator(physical.schema, begin, end), (physical,)))
 
 
 def defined_queries(program: Program) -> tuple[Query, ...]:
     """Return the queries that a text defines: those that run, and those that others become."""
     altered = (command.query for command in program.commands if isinstance(command, AlterQuery))
-    # A derived stream runs only when a query reads it; an alert runs at once.
-    asked = (q for q in program.queries if q.is_alert or program.catalog.find(q.name) is None)
+    # A derived stream runs only when a query reads it; an alert and a view run at once.
+    asked = (q for q in program.queries if q.is_derived or program.catalog.find(q.name) is None)
     return (*asked, *altered)
 
 
 def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
     """Compile a query as a phase with a number."""
     compiled, used = compile_phase(program, query, table, number)
-    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name)
+    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name, query.history)
     parts = tuple(operators_with_state(compiled.physical))
     return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
 

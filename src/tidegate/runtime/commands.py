@@ -18,6 +18,7 @@ from tidegate.catalog.catalog import (
     ShowConstraints,
     ShowMetadata,
     ShowShedding,
+    SnapshotQuery,
     SourceStream,
 )
 from tidegate.catalog.constraints import ConstraintFinding
@@ -90,7 +91,7 @@ def answer_commands(
                 answers.append(runs.explain_running(name))
             case ShowMetadata(query=name):
                 answers.append(runs.describe_metadata(name))
-            case DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
+            case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
                 pass
             case _:
                 answers.append(answer(command, found, shed))

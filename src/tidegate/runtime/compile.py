@@ -112,6 +112,8 @@ def _idle_warning(asking: str, idle: Sequence[CompiledQuery]) -> TidegateWarning
 
 
 def _lower_query(query: Query, plan: Plan) -> PhysicalPlan:
+    if query.is_view:
+        return lower(plan, emit=Emit.SETTLED)
     return lower(plan, emit=Emit.EARLY if query.early else Emit.ENDED)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from tidegate.physical.common.operator import Chunks
 from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import records_of_stages
@@ -44,6 +45,10 @@ class LiveRun(Protocol):
 
         `queries` are all queries that are registered. `forgotten` are streams that were dropped.
         """
+        ...
+
+    def stage_states(self, number: int) -> list[Chunks]:
+        """Return the state of a stage in all buckets, between two steps; only the thread of the run calls it."""
         ...
 
     def wake(self) -> None:

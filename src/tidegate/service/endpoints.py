@@ -159,14 +159,19 @@ class Endpoints:
         raise Refusal(503, error)
 
 
+_KINDS = {"ALERT": "ALERT", "ALERTS": "ALERT", "MATERIALIZED": "VIEW"}
+"""Kinds of objects other than queries, by the second words of the statements that create them."""
+
+
 def drop_statement(status: QueryStatus) -> str:
-    """Return the statement that drops a query or an alert.
+    """Return the statement that drops a query, an alert or a view.
 
     Examples
     --------
     >>> drop_statement(QueryStatus('a"b', "SELECT 1", "running", None, 0))
     'DROP QUERY "a""b"'
     """
-    is_alert = status.text.upper().split()[:2] == ["CREATE", "ALERT"]
+    first, second = [*status.text.upper().split(), "", ""][:2]
+    kind = _KINDS.get(second, "QUERY") if first == "CREATE" else "QUERY"
     quoted = status.name.replace('"', '""')
-    return f'DROP {"ALERT" if is_alert else "QUERY"} "{quoted}"'
+    return f'DROP {kind} "{quoted}"'

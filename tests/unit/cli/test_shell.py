@@ -185,3 +185,18 @@ def test_a_history_that_cannot_be_written_is_kept_in_memory(tmp_path, monkeypatc
     (tmp_path / "tidegate").write_text("a file in place of the folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert type(_open_history()).__name__ == "InMemoryHistory"
+
+
+def test_a_select_over_a_view_is_shown_at_once(service: Served, tmp_path):
+    service.sql(service.define_readings())
+    service.sql("CREATE MATERIALIZED VIEW top AS SELECT MAX(value) AS top FROM reading WINDOW(RANGE 1 HOUR)")
+    service.write(1, (1, 5.0), (2, 7.0), (3, 1.0))
+    while not service.live.snapshot("SELECT top FROM top").num_rows:
+        pass
+    with terminal(service, str(tmp_path)) as shell:
+        shell.expect("tidegate>")
+        shell.type("SELECT top FROM top;\r")
+        shell.expect(r"7\.0")
+        shell.expect("1 rows at 1970-01-01T00:00:00.000002Z")
+        shell.expect("tidegate>")
+    assert [each.name for each in service.live.queries()] == ["top"]

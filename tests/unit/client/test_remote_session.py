@@ -156,3 +156,16 @@ def test_dropped_rows_are_counted(service, session):
     query = session.query("query_1")
     assert sum(rows.num_rows for rows in query) == 1
     assert query.feed.dropped == 2
+
+
+def test_a_view_is_read_at_once(service, session):
+    session.sql(service.define_readings())
+    session.sql("CREATE MATERIALIZED VIEW top AS SELECT MAX(value) AS top FROM reading WINDOW(RANGE 1 HOUR)")
+    service.write(1, (1, 5.0), (2, 7.0), (3, 1.0))
+    while (table := session.snapshot("SELECT top FROM top")).num_rows == 0:
+        pass
+    assert (table.to_pydict(), table.schema.metadata) == ({"top": [7.0]}, {b"instant": b"2"})
+    (answer,) = service.sql("SELECT top FROM top").json["answers"]
+    assert (answer["instant"], answer["table"]["rows"]) == (2, [{"top": 7.0}])
+    session.query("top").stop()
+    assert session.queries() == ()

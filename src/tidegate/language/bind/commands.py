@@ -19,6 +19,7 @@ from tidegate.catalog.catalog import (
     ShowShedding,
     ShowStreams,
     ShowTables,
+    ShowViews,
     SourceStream,
 )
 from tidegate.errors import QueryError, suggest_name
@@ -58,8 +59,10 @@ def _bind_show(kind: ObjectKind, catalog: Catalog, queries: Sequence[Query]) -> 
         case ObjectKind.TABLE:
             tables = (s for s in catalog if isinstance(s, SourceStream) and s.validity is Validity.RELATION)
             return ShowTables(tuple(tables))
+        case ObjectKind.VIEW:
+            return ShowViews(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_view))
         case ObjectKind.QUERY:
-            return ShowQueries(tuple(q for q in queries if not q.is_alert))
+            return ShowQueries(tuple(q for q in queries if not q.is_derived))
         case ObjectKind.ALERT:
             return ShowAlerts(tuple(s for s in catalog if isinstance(s, DerivedStream) and s.is_alert))
         case ObjectKind.CONSTRAINT:

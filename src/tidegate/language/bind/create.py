@@ -50,6 +50,8 @@ def kind_of(stream: object) -> str:
             return "table"
         case DerivedStream(is_alert=True):
             return "alert"
+        case DerivedStream(is_view=True):
+            return "view"
     return "stream"
 
 

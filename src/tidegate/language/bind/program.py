@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import (
@@ -29,16 +28,15 @@ from tidegate.language.bind.constraints.declared import check_references, refuse
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
 from tidegate.language.bind.names import is_same_name, unique_name
-from tidegate.language.bind.plan_limits import refuse_too_large
-from tidegate.language.bind.query.select import bind_query
+from tidegate.language.bind.queries import bind_plan, make_query, standalone_query, streams_of_query
 from tidegate.language.bind.settings import refuse_after_query, with_setting
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import (
     early_clause,
-    query_shedding,
     refuse_in_derived,
     without_run_clauses,
 )
+from tidegate.language.bind.views import bind_snapshot, bind_view, is_snapshot
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
     AnyAlert,
@@ -47,6 +45,7 @@ from tidegate.language.syntax import (
     CreateQuery,
     CreateSource,
     CreateTotalAlert,
+    CreateView,
     Insert,
     Name,
     QueryStatement,
@@ -55,8 +54,11 @@ from tidegate.language.syntax import (
 
 EMPTY = Catalog()
 
-_RESERVED = ("valid_from", "valid_to")
-_QUERIES = (QueryStatement, CreateQuery, Insert, CreateDerived, CreateAlert, CreateTotalAlert, syntax.ExplainStatement)
+_LIVE = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
+_QUERIES = (
+    *(QueryStatement, CreateQuery, CreateView, Insert, CreateDerived, CreateAlert, CreateTotalAlert),
+    syntax.ExplainStatement,
+)
 
 
 def bind(text: str, catalog: Catalog = EMPTY, running: Iterable[Query] = (), *, live: bool = False) -> Program:
@@ -132,30 +134,32 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.catalog = draft.catalog.with_stream(stream)
             if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
-                query = _make_query(stream.name, stream.plan, stream.reads, shedding)
+                query = make_query(stream.name, stream.plan, stream.reads, shedding)
                 draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
             elif (early := early_clause(statement.query)) is not None:
                 draft.warnings.append(_idle_early_warning(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
             alert = _alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
-            query = _make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
+            query = make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
+        case CreateView():
+            _add_view(draft, statement, around, known)
+        case QueryStatement(query=query) if draft.live and is_snapshot(query, draft.catalog):
+            draft.commands.append(bind_snapshot(query, around))
         case QueryStatement(query=query) | Insert(query=query):
             taken = (*_names_created_by(statements), *draft.catalog.streams, *(query.name for query in draft.running))
             name_of = unique_name(f"query_{_query_number(before)}", taken)
             into = statement.path if isinstance(statement, Insert) else None
-            draft.queries.append(_standalone_query(name_of, query, around, into=into))
+            draft.queries.append(standalone_query(name_of, query, around, into=into))
         case CreateQuery():
             draft.queries.append(_named_query(statement, draft, around, known))
         case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement():
             draft.commands.append(_query_change(statement, draft, around, known))
         case syntax.SetStatement():
-            if any(isinstance(each, _QUERIES) for each in before):
-                refuse_after_query(statement)
-            draft.catalog = with_setting(draft.catalog, statement)
+            draft.catalog = _with_setting(draft.catalog, statement, before)
         case syntax.ExplainStatement(query=query, analyze=analyze):
-            draft.commands.append(Explain(_query_to_explain(query, around, known), analyze))
+            draft.commands.append(_explain(query, draft, around, known, analyze=analyze))
         case (
             syntax.ShowStatement()
             | syntax.ShowMetadataStatement()
@@ -166,10 +170,31 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
         case syntax.DropStatement(kind=syntax.ObjectKind.QUERY, name=name):
             _drop_query(draft, name)
         case syntax.DropStatement(kind=kind, name=name):
-            others = [query for query in known if not is_same_name(query.name, name.text)]
-            draft.catalog = drop_from(draft.catalog, kind, name, others)
-            if not _remove_query(draft, name) and kind is syntax.ObjectKind.ALERT and _is_known(name, draft.running):
-                draft.commands.append(DropQuery(name.text))
+            _drop_object(draft, kind, name, known)
+
+
+def _with_setting(catalog: Catalog, statement: syntax.SetStatement, before: Sequence[Statement]) -> Catalog:
+    if any(isinstance(each, _QUERIES) for each in before):
+        refuse_after_query(statement)
+    return with_setting(catalog, statement)
+
+
+def _drop_object(draft: _Draft, kind: syntax.ObjectKind, name: Name, known: Sequence[Query]) -> None:
+    """Drop a stream, table, alert or view, and end the query of an alert or a view."""
+    others = [query for query in known if not is_same_name(query.name, name.text)]
+    draft.catalog = drop_from(draft.catalog, kind, name, others)
+    runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and _is_known(name, draft.running)
+    if not _remove_query(draft, name) and runs:
+        draft.commands.append(DropQuery(name.text))
+
+
+def _explain(
+    query: syntax.Query | AnyAlert, draft: _Draft, around: BindContext, known: Sequence[Query], *, analyze: bool
+) -> Explain:
+    if isinstance(query, AnyAlert) or not (draft.live and is_snapshot(query, draft.catalog) and not analyze):
+        return Explain(_query_to_explain(query, around, known), analyze)
+    snapshot = bind_snapshot(query, around)
+    return Explain(snapshot.query, views=snapshot.views)
 
 
 def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known: Sequence[Query]) -> Query:
@@ -177,7 +202,7 @@ def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known
         alert = _alert_stream(query, around, known)
         shedding = _alert_shedding(query, around)
         return Query(alert.name, alert.plan, None, alert.reads, is_alert=True, shedding=shedding)
-    return _standalone_query("explained", query, around)
+    return standalone_query("explained", query, around)
 
 
 def _is_known(name: Name, queries: Iterable[Query]) -> bool:
@@ -209,9 +234,8 @@ def _query_change(
 ) -> QueryChange:
     name = statement.name
     if not draft.live:
-        hint = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
         message = "ALTER, PAUSE and RESUME need a live session: here, queries run until their text ends"
-        raise QueryError("Q317", message, statement.span, hint=hint)
+        raise QueryError("Q317", message, statement.span, hint=_LIVE)
     found = next((query for query in known if is_same_name(query.name, name.text)), None)
     if found is None or not found.is_alert:
         refuse_unknown_query(name, draft.catalog, known)
@@ -221,7 +245,7 @@ def _query_change(
             hint = f"write DROP ALERT {found.name}, then CREATE ALERT"
             raise QueryError("Q318", "an alert cannot be altered", statement.span, hint=hint)
         case syntax.AlterStatement(query=query, span=span):
-            altered = _standalone_query(found.name, query, around, into=found.into)
+            altered = standalone_query(found.name, query, around, into=found.into)
             return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
         case syntax.PauseStatement():
             return PauseQuery(found.name)
@@ -234,7 +258,20 @@ def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, kno
     refuse_known(name, draft.catalog)
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
-    return _standalone_query(name.text, statement.query, around)
+    return standalone_query(name.text, statement.query, around)
+
+
+def _add_view(draft: _Draft, statement: CreateView, around: BindContext, known: Sequence[Query]) -> None:
+    name = statement.name
+    if not draft.live:
+        message = "CREATE MATERIALIZED VIEW needs a live session: only there can a view be read"
+        raise QueryError("Q317", message, name.span, hint=f"{_LIVE}; or write CREATE STREAM {name.text} AS SELECT …")
+    refuse_known(name, draft.catalog)
+    if _is_known(name, known):
+        raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
+    view, query = bind_view(statement, around)
+    draft.catalog = draft.catalog.with_stream(view)
+    draft.queries.append(query)
 
 
 def _remove_query(draft: _Draft, name: Name) -> bool:
@@ -247,26 +284,12 @@ def _remove_query(draft: _Draft, name: Name) -> bool:
 # ---- queries
 
 
-def _standalone_query(name: str, query: syntax.Query, around: BindContext, *, into: str | None = None) -> Query:
-    """Return a query that runs by itself."""
-    plan = _bind_plan(without_run_clauses(query), around)
-    made = _make_query(name, plan, streams_of_query(query), query_shedding(query, around), into=into)
-    return replace(made, early=early_clause(query) is not None)
-
-
-def _bind_plan(query: syntax.Query, around: BindContext) -> Plan:
-    plan = bind_query(query, around)
-    refuse_too_large(plan, query.span)
-    refuse_unsupported(plan)
-    return plan
-
-
 def _derived_stream(statement: CreateDerived, around: BindContext) -> DerivedStream:
     refuse_known(statement.name, around.catalog)
     refuse_in_derived(statement)
     around = replace(around, making=statement.name.text)
     return DerivedStream(
-        statement.name.text, _bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
+        statement.name.text, bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
     )
 
 
@@ -296,25 +319,6 @@ def _alert_shedding(statement: AnyAlert, around: BindContext) -> Shedding:
     )
 
 
-def _make_query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
-    for output, span in zip(plan.schema.names, _output_spans(plan), strict=True):
-        if output.lower() in _RESERVED:
-            hint = "every row of a result has its own valid_from and valid_to; give the column an alias"
-            raise QueryError("Q112", f"a result cannot have a column '{output}'", span, hint=hint)
-    return Query(name, plan, into, read, shedding=shedding)
-
-
-def _output_spans(plan: Plan) -> tuple[Span, ...]:
-    """Return the positions of the columns of a result in the text."""
-    match plan:
-        case Map(outputs=outputs):
-            return tuple(output.expression.span for output in outputs)
-        case Union(inputs=(source, *_)):
-            return _output_spans(source)
-    below = inputs(plan)
-    return _output_spans(below[0]) if len(below) == 1 else (plan.span,) * len(plan.schema)
-
-
 def _query_number(before: Sequence[Statement]) -> int:
     return 1 + sum(1 for statement in before if isinstance(statement, (QueryStatement, Insert)))
 
@@ -322,7 +326,7 @@ def _query_number(before: Sequence[Statement]) -> int:
 def _names_created_by(statements: Sequence[Statement]) -> Iterator[str]:
     """Yield the names of the streams that the statements create, in lower case."""
     for statement in statements:
-        if isinstance(statement, (CreateSource, CreateDerived, CreateQuery, AnyAlert)):
+        if isinstance(statement, (CreateSource, CreateDerived, CreateQuery, CreateView, AnyAlert)):
             yield statement.name.text.lower()
 
 
@@ -333,15 +337,10 @@ def _is_read(name: Name, later: Sequence[frozenset[str]]) -> bool:
 def _streams_of_statement(statement: Statement) -> frozenset[str]:
     """Return the streams that a statement reads when it runs."""
     match statement:
-        case CreateDerived(query=query) | CreateQuery(query=query) | QueryStatement(query=query) | Insert(query=query):
+        case CreateDerived(query=query) | CreateQuery(query=query) | CreateView(query=query):
+            return streams_of_query(query)
+        case QueryStatement(query=query) | Insert(query=query):
             return streams_of_query(query)
         case CreateAlert() | CreateTotalAlert():
             return streams_of_query(statement)
     return frozenset()
-
-
-def streams_of_query(query: syntax.Query | AnyAlert) -> frozenset[str]:
-    """Return the streams that a query reads anywhere, in lower case, without those that it defines itself."""
-    nodes = list(syntax.walk(query))
-    own = {node.name.text.lower() for node in nodes if isinstance(node, syntax.Definition)}
-    return frozenset(n.name.text.lower() for n in nodes if isinstance(n, syntax.StreamReference)) - own

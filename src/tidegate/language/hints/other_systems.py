@@ -244,7 +244,7 @@ CLAUSES = (
     _clause("CREATE FUNCTION", r"create (or replace )?(temporary )?(?P<words>function)\b", _OWN_FUNCTION),
     _clause(
         "CREATE VIEW",
-        r"(?P<words>create (or replace )?(temporary |materialized )*view)( if not exists)? (?P<name>\w+)",
+        r"(?P<words>create (or replace )?(temporary )*view)( if not exists)? (?P<name>\w+)",
         "write CREATE STREAM {name} AS SELECT …",
     ),
     _clause(

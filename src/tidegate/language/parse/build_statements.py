@@ -18,6 +18,7 @@ from tidegate.language.syntax import Expression, Name, Query, Statement
 _KINDS = {
     "streams": syntax.ObjectKind.STREAM,
     "tables": syntax.ObjectKind.TABLE,
+    "views": syntax.ObjectKind.VIEW,
     "alerts": syntax.ObjectKind.ALERT,
     "constraints": syntax.ObjectKind.CONSTRAINT,
     "shedding": syntax.ObjectKind.SHEDDING,
@@ -37,6 +38,10 @@ class StatementBuilder(ConstraintBuilder):
 
     def create_query(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
         return syntax.CreateQuery(name, query, span_of(meta))
+
+    def create_view(self, meta: Meta, *parts: Any) -> Statement:
+        *_words, name, options, query = parts
+        return syntax.CreateView(name, options, query, span_of(meta))
 
     def alter_query(self, meta: Meta, _word: Token, name: Name, query: Query) -> Statement:
         return syntax.AlterStatement(name, query, span_of(meta))
@@ -70,6 +75,9 @@ class StatementBuilder(ConstraintBuilder):
 
     def drop(self, meta: Meta, kind: syntax.ObjectKind, name: Name) -> Statement:
         return syntax.DropStatement(kind, name, span_of(meta))
+
+    def drop_view(self, meta: Meta, *parts: Any) -> Statement:
+        return syntax.DropStatement(syntax.ObjectKind.VIEW, parts[-1], span_of(meta))
 
     def kind(self, meta: Meta, word: Token) -> syntax.ObjectKind:
         return syntax.ObjectKind(word.lower())

@@ -50,7 +50,21 @@ _SIGNS = {
 }
 
 _RARE = frozenset(
-    {"QUOTED", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "HAVING", "UNION", "EXCEPT", "INTERSECT", "LSQB", "SEMICOLON"}
+    {
+        "QUOTED",
+        "CROSS",
+        "MATERIALIZED",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "HAVING",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+        "LSQB",
+        "SEMICOLON",
+    }
     | {
         "_SOURCE",
         "_SOURCE_CALL",

@@ -9,6 +9,7 @@ from tidegate.language.syntax.alerts import AnyAlert
 from tidegate.language.syntax.constraints import AnyConstraint
 from tidegate.language.syntax.expressions import Expression, Name
 from tidegate.language.syntax.queries import Query
+from tidegate.language.syntax.shedding import QueryOptions
 from tidegate.values import value
 
 
@@ -59,6 +60,16 @@ class CreateQuery:
 
 
 @value
+class CreateView:
+    """CREATE MATERIALIZED VIEW name AS query: a query whose valid rows are kept."""
+
+    name: Name
+    options: QueryOptions | None
+    query: Query
+    span: Span
+
+
+@value
 class AlterStatement:
     """ALTER QUERY name AS query."""
 
@@ -97,6 +108,7 @@ class ObjectKind(Enum):
 
     STREAM = "stream"
     TABLE = "table"
+    VIEW = "view"
     QUERY = "query"
     ALERT = "alert"
     CONSTRAINT = "constraint"
@@ -160,6 +172,7 @@ Statement = (
     | CreateDerived
     | AnyAlert
     | CreateQuery
+    | CreateView
     | AlterStatement
     | PauseStatement
     | ResumeStatement

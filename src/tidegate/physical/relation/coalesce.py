@@ -49,20 +49,23 @@ class CoalesceOperator:
             changed = HeldBack(watermark, (futures, held)).save() if len(arrived) or not state else state
             return Step(changed, Batch.empty(self.schema), _output_watermark(watermark, held))
         held, ended = held.take_before(watermark)
-        merged = self._merge_adjacent(concat([due, *(_swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)]))
+        due = concat([due, *(swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)])
+        merged = merge_adjacent(due, self.length)
         # An endless element has no later neighbour.
         extensible = (merged.end >= watermark) & (merged.end < FOREVER) & (merged.end - self.length < merged.start)
         # Elements that are held wait in the order of their ends.
-        held = held.with_rows(_swap_start_and_end(merged.filter(extensible)).to_arrow())
+        held = held.with_rows(swap_start_and_end(merged.filter(extensible)).to_arrow())
         after = HeldBack(watermark, (futures, held))
         return Step(after.save(), merged.filter(~extensible), _output_watermark(watermark, held))
 
-    def _merge_adjacent(self, batch: Batch) -> Batch:
-        keys = [canonical(column) for column in batch.columns.columns]
-        groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(batch)).groups
-        last, since = chains(groups, batch.start, batch.end, self.length)
-        chosen = batch.take(last)
-        return Batch(since, chosen.end, chosen.columns)
+
+def merge_adjacent(batch: Batch, length: int) -> Batch:
+    """Merge equal elements that are adjacent in time into elements of at most `length`."""
+    keys = [canonical(column) for column in batch.columns.columns]
+    groups = group_rows([key.slice(0, 0) for key in keys], keys, groups=0, rows=len(batch)).groups
+    last, since = chains(groups, batch.start, batch.end, length)
+    chosen = batch.take(last)
+    return Batch(since, chosen.end, chosen.columns)
 
 
 def _output_watermark(watermark: int, held: Schedule) -> int:
@@ -71,6 +74,6 @@ def _output_watermark(watermark: int, held: Schedule) -> int:
     return min((watermark, *starts))
 
 
-def _swap_start_and_end(batch: Batch) -> Batch:
+def swap_start_and_end(batch: Batch) -> Batch:
     """Swap start and end, because held elements wait in the order of their ends."""
     return Batch(batch.end, batch.start, batch.columns)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import pyarrow as pa
 
 from tidegate.connectors.ranges import START
+from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
@@ -72,6 +73,10 @@ class LiveEmbeddedRun(EmbeddedRun):
         self._flushed &= job.endings.keys()
         self._silence = job.track_silence(self.engine.watermarks)
         self._watch_files(job.sources.values())
+
+    def stage_states(self, number: int) -> list[Chunks]:
+        places = ((number, bucket) for bucket in range(self.job.buckets))
+        return [self.engine.state[place].chunks if place in self.engine.state else NO_STATE for place in places]
 
     def wake(self) -> None:
         self._wake()

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tidegate.connectors.ranges import START, SourcePosition
 from tidegate.errors import deep_recursion
 from tidegate.physical.common.control import Directive
+from tidegate.physical.common.operator import Chunks
 from tidegate.runtime.checkpoint import Intent, Record
 from tidegate.runtime.control import directives_of, encode_values
 from tidegate.runtime.ending_phase import EndingPhase
@@ -22,6 +23,7 @@ from tidegate.runtime.spark.rows import Row
 from tidegate.runtime.spark.runner import SparkRun, SparkSettings, make_setup
 from tidegate.runtime.spark.step_job import StepJob
 from tidegate.runtime.spark.step_ranges import RangeQueue
+from tidegate.runtime.state import StateStore
 
 
 class LiveSparkRun(SparkRun):
@@ -76,6 +78,12 @@ class LiveSparkRun(SparkRun):
         self._step_job = StepJob(self.spark, self.setup, "live graph")
         before.close()
         self._watch_files(job.sources.values())
+
+    def stage_states(self, number: int) -> list[Chunks]:
+        files = self._last.state if self._last is not None else {}
+        store = StateStore(self.settings.checkpoint)
+        places = range(self.job.buckets)
+        return [store.load(number, bucket, files.get(f"{number}/{bucket}")).chunks for bucket in places]
 
     def wake(self) -> None:
         self._wake()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,17 @@ class Schedule:
             return self, []
         left = (replace(run, consumed=end) for run, end in zip(self.runs, ends, strict=True))
         return replace(self, runs=tuple(run for run in left if run.waiting_count)), due
+
+    def without_gaps(self) -> Schedule:
+        """Rewrite the runs of which most rows are gone, so that the rows that wait bound the size."""
+        if all(2 * run.waiting_count >= run.rows.num_rows for run in self.runs):
+            return self
+        names = (f"{self.name}.{number}" for number in count(self.made))
+        runs = tuple(
+            run if 2 * run.waiting_count >= run.rows.num_rows else ScheduleRun(next(names), run.waiting_rows())
+            for run in self.runs
+        )
+        return replace(self, runs=runs, made=self.made + len(runs))
 
     def _with_run(self, runs: Iterable[ScheduleRun], parts: Sequence[pa.RecordBatch]) -> Schedule:
         run = ScheduleRun(f"{self.name}.{self.made}", _sort_by_time(pa.concat_batches(parts)))
