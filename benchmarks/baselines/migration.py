@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 Time = int | Fraction
@@ -25,6 +26,7 @@ class FlaggedElement(NamedTuple):
 
 Inputs = Sequence[Sequence[FlaggedElement]]
 BoxFunction = Callable[[Inputs], list[FlaggedElement]]
+StrategyFunction = Callable[[BoxFunction, BoxFunction, Inputs, Time], list[FlaggedElement]]
 
 
 def join(left: Iterable[FlaggedElement], right: Iterable[FlaggedElement]) -> list[FlaggedElement]:
@@ -57,7 +59,7 @@ def count(elements: Sequence[FlaggedElement]) -> list[FlaggedElement]:
     """Count the elements that are valid together, wherever there are any."""
     times = sorted({time for each in elements for time in (each.start, each.end)})
     found = []
-    for start, end in zip(times, times[1:], strict=False):
+    for start, end in pairwise(times):
         valid = [each for each in elements if each.start <= start < each.end]
         if valid:
             found.append(FlaggedElement(len(valid), start, end, any(each.old for each in valid)))
@@ -127,10 +129,10 @@ COUNTS = Counterexample(
     lambda inputs: count(inputs[0]),
     lambda inputs: count(inputs[0]),
     (_elements((None, 0, 10), (None, 5, 15), (None, 12, 22)),),
-    begin=8,
+    begin=3,
     split=Fraction(21, 2),
 )
-"""Erratum E-32: a count over a window of 10."""
+"""Erratum E-32: a count over a window of 10. The split is 0 + 10 + 1/2."""
 
 JOINED = Counterexample(
     lambda inputs: join(join(inputs[0], inputs[1]), inputs[2]),

@@ -8,7 +8,7 @@ after it, and how long it took.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -211,7 +211,7 @@ class ParallelTrack:
 
     @property
     def kept(self) -> int:
-        waiting = sum(each.columns.nbytes + each.start.nbytes + each.end.nbytes for each in self.buffered)
+        waiting: int = sum(each.columns.nbytes + each.start.nbytes + each.end.nbytes for each in self.buffered)
         return waiting + sum(box.kept for box in (self.old, self.new) if box is not None)
 
 
@@ -269,7 +269,7 @@ class Unmoved:
         return self.box.kept
 
 
-STRATEGIES = {
+STRATEGIES: Mapping[str, Callable[[int], Strategy]] = {
     "genmig": Genmig,
     "parallel_track": ParallelTrack,
     "moving_states": MovingStates,

@@ -15,9 +15,9 @@ from benchmarks.support.migration_boxes import SECOND, STREAMS, Elements, Load, 
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.session import LiveSession
 from tidegate.physical.common.batch import Batch
+from tidegate.time import FOREVER
 
 _PATIENCE = 60.0
-_NAMES = ["v", *STREAMS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +40,36 @@ def migrate_live(load: Load) -> LiveMigration:
             session.execute(f"{columns} FROM '{file}' TIMESTAMP BY t")
         _, feed = session.follow(f"CREATE QUERY joined AS {left_deep_text(load.window)}")
         windows = alter_ms = 0.0
-        durations: list[tuple[int, float]] = []
+        exact_from = FOREVER
+        durations: dict[int, tuple[int, float]] = {}
         for watermark, elements in arrivals(load):
             _append(files, elements)
             _wait_for_step(session, watermark - SECOND // load.rate)
-            durations.append((watermark, session.progress().recent_steps[-1].seconds))
+            for step in list(session.progress().recent_steps.copy()):
+                durations.setdefault(step.step, (watermark, step.seconds))
             if watermark == load.begin * SECOND:
                 began = time.perf_counter()
                 (answer,) = session.execute(f"ALTER QUERY joined AS {right_deep_text(load.window)}")
                 alter_ms = 1_000 * (time.perf_counter() - began)
-                assert answer.exact_from is not None
-                windows = (answer.exact_from - watermark) / (load.window * SECOND)
+                exact_from = FOREVER if answer.exact_from is None else answer.exact_from
+                windows = (exact_from - watermark) / (load.window * SECOND)
         results = whole_results(list(_drain(feed)))
-    during = [d for at, d in durations if load.begin * SECOND < at <= (load.begin + windows * load.window) * SECOND]
-    return LiveMigration(windows, alter_ms, max(during) / median(d for _, d in durations), results)
+    during = [seconds for at, seconds in durations.values() if load.begin * SECOND < at <= exact_from + SECOND]
+    usual = median(seconds for _, seconds in durations.values())
+    return LiveMigration(windows, alter_ms, max(during) / usual, results)
 
 
 def left_deep_text(window: int) -> str:
     w = f"WINDOW(RANGE {window} SECONDS)"
     joins = f"a {w} JOIN b {w} ON a.v = b.v JOIN c {w} ON b.v = c.v JOIN d {w} ON c.v = d.v"
-    return f"SELECT a.v AS v, a.id AS a, b.id AS b, c.id AS c, d.id AS d FROM {joins}"  # noqa: S608 - own numbers
+    return f"SELECT a.v AS v, a.id AS a, b.id AS b, c.id AS c, d.id AS d FROM {joins}"
 
 
 def right_deep_text(window: int) -> str:
     w = f"WINDOW(RANGE {window} SECONDS)"
-    low = f"(SELECT c.v AS v, c.id AS c, d.id AS d FROM c {w} JOIN d {w} ON c.v = d.v) AS y"  # noqa: S608
-    high = f"(SELECT b.v AS v, b.id AS b, y.c AS c, y.d AS d FROM b {w} JOIN {low} ON b.v = y.v) AS z"  # noqa: S608
-    return f"SELECT a.v AS v, a.id AS a, z.b AS b, z.c AS c, z.d AS d FROM a {w} JOIN {high} ON a.v = z.v"  # noqa: S608
+    low = f"(SELECT c.v AS v, c.id AS c, d.id AS d FROM c {w} JOIN d {w} ON c.v = d.v) AS y"
+    high = f"(SELECT b.v AS v, b.id AS b, y.c AS c, y.d AS d FROM b {w} JOIN {low} ON b.v = y.v) AS z"
+    return f"SELECT a.v AS v, a.id AS a, z.b AS b, z.c AS c, z.d AS d FROM a {w} JOIN {high} ON a.v = z.v"
 
 
 def _append(files: dict[str, Path], elements: Elements) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,9 @@ from benchmarks.support.migration_runs import MigrationRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Series = Callable[[MigrationRun], tuple[list[float], list[float]]]
+"""Function that returns the times and the values of a run."""
 
 FOLDER = Path(__file__).resolve().parents[2] / "out" / "migration"
 LABELS = {
@@ -54,7 +57,7 @@ def _write_table(runs: Mapping[str, MigrationRun]) -> None:
     (FOLDER / "migration.csv").write_text("\n".join(lines) + "\n")
 
 
-def _draw(runs: Mapping[str, MigrationRun], name: str, title: str, series) -> None:  # type: ignore[no-untyped-def]
+def _draw(runs: Mapping[str, MigrationRun], name: str, title: str, series: Series) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")

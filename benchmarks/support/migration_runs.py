@@ -9,7 +9,16 @@ from statistics import median
 
 import pyarrow as pa
 
-from benchmarks.support.migration_boxes import SECOND, STRATEGIES, Load, MovingStates, arrivals, whole_results
+from benchmarks.support.migration_boxes import (
+    SECOND,
+    STRATEGIES,
+    Load,
+    MovingStates,
+    Strategy,
+    arrivals,
+    whole_results,
+)
+from tidegate.physical.common.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,9 @@ class MigrationRun:
 
 
 def run_strategy(name: str, load: Load) -> MigrationRun:
-    strategy = STRATEGIES[name](load.window)
-    steps, found = [], []
+    strategy: Strategy = STRATEGIES[name](load.window)
+    steps: list[MeasuredStep] = []
+    found: list[Batch] = []
     for watermark, elements in arrivals(load):
         began = time.process_time()
         batches = strategy.step(elements, watermark)

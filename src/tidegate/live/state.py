@@ -73,7 +73,7 @@ class LiveProgram:
     def live_plan(self, phase: Phase) -> LivePlan:
         compiled = self.compiled[phase.number]
         return clipped_plan(
-            phase.number, compiled.physical, phase.begin, phase.end, phase.query, compiled.query.history
+            phase.number, compiled.physical, phase.begin, phase.end, phase.query, history=compiled.query.history
         )
 
     def stage_numbers(self) -> dict[StageKey, int]:
@@ -138,7 +138,7 @@ class LiveProgram:
 
 
 def clipped_plan(
-    number: int, physical: PhysicalPlan, begin: int, end: int, query: str, history: int | None = None
+    number: int, physical: PhysicalPlan, begin: int, end: int, query: str, *, history: int | None = None
 ) -> LivePlan:
     """Return the plan of a phase, clipped to its interval; that of a view keeps its rows.
 
@@ -160,7 +160,7 @@ def defined_queries(program: Program) -> tuple[Query, ...]:
 def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
     """Compile a query as a phase with a number."""
     compiled, used = compile_phase(program, query, table, number)
-    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name, query.history)
+    plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query.name, history=query.history)
     parts = tuple(operators_with_state(compiled.physical))
     return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
 
