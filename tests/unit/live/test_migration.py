@@ -69,7 +69,7 @@ def test_an_altered_query_is_right_at_every_instant(tmp_path, example: Counterex
     # A window after the largest start that was seen, which is after the end of every element that arrived before.
     assert example.split < exact_from <= example.split + 2
     found = snapshots(session.results["q"], INSTANTS)
-    right = snapshots([(e.start, e.end, (e.value,)) for e in example.answer()], INSTANTS)
+    right = snapshots([(int(e.start), int(e.end), (e.value,)) for e in example.answer()], INSTANTS)
     assert found == right
     assert [p.definition.text for p in session._live.version.phases if not p.is_over] == [len(example.inputs) + 1]
     session.abandon()
