@@ -27,8 +27,9 @@ def comparisons(draw: st.DrawFn) -> Expression:
         sides: tuple[Expression, ...] = (N, Literal(draw(st.integers(-1, 2)), Type.BIGINT))
     else:
         divided = Call("/", (Literal(1.0, Type.DOUBLE), X), Type.DOUBLE)
-        values: list[Expression] = [X, divided]
-        sides = (draw(st.sampled_from(values)), Literal(draw(st.sampled_from(NUMBERS)), Type.DOUBLE))
+        choices: list[Expression] = [X, divided]
+        value = draw(st.sampled_from(choices))
+        sides = (value, Literal(draw(st.sampled_from(NUMBERS)), Type.DOUBLE))
     return Call(function, sides if draw(st.booleans()) else sides[::-1], Type.BOOLEAN)
 
 
