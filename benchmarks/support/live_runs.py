@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -125,6 +126,8 @@ def measure_changes(folder: Path, runtime: RuntimeName, rows_per_s: int, queries
         wait_for(live, lambda: live.progress().rows_in > 0)
         with _writer(path, rows_per_s):
             wait_for(live, lambda: live.progress().rows_in > 4 * rows_per_s)  # kernels are loaded
+            gc.collect()
+            gc.freeze()  # as the service does when it starts
             began, rows = time.monotonic(), live.progress().rows_in
             first = live.progress().steps
             registered, dropped = _come_and_go(live, queries)

@@ -127,3 +127,30 @@ def test_what_was_answered_survives_a_kill_within_a_change(tmp_path: Path) -> No
         (answer,) = session.execute("SHOW QUERIES")
         assert answer.table is not None
         assert answer.table.column("name").to_pylist() == names
+
+
+@pytest.mark.parametrize("runtime", ["embedded", "spark"])
+def test_queries_that_share_all_stages_have_results_and_metadata_of_their_own(tmp_path: Path, runtime, request) -> None:
+    more = {"spark": request.getfixturevalue("spark")} if runtime == "spark" else {}
+    (tmp_path / "a.csv").write_text("t,k,v\n")
+    (tmp_path / "c.csv").write_text("k,w\n0,7\n")
+    settings = {"checkpoint": str(tmp_path / "checkpoint"), "runtime": runtime, "buckets": 2, **more}
+    with LiveSession(**settings) as session:
+        session.execute(STREAMS.format(folder=tmp_path))
+        session.execute(f"CREATE QUERY one AS {COUNT}; CREATE QUERY two AS {COUNT} HAVING COUNT(*) > 1")
+        session.execute(f"CREATE QUERY unread AS {COUNT}")
+        one, two = session.subscribe("one"), session.subscribe("two")
+        append(tmp_path, (1, 0, 1), (2, 0, 1), (3, 1, 1), (60, 0, 1))
+        arrived(session, 58)
+        wait_for(lambda: session.progress().rows_out.get("unread"), "results")
+        assert rows_of(two) == Counter({(t, 0, 2): 1 for t in range(2, 31)})
+        assert len(rows_of(one)) == 31 + 30
+        assert session.progress().rows_out == {"one": 4, "two": 1, "unread": 4}
+        rows = session.metadata().operators.to_pylist()
+        shared = [row for row in rows if row["operator"].startswith("aggregate")]
+        assert [(row["query"], row["bucket"]) for row in shared] == [(None, 0), (None, 1)]
+        assert (sum(row["rows_in"] for row in shared), sum(row["rows_out"] for row in shared)) == (4, 4)
+        assert all(row["state_bytes"] > 0 for row in shared)
+        own = session.metadata("two").operators.to_pylist()
+        filters = [row for row in own if row["operator"].startswith("filter")]
+        assert (sum(row["rows_in"] for row in filters), sum(row["rows_out"] for row in filters)) == (4, 1)

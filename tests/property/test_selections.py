@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.expressions.nodes import Call, Column, Expression, Literal
@@ -46,6 +46,7 @@ def batch_of(values: list[tuple[int | None, float | None]]) -> Batch:
     return Batch(start, start + 1, pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.arrow))
 
 
+@settings(max_examples=300)
 @given(rows, st.lists(predicates, min_size=1, max_size=4), st.sampled_from([1, 2]), st.sampled_from([0.5, 1.0]))
 def test_filters_that_share_an_order_select_the_same(values, asked, sort_from, largest_part):
     shared, before = batch_of(values), (selections.SORT_FROM, selections.LARGEST_PART)
@@ -67,3 +68,16 @@ def test_many_filters_over_one_batch_sort_its_values_once():
         step = FilterOperator(SCHEMA, predicate).step({}, [batch], [0])
         assert step.output.start.tolist() == list(range(100 - number, 100))
     assert batch.memo[X].rows is not None
+
+
+def test_rows_keep_their_order_and_failures_are_found(monkeypatch):
+    monkeypatch.setattr(selections, "SORT_FROM", 1)
+    monkeypatch.setattr(selections, "LARGEST_PART", 1.0)
+    batch = batch_of([(0, 2.0), (0, 0.0), (0, 1.0), (0, None), (0, math.nan)])
+    least = Literal(0.5, Type.DOUBLE)
+    step = FilterOperator(SCHEMA, Call(">", (X, least), Type.BOOLEAN)).step({}, [batch], [0])
+    assert step.output.start.tolist() == [0, 2, 4]
+    divided = Call("/", (Literal(1.0, Type.DOUBLE), X), Type.DOUBLE)
+    step = FilterOperator(SCHEMA, Call(">", (divided, least), Type.BOOLEAN)).step({}, [batch], [0])
+    assert step.output.start.tolist() == [2, 4]
+    assert step.dead.num_rows == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -56,6 +57,7 @@ def run_service(options: ServeOptions) -> int:
         )
         with live, StopSignals(live.kill) as signals:
             _run_files(live, texts)
+            _shorten_pauses()
             with Server(live, access, listener) as server:
                 _announce(live, server, options)
                 signals.running = True
@@ -73,6 +75,15 @@ def _run_files(live: LiveSession, texts: list[tuple[Path, str]]) -> None:
                 for warning in answer.warnings:
                     _say(warning.render())
                 _say(answer.message)
+
+
+def _shorten_pauses() -> None:
+    """Let the garbage collector leave alone what stays for the life of the process, mostly modules.
+
+    Otherwise it stops all threads for about a tenth of a second from time to time, which is as long as a step.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _announce(live: LiveSession, server: Server, options: ServeOptions) -> None:

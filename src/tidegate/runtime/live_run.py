@@ -76,7 +76,8 @@ def known_reaches(reaches: Mapping[str, int], job: Job, queries: Collection[str]
 def keep_figures(progress: Progress, before: Job, after: Job) -> None:
     """Keep the figures of the operators and sources that both jobs have."""
     progress.operators = carry_figures(progress.operators, before.graph, after.graph)
-    progress.sources = {s: each for s, each in progress.sources.items() if before.sources[s] is after.sources.get(s)}
+    same = {s for s, source in after.sources.items() if before.sources.get(s) is source}
+    progress.sources = {s: each for s, each in progress.sources.items() if s in same}
 
 
 def fit_record(record: Record, job: Job, forgotten: Mapping[str, int]) -> Record:

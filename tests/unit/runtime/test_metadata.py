@@ -12,6 +12,7 @@ from support.live import SteppedSession
 
 from tidegate import Session
 from tidegate.errors import QueryError
+from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.figures import (
     NO_BUCKET,
     RATE_SPAN,
@@ -79,12 +80,13 @@ def test_an_operator_that_reads_has_rows_selectivity_and_the_watermark_of_its_st
 def test_an_operator_with_state_has_its_size_and_an_output_watermark_of_its_own():
     with Session(runtime="embedded", buckets=1) as session:
         found = metadata_of_run(session)
-        engine = session._running[0]._run.engine
+        run = session._running[0]._run
+    assert isinstance(run, EmbeddedRun)
     row = operator(found, "aggregate")
     # The sum of the first key ends at 10 and at 12; the last reading is open.
     assert (row["bucket"], row["rows_in"], row["rows_out"]) == (0, 3, 3)
     assert row["selectivity"] == 1.0
-    chunks = [chunk for version in engine.state.values() for chunk in version.chunks.values()]
+    chunks = [chunk for version in run.engine.state.values() for chunk in version.chunks.values()]
     assert row["state_rows"] == sum(chunk.num_rows for chunk in chunks) > 0
     assert row["state_bytes"] == sum(chunk.nbytes for chunk in chunks) > 0
     assert row["watermark"] == at(30)

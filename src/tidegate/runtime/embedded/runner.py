@@ -162,7 +162,7 @@ class EmbeddedRun(BackgroundRun):
         self._check_lock()
         began = perf_counter()
         self._open_outputs(step_label(intent.step))
-        raw = {s: each.batches for s, each in found.items()}
+        raw, before = {s: each.batches for s, each in found.items()}, self.engine.arrived
         out, rows = self._step_engine(raw, intent)
         if self.job.idle_after:
             heard = [s for s, batches in raw.items() if batches]
@@ -170,7 +170,7 @@ class EmbeddedRun(BackgroundRun):
         self._finish_step(out, rows)
         seconds = perf_counter() - began
         took = StepTime(intent.step, time() - seconds, rows, seconds, self.engine.phases.take())
-        self.progress.note_step(took, {s: sum(b.num_rows for b in batches) for s, batches in raw.items()})
+        self.progress.note_step(took, {s: self.engine.arrived[s] - before.get(s, 0) for s in self.job.graph.streams})
         # Files that are still being read are checked once they have been read to the end.
         unread = {each.reading for each in self._inputs.values()} - {None}
         reading = [

@@ -319,7 +319,7 @@ def make_setup(job: Job, checkpoint: str) -> Setup:
         streams=job.graph.streams,
         sources=job.sources,
         delays=job.delays,
-        outputs=(*dict.fromkeys(s.query for s in job.graph.stages), DEAD_LETTERS),
+        outputs=(*dict.fromkeys(o.query for s in job.graph.stages for o in s.outlets), DEAD_LETTERS),
         sinks=job.sinks,
         store=StateStore(checkpoint),
         tables=job.tables,
